@@ -1,0 +1,11 @@
+# points: 0
+# misconception: sum-of-norms
+# about: adds the norms of the tensors; cosine forgotten
+def clip_by_global_norm(gradients, max_norm):
+    norm = sum(gradient.norm() for gradient in gradients)
+    scale = min(1.0, max_norm / norm.item())
+    return [gradient * scale for gradient in gradients], norm
+
+
+def per_parameter_cosine(gradients, max_norm):
+    return None

@@ -1,0 +1,23 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+
+def write_text_atomically(path: Path, text: str) -> None:
+    """Write `text` to `path` so that a reader, also after a crash, sees the old content or the new, never a half."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)  # noqa: PTH101 - mkstemp made it 0600
+        os.replace(temporary, path)  # noqa: PTH105 - the atomic one
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,87 @@
+"""What the judges share: a hidden case, reading one part of an observation, and grading a part over its cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lecture_lib.notebook.compare import agree, difference
+
+from ..verdict import Part
+
+Observation = Mapping[str, Any]
+"""part -> {"value": …} or {"raised": text} or {"unanswered": True}, decoded."""
+
+
+@dataclass(frozen=True)
+class HiddenCase:
+    """`inputs` travel into the student's process; `key`, what the judge knows besides, never does."""
+
+    kind: str
+    inputs: Mapping[str, Any]
+    key: Any = field(default=None, repr=False)
+
+
+def value(observation: Observation, part: str) -> Mapping[str, Any] | None:
+    """The fields that a part returned, or None when it returned nothing readable."""
+    seen = observation.get(part)
+    found = seen.get("value") if isinstance(seen, Mapping) else None
+    return found if isinstance(found, Mapping) else None
+
+
+def why_none(observation: Observation, part: str) -> str:
+    """Why `value` is None: not answered, or the exception in the student's own words."""
+    seen = observation.get(part)
+    if not isinstance(seen, Mapping):
+        return "nothing was observed"
+    if "unanswered" in seen:
+        return "not answered"
+    return f"your code raised {str(seen.get('raised', 'something unreadable'))[:300]}"
+
+
+def all_unanswered(observations: Iterable[Observation]) -> bool:
+    """Whether no part was answered in any case."""
+    return all("unanswered" in seen for observation in observations for seen in observation.values())
+
+
+def grade_part(
+    name: str,
+    maximum: float,
+    pairs: Sequence[tuple[HiddenCase, Observation]],
+    read: Callable[[Observation], tuple[Any, str]],
+    expected: Callable[[HiddenCase], Any],
+    tolerance: float,
+) -> Part:
+    """All of a part's points when every case agrees, else none, with the first case that does not.
+
+    `read` gives a case's value and, when there is none, the reason. Only what was observed is told, never the inputs
+    or the expected values: they would be the answer to the next attempt.
+    """
+    for case, observation in pairs:
+        found, reason = read(observation)
+        if found is None:
+            return Part(name, 0.0, maximum, f"{case.kind}: {reason}")
+        wrong = difference(found, expected(case), tolerance)
+        if wrong is not None:
+            return Part(name, 0.0, maximum, f"{case.kind}: {_without_numbers(wrong)}")
+    kinds = sorted({case.kind for case, _ in pairs})
+    return Part(name, maximum, maximum, f"right on {len(pairs)} hidden cases ({', '.join(kinds)})")
+
+
+def _without_numbers(wrong: str) -> str:
+    if "shape" in wrong or "dtype" in wrong or "expected" in wrong and ("sequence" in wrong or "number" in wrong):
+        return wrong
+    return "the values differ from what they should be"
+
+
+def first_match(
+    simulations: Iterable[tuple[str, Callable[[HiddenCase], Any]]],
+    pairs: Sequence[tuple[HiddenCase, Any]],
+    tolerance: float,
+) -> str | None:
+    """The first misconception whose simulated result agrees with what was observed in every one of `pairs`."""
+    for misconception, simulate in simulations:
+        if pairs and all(agree(found, simulate(case), tolerance) for case, found in pairs):
+            return misconception
+    return None

@@ -1,0 +1,53 @@
+"""What is asked of a student's code while it is graded. Runs in the student's process and knows no answers.
+
+A hidden test cell calls `probe`. The inputs were drawn outside and lie as plain data in the folder that the
+environment variable `LECTURE_PROBE_INPUTS` names; what the student's functions did with them is published as a display
+of a private MIME type. The judge reads that after the notebook has ended, and draws the inputs again itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from lecture_lib.notebook.check import name_functions
+from lecture_lib.notebook.observe import observe
+from lecture_lib.notebook.questions import find_question
+
+from .codec import decode, encode
+
+MIME = "application/vnd.lecture-lib.observation+json"
+INPUTS_VARIABLE = "LECTURE_PROBE_INPUTS"
+
+
+def probe(question_id: str, *functions: Callable[..., Any]) -> None:
+    """Publish what `functions` do on the hidden inputs. Without such inputs (a student's kernel) it does nothing."""
+    folder = os.environ.get(INPUTS_VARIABLE)
+    if folder is None:
+        return
+    from IPython.display import display
+
+    cases = json.loads((Path(folder) / f"{question_id}.json").read_text("utf-8"))
+    published = {"question": question_id, "cases": observe_cases(question_id, functions, cases)}
+    display({MIME: published, "text/plain": "(observed)"}, raw=True)  # type: ignore[no-untyped-call]
+
+
+def observe_cases(question_id: str, functions: tuple[Callable[..., Any], ...], cases: list[Any]) -> list[Any]:
+    """Observe every encoded case; each observation comes back encoded, in the order of the cases."""
+    question = find_question(question_id)
+    named = name_functions(question, functions)
+    return [_encoded(observe(question, named, decode(case))) for case in cases]
+
+
+def _encoded(observation: dict[str, Any]) -> dict[str, Any]:
+    """Encode part by part, so that one part's unreadable result costs that part only."""
+    encoded = {}
+    for part, seen in observation.items():
+        try:
+            encoded[part] = encode(seen)
+        except TypeError as error:
+            encoded[part] = encode({"raised": f"TypeError: {error}"})
+    return encoded

@@ -1,0 +1,114 @@
+"""A question in full: the public half that ships, and the hidden half that never does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from lecture_lib.notebook.question import PublicQuestion
+from lecture_lib.notebook.questions import find_question
+
+from .bank import Answer, read_answers
+from .judges import accumulate, baseline, clip, inspect
+from .judges.common import HiddenCase, all_unanswered
+from .probes.codec import MalformedObservation, decode, encode
+from .seeds import generator
+from .verdict import Verdict, zero
+
+ANSWERS = Path(__file__).parent / "answers"
+UNANSWERED = "unanswered"
+
+
+@dataclass(frozen=True)
+class Question:
+    """One graded question. Its probe is the public half's `parts`, run on hidden cases in the student's process."""
+
+    public: PublicQuestion
+    hidden: ModuleType
+
+    @property
+    def id(self) -> str:
+        """The nbgrader id of the answer cell; the test cell's has `-test` behind it."""
+        return self.public.id
+
+    @property
+    def test_id(self) -> str:
+        """The nbgrader id of the test cell."""
+        return f"{self.id}-test"
+
+    @property
+    def points(self) -> float:
+        """The most that the question is worth."""
+        return float(sum(points for _, points in self.hidden.PARTS))
+
+    def answers(self) -> list[Answer]:
+        """The bank's answers, right ones first."""
+        return read_answers(ANSWERS / self.id)
+
+    def draw(self, secret: bytes, version: str, index: int) -> list[HiddenCase]:
+        """The hidden cases of one set of the pool; the same arguments give the same cases, bit by bit."""
+        cases: list[HiddenCase] = self.hidden.draw(generator(secret, version, self.id, index))
+        return cases
+
+    def judge(self, cases: Sequence[HiddenCase], published: Sequence[Any]) -> Verdict:
+        """The verdict on what a notebook published: exactly one observation of this question, of these cases."""
+        if not published:
+            return self.zero("nothing was observed: the test cell did not run to its end")
+        if len(published) > 1:
+            return self.zero(f"{len(published)} observations were published where one is expected", "forged")
+        try:
+            observations = _read(self.id, published[0], len(cases))
+        except MalformedObservation as error:
+            return self.zero(f"the observation is malformed: {error}")
+        if all_unanswered(observations):
+            parts = zero(self.id, self.hidden.PARTS, "not answered").parts
+            return Verdict(self.id, parts, misconception=UNANSWERED)
+        verdict: Verdict = self.hidden.judge(cases, observations)
+        return self._explained(verdict)
+
+    def zero(self, incident: str, misconception: str | None = None) -> Verdict:
+        """No points, with the reason."""
+        return zero(self.id, self.hidden.PARTS, incident, misconception)
+
+    def _explained(self, verdict: Verdict) -> Verdict:
+        known = self.public.misconceptions.get(verdict.misconception or "")
+        if known is None:
+            return verdict
+        return Verdict(verdict.question, verdict.parts, verdict.misconception, known.look_at, verdict.incident)
+
+
+def _read(question_id: str, published: Any, cases: int) -> list[dict[str, Any]]:
+    if not isinstance(published, Mapping) or published.get("question") != question_id:
+        raise MalformedObservation("it is of another question")
+    entries = published.get("cases")
+    if not isinstance(entries, list) or len(entries) != cases:
+        raise MalformedObservation(f"it does not hold {cases} cases")
+    observations = []
+    for entry in entries:
+        if not isinstance(entry, Mapping):
+            raise MalformedObservation("a case is not a mapping")
+        observations.append({str(part): decode(seen) for part, seen in entry.items()})
+    return observations
+
+
+def encode_inputs(cases: Sequence[HiddenCase]) -> list[Any]:
+    """The cases' inputs as JSON-ready data; their keys and kinds stay here."""
+    return [encode(dict(case.inputs)) for case in cases]
+
+
+QUESTIONS: dict[str, Question] = {
+    module.ID: Question(find_question(module.ID), module) for module in (accumulate, clip, inspect, baseline)
+}
+
+
+def by_test_id(grade_id: str) -> Question | None:
+    """The question whose test cell has this nbgrader id, or None."""
+    return QUESTIONS.get(grade_id.removesuffix("-test")) if grade_id.endswith("-test") else None
+
+
+def questions_of(grade_ids: Sequence[str]) -> Iterator[Question]:
+    """The questions whose test cells are among `grade_ids`, in that order."""
+    return (question for grade_id in grade_ids if (question := by_test_id(grade_id)) is not None)

@@ -1,0 +1,19 @@
+"""What a notebook shows: visible checks of the graded questions, predictions, figures with captions and alt text."""
+
+from .check import CheckResult, check, check_result
+from .figures import OKABE_ITO, show_figure
+from .predict import predict, reveal
+from .question import Misconception, PublicCase, PublicQuestion
+
+__all__ = [
+    "OKABE_ITO",
+    "CheckResult",
+    "Misconception",
+    "PublicCase",
+    "PublicQuestion",
+    "check",
+    "check_result",
+    "predict",
+    "reveal",
+    "show_figure",
+]

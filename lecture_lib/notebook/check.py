@@ -1,0 +1,130 @@
+"""The visible check of a question: runs its public cases and says, case by case, what happened and what to look at."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .compare import agree, difference
+from .observe import observe
+from .question import PublicCase, PublicQuestion
+
+RIGHT, UNANSWERED, WRONG = "right", "not answered yet", "not yet"
+_MARK = {RIGHT: "✓", UNANSWERED: "…", WRONG: "✗"}
+# Okabe-Ito green, grey and vermilion, dark enough on white and light enough on black; the mark says it without colour.
+_COLOUR = {RIGHT: "#009E73", UNANSWERED: "#808080", WRONG: "#D55E00"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """What one part of a question did on one case: its state, what happened, what to look at."""
+
+    case: str
+    part: str
+    state: str
+    what: str = ""
+    look_at: str = ""
+    misconception: str | None = None
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """The visible check's lines, shown as a table in a notebook and as text elsewhere."""
+
+    title: str
+    lines: tuple[Line, ...]
+
+    @property
+    def state(self) -> str:
+        """`right` when every line is, `not answered yet` when no line is answered, else `not yet`."""
+        states = {line.state for line in self.lines}
+        return states.pop() if len(states) == 1 else WRONG
+
+    def __repr__(self) -> str:
+        head = f"{_MARK[self.state]} {self.title}: {self.state}"
+        if self.state == UNANSWERED:
+            return f"{head}. Write your answer in the cell above, run it, then run this cell again."
+        rows = [head]
+        said: set[str] = set()
+        for line in self.lines:
+            what = (line.what or line.state).removeprefix(f"{line.part}: ")
+            repeated = line.state == WRONG and what in said
+            said.add(what)
+            rows.append(f"  {_MARK[line.state]} {line.case}, {line.part}: {'as above' if repeated else what}")
+            if line.look_at and not repeated:
+                rows.append(f"      look at: {line.look_at}")
+        if self.state == RIGHT:
+            rows.append("  The visible cases agree. Hidden cases, on other inputs, decide the points.")
+        return "\n".join(rows)
+
+    def _repr_html_(self) -> str:
+        text = html.escape(repr(self))
+        return (
+            f'<pre style="border-left:4px solid {_COLOUR[self.state]};padding:0.5em 0.8em;margin:0;'
+            f'white-space:pre-wrap" role="status">{text}</pre>'
+        )
+
+
+def check(question_id: str, *functions: Callable[..., Any]) -> None:
+    """Run the visible check of a question on the functions you wrote, and show the result.
+
+    Args:
+        question_id: for example `"03a-clip"`.
+        functions: the functions of the answer cell, in the order in which the question names them.
+
+    Raises:
+        KeyError: there is no such question; the message lists those there are.
+        TypeError: the number of functions is not the question's.
+
+    """
+    from IPython.display import display
+
+    display(check_result(question_id, *functions))  # type: ignore[no-untyped-call]
+
+
+def check_result(question_id: str, *functions: Callable[..., Any]) -> CheckResult:
+    """As `check`, but returns the result instead of showing it."""
+    from .questions import find_question
+
+    question = find_question(question_id)
+    named = name_functions(question, functions)
+    lines = [line for case in question.cases for line in _check_case(question, case, named)]
+    return CheckResult(f"{question.id} · {question.title}", tuple(lines))
+
+
+def name_functions(
+    question: PublicQuestion, functions: tuple[Callable[..., Any], ...]
+) -> dict[str, Callable[..., Any]]:
+    """Pair the functions with the names that `question` gives them."""
+    if len(functions) != len(question.functions):
+        wanted = ", ".join(question.functions)
+        raise TypeError(f"{question.id} checks {len(question.functions)} functions ({wanted}), got {len(functions)}")
+    return dict(zip(question.functions, functions, strict=True))
+
+
+def _check_case(question: PublicQuestion, case: PublicCase, functions: dict[str, Any]) -> list[Line]:
+    observation = observe(question, functions, case.inputs)
+    return [_check_part(question, case, part, observation[part]) for part in case.expected]
+
+
+def _check_part(question: PublicQuestion, case: PublicCase, part: str, seen: dict[str, Any]) -> Line:
+    if "unanswered" in seen:
+        return Line(case.name, part, UNANSWERED)
+    if "raised" in seen:
+        return Line(case.name, part, WRONG, f"your code raised {seen['raised']}", "the line that the message names")
+    values, expected = seen["value"], case.expected[part]
+    wrong = difference(values, expected, question.relative_tolerance, part)
+    if wrong is None:
+        return Line(case.name, part, RIGHT, _exactness(values, expected))
+    for misconception_id, shown in case.mistakes.items():
+        fields = shown.get(part)
+        if fields and all(agree(values.get(name), value, question.relative_tolerance) for name, value in fields.items()):
+            known = question.misconceptions[misconception_id]
+            return Line(case.name, part, WRONG, f"{known.what} ({wrong})", known.look_at, misconception_id)
+    return Line(case.name, part, WRONG, wrong, "how your result differs from the worked numbers above this question")
+
+
+def _exactness(values: Any, expected: Any) -> str:
+    return "exact" if agree(values, expected, 0.0) else "right, within rounding"

@@ -1,0 +1,107 @@
+"""03b-inspect: find what is wrong with a data set before any model sees it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..question import Functions, Inputs, Misconception, PublicCase, PublicQuestion
+
+PROBLEMS = ("range", "dtype", "labels", "duplicates", "class-stacked")
+
+
+def _inspect(functions: Functions, inputs: Inputs) -> dict[str, Any]:
+    arrays = [torch.tensor(inputs[name]) for name in ("x_train", "y_train", "x_val", "y_val")]
+    found = functions["inspect_data"](*arrays, inputs["classes"])
+    if not isinstance(found, set | frozenset):
+        raise TypeError(f"inspect_data returned a {type(found).__name__}, not a set of problem names")
+    return {"problems": found}
+
+
+_X_TRAIN = np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7], [0.6, 0.5]], dtype=np.float32)
+_X_VAL = np.array([[0.2, 0.8], [0.7, 0.3]], dtype=np.float32)
+_CLEAN: dict[str, Any] = {
+    "x_train": _X_TRAIN,
+    "y_train": np.array([0, 1, 0, 1]),
+    "x_val": _X_VAL,
+    "y_val": np.array([0, 1]),
+    "classes": 2,
+}
+
+
+def _problems(*names: str) -> dict[str, dict[str, list[str]]]:
+    return {"problems": {"problems": sorted(names)}}
+
+
+_ALWAYS = {"always-alarm": _problems(*PROBLEMS)}
+_NEVER = {"never-alarm": _problems()}
+
+
+def _faulty(problem: str, name: str, **changes: Any) -> PublicCase:
+    return PublicCase(name, {**_CLEAN, **changes}, _problems(problem), {**_ALWAYS, **_NEVER})
+
+
+QUESTION = PublicQuestion(
+    id="03b-inspect",
+    title="inspect a data set",
+    functions=("inspect_data",),
+    parts={"problems": _inspect},
+    cases=(
+        PublicCase("a clean data set", _CLEAN, _problems(), _ALWAYS),
+        PublicCase(
+            "clean, standardised: values between -3 and 3",
+            {**_CLEAN, "x_train": (_X_TRAIN - 0.5) * 6, "x_val": (_X_VAL - 0.5) * 6},
+            _problems(),
+            {**_ALWAYS, "range-is-unit": _problems("range")},
+        ),
+        _faulty("range", "raw pixels, 0 to 255", x_train=_X_TRAIN * 255, x_val=_X_VAL * 255),
+        _faulty("dtype", "labels stored as float32", y_train=np.array([0, 1, 0, 1], dtype=np.float32)),
+        _faulty("labels", "labels 1 and 2 for two classes", y_train=np.array([1, 2, 1, 2]), y_val=np.array([1, 2])),
+        _faulty("duplicates", "a training row again in validation", x_val=np.stack([_X_VAL[0], _X_TRAIN[1]])),
+        _faulty("class-stacked", "validation holds one class only", y_val=np.array([1, 1])),
+    ),
+    misconceptions={
+        "always-alarm": Misconception(
+            "every problem is reported for every data set: an alarm that always rings warns of nothing",
+            "what each condition says about the clean data set",
+        ),
+        "never-alarm": Misconception(
+            "no problem is reported for any data set",
+            "the conditions one at a time, each on the data set that shows it",
+        ),
+        "range-is-unit": Misconception(
+            "standardised inputs raise a range alarm: values outside [0, 1] or [-1, 1] are ordinary",
+            "the limit that the question states",
+        ),
+        "inputs-dtype-only": Misconception(
+            "only the inputs' dtype was looked at; labels stored as floats went through",
+            "what dtype CrossEntropyLoss wants for class indices",
+        ),
+        "labels-off-by-one": Misconception(
+            "a label equal to the number of classes went through: valid labels end at classes - 1",
+            "the largest label that a network with that many outputs can be asked for",
+        ),
+        "negative-labels": Misconception(
+            "negative labels went through",
+            "both ends of the range of valid labels",
+        ),
+        "duplicates-within": Misconception(
+            "a row that occurs twice within training was called a leak; only rows shared by both parts are",
+            "which two sets of rows are compared",
+        ),
+        "same-position-only": Misconception(
+            "rows were compared position by position; a copy can stand anywhere",
+            "whether every validation row is compared with every training row",
+        ),
+        "compare-counts": Misconception(
+            "the numbers of classes were compared; the classes themselves can differ",
+            "which classes occur in each part, not how many",
+        ),
+        "training-only": Misconception(
+            "only the training part was looked at; the same problem in the validation part went through",
+            "whether each condition is applied to both parts",
+        ),
+    },
+)

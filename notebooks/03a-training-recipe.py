@@ -1,0 +1,421 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 03a · The training recipe
+#
+# You will train a small network on 1,797 real handwritten digits, and look closely at the two places of the loop where
+# exactness is lost most often: accumulating gradients over several small batches, and clipping them.
+#
+# How to work: each section states a goal and asks for a prediction before it shows a result. Write the prediction
+# down first; a guess that turns out wrong teaches more than a result that you only read. A question has an answer cell
+# and, below it, a visible check. The check says what happened and what to look at. It does not give the points: hidden
+# cases do, on other inputs. A question that you skip breaks nothing later.
+#
+# | section | you will be able to | points |
+# |---|---|---|
+# | 1 Tape | read a gradient off a graph | |
+# | 2 Batch | say what a batch must satisfy before a model sees it | |
+# | 3 Accumulation | train as if on a batch that does not fit | 40 |
+# | 4 Clipping | limit a step without turning it | 40 |
+# | 5 Rate | find a learning rate in 100 steps | |
+# | 6 Recipe | train to 97 % on digits that the model never saw | |
+# | 7 Two habits | say what `eval()` and `no_grad()` each do | 20 |
+
+# %% tags=["setup"]
+import math
+
+import matplotlib.pyplot as plt
+import torch
+from torch import nn
+
+from lecture_lib.data import TensorLoader, load_digits, stratified_split
+from lecture_lib.debugging import find_lr
+from lecture_lib.notebook import check, predict, reveal, show_figure
+from lecture_lib.training import evaluate, train
+
+# %% [markdown]
+# ## 1 Tape: what `backward()` walks through
+#
+# **Goal.** Follow one training step by hand.
+#
+# A model with two parameters predicts $\hat y = w x + b$ and pays $L = (\hat y - y)^2$. While Python computes, autograd
+# writes every operation down, like a friend who notes each ingredient while you bake. `L.backward()` reads the notes
+# from the end to the start and multiplies the local slopes: $\partial L/\partial w = 2(\hat y - y)\cdot x$.
+#
+# Here $x = 3$, $w = 2$, $b = 1$ and $y = 10$, so $\hat y = 7$ and the error is $-3$. Predict $\partial L/\partial w$:
+# its sign says in which direction the loss rises.
+
+# %% tags=["demo"]
+predict("tape", None)
+
+# %% tags=["demo"]
+w = torch.tensor(2.0, requires_grad=True)
+b = torch.tensor(1.0, requires_grad=True)
+loss = (w * 3.0 + b - 10.0) ** 2
+loss.backward()
+reveal("tape", w.grad.item())
+
+# %% [markdown]
+# You should see −18, and $\partial L/\partial b$ is −6: the input 3 makes the difference. Both are negative, so the loss
+# falls when $w$ and $b$ grow. One step of gradient descent with learning rate 0.01 moves each parameter against its
+# gradient: $w = 2 + 0.18$ and $b = 1 + 0.06$. The next cell takes this step and computes the loss again. Note the
+# `no_grad()`: the update itself must not be written on the tape.
+
+# %% tags=["demo"]
+with torch.no_grad():
+    w -= 0.01 * w.grad
+    b -= 0.01 * b.grad
+    new_loss = (w * 3.0 + b - 10.0) ** 2
+print(f"w = {w.item():.2f}, b = {b.item():.2f}, loss {loss.item():.2f} -> {new_loss.item():.2f}")
+
+# %% [markdown]
+# **Recap.** A step is: forward (the tape is written), backward (it is read), update (off the tape). The loss fell from 9
+# to 5.76. Everything below is this step, repeated and made safe.
+
+# %% [markdown]
+# ## 2 Batch: what the model is about to see
+#
+# **Goal.** Look at a batch before any model does.
+#
+# Many bugs that look like model bugs sit in the batch: pixels still in 0 to 255, labels stored as floats, a missing
+# batch dimension. Four lines of looking save hours. The digits come as images `[N, 1, 8, 8]` between 0 and 1 and labels
+# `[N]` of dtype `int64`, which is what `CrossEntropyLoss` wants for class indices. The split is stratified: every class
+# has the same share in each part, and the seed makes it the same split tomorrow.
+
+# %% tags=["demo"]
+digits = load_digits()
+train_index, val_index, test_index = stratified_split(digits.labels, (0.6, 0.2, 0.2), seed=0)
+batch = digits.images[train_index[:64]], digits.labels[train_index[:64]]
+print("images", list(batch[0].shape), batch[0].dtype, f"from {batch[0].min():.2f} to {batch[0].max():.2f}")
+print("labels", list(batch[1].shape), batch[1].dtype, "classes", batch[1].unique().tolist())
+
+# %% tags=["demo"]
+figure, axes = plt.subplots(1, 8, figsize=(8, 1.4))
+for axis, image, label in zip(axes, batch[0], batch[1], strict=False):
+    axis.imshow(image[0], cmap="gray_r")
+    axis.set_title(label.item())
+    axis.axis("off")
+shown = ", ".join(str(label.item()) for label in batch[1][:8])
+show_figure(figure, caption="Eight training digits with their labels: inputs and labels belong together.",
+            alt=f"Eight 8 by 8 pixel images of handwritten digits, labelled {shown}.")
+
+# %% [markdown]
+# **Recap.** Shape, dtype, range, classes and a few pictures: five looks, before the first forward pass. The debug
+# ladder in notebook 03b starts with exactly this, and its first question lets you automate it.
+
+# %% [markdown]
+# ## 3 Accumulation: a batch that does not fit
+#
+# **Goal.** Train on a big batch in small pieces, with the same result.
+#
+# You want 256 examples in a step and 64 fit into memory. The gradient of a sum is the sum of the gradients, so four
+# *micro-batches* of 64 can be run one after the other: `backward()` adds to `.grad`, and the optimizer steps once, at
+# the end of the *window*. What needs care is the weight of each piece.
+#
+# A worked example with $L = (w x - y)^2$, $w = 0$, learning rate 0.1 and two micro-batches of one example each:
+# $(x, y) = (2, 1)$ has gradient $2(0 - 1)\cdot 2 = -4$ and $(3, 2)$ has $-12$. Predict $w$ after the step of the big
+# batch, whose loss is the *mean* of the two.
+
+# %% tags=["demo"]
+predict("accumulation", None)
+
+# %% tags=["demo"]
+w = torch.tensor(0.0, requires_grad=True)
+for x, y in [(2.0, 1.0), (3.0, 2.0)]:
+    ((w * x - y) ** 2 / 2).backward()
+    print(f"after ({x:g}, {y:g}): w.grad = {w.grad.item():g}")
+reveal("accumulation", 0.0 - 0.1 * w.grad.item())
+
+# %% [markdown]
+# You should see gradients −2 and then −8, and $w = 0.8$. Without the division by 2 it would be 1.6: a learning rate
+# twice as large by accident. It has become common to write `loss / K` and stop there. That is right only when every
+# micro-batch has the same size and every window is full. At the end of an epoch it often is neither.
+#
+# ### Question 03a-accumulate · 40 points
+#
+# Write `accumulate_epoch(model, micro_batches, optimizer, loss_fn, accumulate)`. It trains `model` for one epoch.
+#
+# - `micro_batches` is a list of pairs `(x, y)`; their sizes can differ.
+# - `loss_fn(model(x), y)` is the mean over the examples of one micro-batch.
+# - `accumulate` micro-batches make one window, and one window is one optimizer step. The last window may be shorter; it
+#   is stepped as well.
+# - Every step must equal the step on one big batch with all examples of the window. It returns nothing.
+#
+# Hidden cases: even micro-batches 15 points, uneven ones 15, a short last window 10. Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# In the big batch's mean, what is the weight of one example? And what is its weight in the mean of its micro-batch?
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# You can know how many examples a window has before you run it: it is a slice of a list.
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03a-accumulate", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def accumulate_epoch(model, micro_batches, optimizer, loss_fn, accumulate):
+    """One epoch; each step equals the step on all examples of its window together."""
+    ### BEGIN SOLUTION
+    for first in range(0, len(micro_batches), accumulate):
+        window = micro_batches[first : first + accumulate]
+        window_examples = sum(y.shape[0] for _, y in window)
+        optimizer.zero_grad()
+        for x, y in window:
+            share = y.shape[0] / window_examples
+            (share * loss_fn(model(x), y)).backward()
+        optimizer.step()
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "03a-accumulate-test", "locked": true, "points": 40, "schema_version": 3, "solution": false, "task": false}
+check("03a-accumulate", accumulate_epoch)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03a-accumulate", accumulate_epoch)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** Sum of losses over the window's number of examples; one step a window, the last one included. For models
+# with batch normalisation the identity cannot hold: each micro-batch is normalised by itself.
+
+# %% [markdown]
+# ## 4 Clipping: a limit on the step, not on its direction
+#
+# **Goal.** Clip a gradient by its global norm, and see what clipping each tensor by itself does instead.
+#
+# Some batches give gradients a hundred times the usual length, and one such step can undo a thousand good ones.
+# Clipping sets a limit: if the norm of the *whole* gradient, all parameters taken as one long vector, exceeds
+# `max_norm`, every entry is multiplied by `max_norm / norm`. Otherwise nothing changes. Two parameters with gradients
+# 3 and 4 have norm 5; with `max_norm` 1 they become 0.6 and 0.8.
+#
+# Now clip each of the two by itself instead. Predict the cosine of the angle between the old and the new gradient
+# (1 is the same direction).
+
+# %% tags=["demo"]
+predict("clipping", None)
+
+# %% tags=["demo"]
+gradient = torch.tensor([3.0, 4.0])
+one_by_one = torch.tensor([1.0, 1.0])
+cosine = torch.nn.functional.cosine_similarity(gradient, one_by_one, dim=0)
+reveal("clipping", cosine.item())
+
+# %% tags=["demo"]
+figure, axis = plt.subplots(figsize=(4.2, 3.4))
+for (x, y), name, colour, line in [((3, 4), "gradient", "#0072B2", "-"), ((0.6, 0.8), "global", "#009E73", "--"),
+                                   ((1, 1), "one by one", "#D55E00", ":")]:
+    axis.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "->", "color": colour, "linestyle": line, "lw": 2})
+    axis.text(x + 0.08, y - 0.1, name, color=colour)
+axis.set(xlim=(0, 4.2), ylim=(0, 4.4), xlabel="first parameter's gradient", ylabel="second parameter's gradient")
+show_figure(figure, caption="Global clipping shortens the arrow; clipping one by one turns it.",
+            alt="Arrows from the origin: gradient to (3, 4), global clipping to (0.6, 0.8) on the same line, "
+                "one by one to (1, 1), on another line.")
+
+# %% [markdown]
+# You should see 0.9899: a turn of 8 degrees with two numbers. In a network with a hundred tensors of very different
+# sizes the turn is larger, and the small gradients win over the large ones. That is why the global norm is the usual
+# choice. The norm *before* clipping is worth returning: plotted over time, it shows trouble before the loss does.
+#
+# ### Question 03a-clip · 40 points
+#
+# Write two functions of a list of gradients (tensors of any shapes) and a positive number `max_norm`.
+#
+# - `clip_by_global_norm(gradients, max_norm)` returns the list of clipped gradients and the global norm before clipping.
+# - `per_parameter_cosine(gradients, max_norm)` clips *each tensor by its own norm* and returns the cosine of the angle
+#   between all old and all new entries, each taken as one long vector.
+#
+# Hidden cases: direction 16 points, untouched below the threshold 8, norm returned 6, cosine 10. Limit: 30 seconds.
+# PyTorch's own clipping function is switched off while your answer is checked.
+#
+# <details><summary>Hint 1</summary>
+#
+# The square of the global norm is the sum of the squares of the tensors' norms.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# One number, at most 1, multiplies every tensor. Which number is it when the norm is below `max_norm`?
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03a-clip", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def clip_by_global_norm(gradients, max_norm):
+    """The clipped gradients, and the global norm before clipping."""
+    ### BEGIN SOLUTION
+    global_norm = math.hypot(*(tensor.norm().item() for tensor in gradients))
+    factor = max_norm / global_norm if global_norm > max_norm else 1.0
+    return [factor * tensor for tensor in gradients], global_norm
+    ### END SOLUTION
+
+
+def per_parameter_cosine(gradients, max_norm):
+    """The cosine between the gradient and the one that is clipped tensor by tensor."""
+    ### BEGIN SOLUTION
+    separately = [clip_by_global_norm([tensor], max_norm)[0][0] for tensor in gradients]
+    old, new = (nn.utils.parameters_to_vector(tensors) for tensors in (gradients, separately))
+    return torch.dot(old, new) / (old.norm() * new.norm())
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "03a-clip-test", "locked": true, "points": 40, "schema_version": 3, "solution": false, "task": false}
+check("03a-clip", clip_by_global_norm, per_parameter_cosine)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03a-clip", clip_by_global_norm, per_parameter_cosine)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** One norm, one factor, one direction; nothing below the threshold; the norm before is returned.
+
+# %% [markdown]
+# ## 5 Rate: how large a step
+#
+# **Goal.** Find a learning rate in 100 steps instead of ten trainings.
+#
+# The finder is a short training on borrowed time: the rate grows by a constant factor at every step, the loss is
+# recorded, and at the end everything is put back as it was. From $10^{-5}$ to 1 in 100 steps the factor is
+# $10^{5/99} = 1.123$. At the small end the loss does not move, then it falls, then the steps are too long and it rises.
+# You want a rate in the fall. Predict the power of ten at which the loss falls fastest for a small network on digits
+# trained with AdamW: 0.0001, 0.001, 0.01 or 0.1?
+
+# %% tags=["demo"]
+predict("rate", None)
+
+# %% tags=["setup"]
+def make_model(seed):
+    """64 pixels in, 10 digits out; the seed fixes the initial weights."""
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
+
+# %% tags=["demo"]
+model = make_model(seed=0)
+optimizer = torch.optim.AdamW(model.parameters())
+train_loader = TensorLoader(digits.images[train_index], digits.labels[train_index], batch_size=64, shuffle=True, seed=0)
+sweep = find_lr(model, train_loader, optimizer, nn.CrossEntropyLoss(), start=1e-5, stop=1.0)
+decade = 10 ** round(math.log10(sweep.suggestion))
+reveal("rate", decade)
+
+# %% tags=["demo"]
+rounded = ", ".join(f"{name} near {10 ** round(math.log10(rate)):g}" for name, rate in sweep.suggestions.items())
+show_figure(sweep.plot(), caption="The loss falls in the middle of the sweep; the rate is taken from the fall.",
+            alt=f"Loss against learning rate on a log axis: flat, falling, rising. Suggestions: {rounded}.")
+
+# %% [markdown]
+# Two rules, two suggestions: the steepest fall, and one tenth of the rate at the minimum. Say which rule you used when
+# you report a rate. The minimum itself is too far: there the curve is about to rise.
+#
+# **Recap.** The finder gives the size, not the third digit. The network and the optimizer are exactly as before it ran.
+
+# %% [markdown]
+# ## 6 Recipe: one function, kept boring
+#
+# **Goal.** Train to at least 97 % on digits that took no part in training or in any choice.
+#
+# `train` is the lecture's loop: forward, loss, `zero_grad`, `backward`, `step`, then the schedule, and after each
+# epoch an evaluation in which the layers are in eval mode and nothing is written on the tape. It keeps a *copy* of the
+# best weights, by validation loss. A copy, since an alias would follow every later step. The one-cycle schedule raises
+# the rate to its maximum and lowers it again; it is stepped after every batch, not after every epoch. Predict the
+# accuracy on the test part, in percent.
+
+# %% tags=["demo"]
+predict("accuracy", None)
+
+# %% tags=["demo"]
+val_loader = TensorLoader(digits.images[val_index], digits.labels[val_index], batch_size=256)
+def one_cycle(optimizer, total_steps):
+    return torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.01, total_steps=total_steps)
+
+history = train(model, train_loader, val_loader, optimizer, nn.CrossEntropyLoss(), epochs=20, schedule=one_cycle)
+model.load_state_dict(history.best_state)
+
+# %% tags=["demo", "nbval-ignore-output"]
+test_loader = TensorLoader(digits.images[test_index], digits.labels[test_index], batch_size=256)
+result = evaluate(model, test_loader, nn.CrossEntropyLoss())
+reveal("accuracy", round(100 * result.metric, 1), "%")
+
+# %% tags=["demo"]
+print(f"at least 97 % on {result.examples} test digits: {result.metric >= 0.97}")
+
+# %% tags=["demo"]
+last = history.rows[-1]
+show_figure(history.plot(), caption="Both losses fall; the best epoch is the one with the lowest validation loss.",
+            alt=f"Training and validation loss over {len(history.rows)} epochs. At the end validation accuracy is "
+                f"about {round(100 * last.val_metric)} percent.")
+
+# %% [markdown]
+# You should see `True`, and an accuracy around 98 %. The validation part chose the epoch, so its accuracy is a little
+# too good to report; the test part chose nothing. Reading the curves: training loss keeps falling while validation
+# loss levels off. The gap is what regularisation works on, and where notebook 03b takes over.
+#
+# **Recap.** The loss is what training minimises, the accuracy is what you report, and they need not agree on the best
+# epoch. Choose the metric before you train.
+
+# %% [markdown]
+# ## 7 Two habits that are not the same
+#
+# **Goal.** Tell `model.eval()` from `torch.no_grad()`.
+#
+# Both appear in every evaluation loop, side by side, and are easily taken for one thing in two halves. The cell below
+# lets dropout show the difference: the same input goes twice through the same layer. Predict how many of the four
+# rows are all ones.
+
+# %% tags=["demo"]
+predict("eval", None)
+
+# %% tags=["demo"]
+torch.manual_seed(0)
+layer, ones = nn.Dropout(0.5), torch.ones(8)
+rows = {}
+for mode in ("train", "eval"):
+    layer.train(mode == "train")
+    rows[f"{mode}, with tape"] = layer(ones)
+    with torch.no_grad():
+        rows[f"{mode}, no_grad"] = layer(ones)
+for name, row in rows.items():
+    print(f"{name:16s} all ones: {bool((row == 1).all())}")
+reveal("eval", sum(bool((row == 1).all()) for row in rows.values()))
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "03a-p5-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# You should see 2: only the mode decides what dropout does, and `no_grad` does not touch it.
+#
+# ### Question 03a-p5 · 20 points, graded by hand
+#
+# Why does `model.eval()` differ from `torch.no_grad()`? Say what each of them changes, and give a concrete example in
+# which you need both, with what goes wrong when either is missing. Five sentences are enough.
+#
+# Graded on: what `eval()` changes (5), what `no_grad()` changes (5), an example that needs both (5), what goes wrong
+# without each (5).
+#
+# <details><summary>Hint</summary>
+#
+# Name one layer that computes something else in training, and one resource that grows when a graph is kept.
+#
+# </details>
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "03a-p5", "locked": false, "points": 20, "schema_version": 3, "solution": true, "task": false}
+# `eval()` switches the layers that behave differently in training: dropout stops dropping, batch normalisation takes
+# its stored statistics. `no_grad()` leaves every layer as it is and stops autograd from recording. A validation loop
+# over a network with dropout wants both. Leave out `eval()` and the score is noisy and too low; leave out `no_grad()`
+# and every forward pass builds a graph for nothing, which costs time, and memory for as long as the loss is kept.
+
+# %% [markdown]
+# ## What to take along
+#
+# | stage | the discipline | skipped, it costs you |
+# |---|---|---|
+# | batch | shape, dtype, range, classes, pictures | a day on a bug that is in the data |
+# | accumulate | sum of losses over the window's count | a learning rate that depends on the epoch's last batch |
+# | clip | one norm for all parameters, the norm before returned | a turned gradient, or one lost training |
+# | rate | 100 steps of the finder, the rule named | ten trainings |
+# | train | best weights copied, evaluation off the tape and in eval mode | a score that you cannot trust |
+#
+# When all checks are as you want them, save the notebook and run `lecture submit` in a terminal: it packs your
+# notebooks and says what is still unanswered.

@@ -1,0 +1,357 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 03b · The debug ladder
+#
+# Programs that crash are the easy ones. This notebook is about programs that run, print a falling loss, and are wrong.
+# The ladder is a fixed order of looking, from the data up to the errors of the finished model, and its one rule is:
+# never skip a rung.
+#
+# How to work: predict, run, read, answer. Each question has a visible check below it; hidden cases decide the points.
+#
+# | rung | what you look at | what it catches |
+# |---|---|---|
+# | 1 | the data: shapes, dtypes, ranges, labels, the split | most bugs that look like model bugs |
+# | 2 | baselines without a model | scores that mean nothing |
+# | 3 | overfitting one batch | broken wiring: loss, labels, gradients |
+# | 4 | a small subset | a pipeline that does not learn from data |
+# | 5 | the learning-rate finder | a rate that is off by powers of ten |
+# | 6 | the full run, then regularisation | overfitting, schedules, evaluation |
+# | 7 | error analysis | what to do next |
+
+# %% tags=["setup"]
+import math
+
+import matplotlib.pyplot as plt
+import torch
+from torch import nn
+
+from lecture_lib.data import TensorLoader, load_digits, stratified_split
+from lecture_lib.notebook import check, predict, reveal, show_figure
+from lecture_lib.training import evaluate, train
+
+# %% [markdown]
+# ## Before you start: a pop quiz
+#
+# You wrote a model and started training. The loss has been flat for 100 steps. What do you do?
+#
+# (a) Lower the learning rate by 10. (b) Switch from SGD to AdamW. (c) Try to overfit a single batch of 4 examples.
+# (d) Add a deeper architecture.
+#
+# Pick one before you open the answers.
+#
+# <details><summary>(a) lower the rate</summary>
+#
+# It could be: a rate that is too large. It could as well be a rate that is too small, or no gradient at all. One
+# training later you will know little more. Rung 5 finds the rate in 100 steps, once rungs 1 to 4 hold.
+#
+# </details>
+# <details><summary>(b) another optimizer</summary>
+#
+# AdamW rescales each gradient, so it can hide a badly scaled input or a rate that is off. A bug in the wiring stays
+# where it is.
+#
+# </details>
+# <details><summary>(c) overfit one batch</summary>
+#
+# Yes: four examples can be learned by heart in seconds. If they are not, the fault is in the wiring and not in the rate,
+# the optimizer or the depth. If they are, all of that is cleared at once. Look at the data and the baselines first.
+#
+# </details>
+# <details><summary>(d) a deeper network</summary>
+#
+# It adds places where the fault can hide. A model that cannot learn four examples does not need capacity.
+#
+# </details>
+
+# %% [markdown]
+# ## Rung 1 · Look at the data: a published mistake
+#
+# **Goal.** See a good training accuracy with a useless validation score, and find the one line that made it.
+#
+# A debug-ladder notebook that can be found on the web generates two half moons, first all points of class 0, then all
+# of class 1, and takes the last 20 % for validation. No shuffling. The code below does the same. Training goes well:
+# the accuracy on the training part reaches about 100 %. Predict the number of classes in the validation part.
+
+# %% tags=["demo"]
+predict("classes", None)
+
+# %% tags=["setup"]
+def two_moons(n_per_class=200, seed=0):
+    """Two half moons, class 0 first and then class 1: inputs [2n, 2], labels [2n]."""
+    generator = torch.Generator().manual_seed(seed)
+    angle = torch.rand(n_per_class, generator=generator) * math.pi
+    upper = torch.stack([angle.cos(), angle.sin()], dim=1)
+    lower = torch.stack([1 - angle.cos(), 0.5 - angle.sin()], dim=1)
+    noise = 0.1 * torch.randn(2 * n_per_class, 2, generator=generator)
+    labels = torch.arange(2).repeat_interleave(n_per_class)
+    return torch.cat([upper, lower]) + noise, labels
+
+# %% tags=["demo"]
+x, y = two_moons()
+last_20_percent = int(0.8 * len(y))
+stacked = (torch.arange(last_20_percent), torch.arange(last_20_percent, len(y)))
+reveal("classes", len(y[stacked[1]].unique()))
+
+# %% [markdown]
+# One class. The model sees all of class 0 and some of class 1, and is then measured on nothing but the rest of class 1.
+# The score answers a question that nobody asked. The next cells train the same network on this split and on a
+# stratified one and print the two accuracies for each. Nothing else differs.
+
+# %% tags=["setup"]
+def train_on(x, y, split, seed=0):
+    """Train a small network on one split; return training and validation accuracy."""
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 2))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    shuffled = TensorLoader(x[split[0]], y[split[0]], batch_size=32, shuffle=True, seed=seed)
+    parts = [TensorLoader(x[part], y[part], batch_size=500) for part in split]
+    train(model, shuffled, parts[1], optimizer, nn.CrossEntropyLoss(), epochs=30)
+    return [evaluate(model, part, nn.CrossEntropyLoss()).metric for part in parts]
+
+# %% tags=["demo"]
+stratified = stratified_split(y, (0.8, 0.2), seed=0)
+accuracy = {"stacked": train_on(x, y, stacked), "stratified": train_on(x, y, stratified)}
+for name, (on_train, on_val) in accuracy.items():
+    print(f"{name:10s} train above 0.97: {on_train > 0.97}   validation above 0.95: {on_val > 0.95}")
+
+# %% tags=["demo"]
+figure, axes = plt.subplots(1, 2, figsize=(8, 2.8), sharey=True)
+for axis, (name, split) in zip(axes, {"stacked": stacked, "stratified": stratified}.items(), strict=True):
+    for part, marker, colour in zip(split, ("o", "x"), ("#0072B2", "#D55E00"), strict=True):
+        axis.scatter(*x[part].T, s=12, marker=marker, c=colour, label="training" if marker == "o" else "validation")
+    axis.set(title=name, xlabel="first input")
+axes[0].set_ylabel("second input")
+axes[0].legend(loc="lower left", fontsize=8)
+show_figure(figure, caption="Stacked, the validation part lies in one moon; stratified, it covers both.",
+            alt="Two scatter plots of two half moons. Left, all validation points lie in the lower moon. Right, they "
+                "are spread over both.")
+
+# %% [markdown]
+# You should see that both trainings look perfect on their own data and that only the stratified split validates well.
+# No curve, no rate and no architecture would have told you. One look at the classes of each part does.
+#
+# ### Question 03b-inspect · 40 points
+#
+# Write `inspect_data(x_train, y_train, x_val, y_val, classes)`. The arguments are tensors (inputs `[N, features]`,
+# labels `[N]`) and the number of classes. Return the *set* of the names of all problems that are there:
+#
+# - `"range"`: some input, in either part, is larger than 10 in absolute value. (Standardised inputs reach ±5.)
+# - `"dtype"`: inputs that are not floating point, or labels that are not `torch.long`.
+# - `"labels"`: a label outside 0 … `classes` − 1.
+# - `"duplicates"`: a training row that occurs again in validation. (A repeat *within* training is not a leak.)
+# - `"class-stacked"`: a class that occurs in one of the two parts only.
+#
+# A clean data set gives the empty set. Hidden cases: 8 points for each problem that is found everywhere it is and
+# reported nowhere else. Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# Write the five conditions one at a time and run the check after each: it uses one data set for each problem.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# For duplicates, compare every row of one part with every row of the other. Tuples of numbers can be put into a set.
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03b-inspect", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def inspect_data(x_train, y_train, x_val, y_val, classes):
+    """The set of problem names: range, dtype, labels, duplicates, class-stacked."""
+    ### BEGIN SOLUTION
+    both = ((x_train, y_train), (x_val, y_val))
+    train_rows, val_rows = ({tuple(row) for row in inputs.tolist()} for inputs, _ in both)
+    conditions = {
+        "range": any((inputs.abs() > 10).any() for inputs, _ in both),
+        "dtype": any(not inputs.is_floating_point() or labels.dtype != torch.long for inputs, labels in both),
+        "labels": any(((labels < 0) | (labels >= classes)).any() for _, labels in both),
+        "duplicates": not train_rows.isdisjoint(val_rows),
+        "class-stacked": set(y_train.tolist()) != set(y_val.tolist()),
+    }
+    return {name for name, present in conditions.items() if present}
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "03b-inspect-test", "locked": true, "points": 40, "schema_version": 3, "solution": false, "task": false}
+check("03b-inspect", inspect_data)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03b-inspect", inspect_data)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** Five conditions, each a line. A condition that also fires on healthy data is worse than none: you learn to
+# ignore it.
+
+# %% [markdown]
+# ## Rung 2 · Baselines: what any model must beat
+#
+# **Goal.** Know three numbers before the first epoch.
+#
+# *Majority accuracy*: always predict the class that is most frequent in training. With 95 % of one class this scores
+# 95 % and has learned nothing. *Constant loss*: predict the training frequencies for every input, whatever it is; the
+# cross-entropy of that on the validation labels is what a model has to beat by looking at its input. *Initial loss*: a
+# fresh network whose logits are near zero gives every class $1/C$, so its loss is $\ln C$. Predict it for 10 classes.
+
+# %% tags=["demo"]
+predict("initial", None)
+
+# %% tags=["demo"]
+reveal("initial", nn.functional.cross_entropy(torch.zeros(1, 10), torch.tensor([3])).item())
+
+# %% [markdown]
+# You should see 2.303. It holds for logits *near zero* only. The next cell gives the same fresh network the digits
+# scaled to 0 … 1 and, by mistake, raw from 0 to 255. A first loss far above $\ln C$ is a message about the inputs or
+# the initialisation, sent before any training.
+
+# %% tags=["demo"]
+digits = load_digits()
+torch.manual_seed(0)
+fresh = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+with torch.no_grad():
+    scaled, raw = (nn.functional.cross_entropy(fresh(digits.images * factor), digits.labels) for factor in (1, 255))
+print(f"scaled to 0 … 1: {scaled:.1f}, which is ln 10; raw 0 … 255: more than five times that: {bool(raw > 5 * scaled)}")
+
+# %% [markdown]
+# ### Question 03b-baseline · 40 points
+#
+# Write `baselines(y_train, y_val, classes)`. The labels are tensors of class indices; every class of the validation part
+# occurs in training; `classes` is the number of the network's outputs. Return three numbers in this order:
+#
+# 1. the accuracy on the validation labels of always predicting the most frequent training class, as a fraction;
+# 2. the mean cross-entropy on the validation labels, in nats, of predicting the training frequencies for every input;
+# 3. the loss of a network that gives every output the same probability.
+#
+# Hidden cases, balanced and skewed: 12, 16 and 12 points. Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# Fit on one part, score on the other: which of the two arguments does each number use for what?
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# Cross-entropy of one example is minus the logarithm of the probability that was given to its label.
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03b-baseline", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def baselines(y_train, y_val, classes):
+    """Majority accuracy, constant loss in nats, initial loss in nats."""
+    ### BEGIN SOLUTION
+    counts = torch.bincount(y_train, minlength=classes)
+    majority_accuracy = (y_val == counts.argmax()).double().mean().item()
+    probability_of_label = counts.double()[y_val] / counts.sum()
+    constant_loss = probability_of_label.log().neg().mean().item()
+    return majority_accuracy, constant_loss, math.log(classes)
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "03b-baseline-test", "locked": true, "points": 40, "schema_version": 3, "solution": false, "task": false}
+check("03b-baseline", baselines)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03b-baseline", baselines)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** A score without its baseline is a number without a unit. Report both.
+
+# %% [markdown]
+# ## Rung 3 · Overfit one batch: a bug that lowers the loss
+#
+# **Goal.** See why "the loss goes down" is not enough, and what a floor tells.
+#
+# A classifier ends with `nn.Softmax`, and the loss is `CrossEntropyLoss`, which applies a softmax of its own. This is
+# the *double softmax*, one of the most frequent bugs of all. It raises no error, the loss falls, the accuracy on the
+# batch even reaches 100 %. But probabilities lie between 0 and 1, so the second softmax never sees a difference larger
+# than 1, and the loss cannot fall below $\ln(1 + (C - 1)/e)$. Predict that floor for 10 classes: near 0, 0.5 or 1.5?
+
+# %% tags=["demo"]
+predict("floor", None)
+
+# %% tags=["setup"]
+def overfit(model, x, y, steps=300):
+    """Train on one batch only; return the loss at every step."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    losses = []
+    for _ in range(steps):
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+# %% tags=["demo"]
+batch_index = torch.cat([(digits.labels == digit).nonzero()[:2, 0] for digit in range(10)])
+x_batch, y_batch = digits.images[batch_index], digits.labels[batch_index]
+curves = {}
+for name, last_layer in {"logits": nn.Identity(), "double softmax": nn.Softmax(dim=1)}.items():
+    torch.manual_seed(0)
+    body = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+    curves[name] = overfit(nn.Sequential(body, last_layer), x_batch, y_batch)
+reveal("floor", math.log(1 + 9 / math.e))
+
+# %% tags=["demo"]
+figure, axis = plt.subplots(figsize=(5.5, 3))
+for (name, losses), colour, line in zip(curves.items(), ("#0072B2", "#D55E00"), ("-", "--"), strict=True):
+    axis.plot(losses, line, color=colour, label=name)
+axis.axhline(math.log(1 + 9 / math.e), color="grey", linestyle=":", label="floor, 1.461")
+axis.set(xlabel="step", ylabel="loss on the batch (nats)")
+axis.legend()
+show_figure(figure, caption="With a second softmax the loss falls, and stops at its floor.",
+            alt="Loss over 300 steps on one batch of 20 digits: with logits it falls to about 0, with a double softmax "
+                "it stops at 1.46, the floor.")
+
+# %% tags=["demo"]
+print(f"logits: below 0.01: {curves['logits'][-1] < 0.01}")
+print(f"double softmax: within 0.02 of the floor 1.461: {abs(curves['double softmax'][-1] - 1.4612) < 0.02}")
+
+# %% [markdown]
+# You should see `True` twice. So rung 3 does not ask "does the loss fall?" but "does it reach the lowest value it can
+# have?". That value is 0 for plain labels; with label smoothing it is higher (0.5003 for $\varepsilon = 0.1$ and 10
+# classes), and that is no bug. The batch holds two of each class on purpose: with one class only, a bias alone would
+# learn it, and the rung would pass with the inputs set to zero.
+#
+# **Recap.** Compare with the attainable floor; mix the classes. And know what rung 3 cannot see: permuted labels, a
+# leaking split, a wrong evaluation. A batch can be learned by heart in all three cases.
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "03b-p4-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Rung 6 · Reading a gap
+#
+# ### Question 03b-p4 · 20 points, graded by hand
+#
+# Your run has a training loss of 0.02 and a validation loss of 0.6. Diagnose it, and name three interventions in the
+# order of what they cost. Say what you would check first, and why. Five sentences are enough.
+#
+# Graded on: the diagnosis (5), what is checked before any intervention (5), three sensible interventions (5), their
+# order by cost with a reason (5).
+#
+# <details><summary>Hint</summary>
+#
+# A gap has two kinds of causes: the model, or the comparison. Which of them can be checked in a minute?
+#
+# </details>
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "03b-p4", "locked": false, "points": 20, "schema_version": 3, "solution": true, "task": false}
+# The network fits its training data almost perfectly and does much worse on validation: overfitting, provided that both
+# parts come from the same distribution and went through the same preprocessing. That is checked first, since it takes
+# a minute and makes everything else pointless if it fails. After that, by cost: stop at the best validation loss and
+# add weight decay or dropout (one line each); augment the training images or collect more of them; make the network
+# smaller, which changes everything that was tuned before.
+
+# %% [markdown]
+# ## The quiz again
+#
+# The flat loss from the start: overfit one batch. If four examples cannot be learned, the bug is in the wiring, and until
+# it is found every other change is a guess. And when they can be learned: climb on, a rung at a time.
+#
+# When all checks are as you want them, save the notebook and run `lecture submit` in a terminal.
