@@ -8,12 +8,17 @@ from pathlib import Path
 
 
 def write_text_atomically(path: Path, text: str) -> None:
-    """Write `text` to `path` so that a reader, also after a crash, sees the old content or the new, never a half."""
+    """Write `text` to `path` as UTF-8, whole or not at all."""
+    write_bytes_atomically(path, text.encode("utf-8"))
+
+
+def write_bytes_atomically(path: Path, content: bytes) -> None:
+    """Write `content` to `path`: a reader, also after a crash, sees the old content or the new, never a half."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)  # noqa: PTH101 - mkstemp made it 0600

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from .files import write_text_atomically
+from .sandbox.sockets import use_private_sockets
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ROOT / "notebooks"
@@ -77,6 +79,11 @@ def _cell_id(cell: NotebookNode, used: set[str]) -> str:
     return str(candidate)
 
 
+def code_cell(source: str, cell_id: str) -> NotebookNode:
+    """A code cell without outputs or metadata."""
+    return nbformat.v4.new_code_cell(source, id=cell_id)
+
+
 def content_digest(nb: NotebookNode) -> str:
     """A digest of what people edit: cell kinds, sources, tags and nbgrader's metadata. Outputs and ids are left out."""
     cells = [
@@ -129,10 +136,13 @@ def _execute(nb: NotebookNode, text: Path) -> None:
     client = NotebookClient(
         nb, timeout=300, kernel_name="python3", record_timing=False, resources={"metadata": {"path": str(text.parent)}}
     )
-    try:
-        client.execute()
-    except CellExecutionError as error:
-        raise NotebookError(f"{text.name}: a cell failed, nothing was written.\n{error}") from None
+    with tempfile.TemporaryDirectory(prefix="lecture-build-") as folder:
+        client.create_kernel_manager()
+        use_private_sockets(client.km, Path(folder))
+        try:
+            client.execute()
+        except CellExecutionError as error:
+            raise NotebookError(f"{text.name}: a cell failed, nothing was written.\n{error}") from None
     nb.metadata = NotebookNode(_HEADER)
     for cell in nb.cells:
         cell.metadata.pop("execution", None)

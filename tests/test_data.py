@@ -79,7 +79,9 @@ def test_damaged_data_is_refused_with_file_sizes_and_remedy(assets_copy, damage)
     assert isinstance(caught.value, ValueError)
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", '{"sha256": "0"}'], ids=["empty", "no-keys", "list", "no-bytes"])
+@pytest.mark.parametrize(
+    "content", ["", "{}", "[]", '{"sha256": "0"}'], ids=["empty", "no-keys", "list", "no-bytes"]
+)
 def test_damaged_description_is_refused(assets_copy, content):
     (assets_copy / "digits.json").write_text(content)
     with pytest.raises(DamagedDataError, match=r"digits\.json.*sha256 and bytes"):
@@ -213,17 +215,11 @@ def test_split_names_the_class_that_is_too_small_and_its_count():
         stratified_split(labels, (0.6, 0.2, 0.2), seed=0)
 
 
-@pytest.mark.parametrize("rare", range(2, 12))
-@pytest.mark.parametrize("fractions", [(0.6, 0.2, 0.2), (0.5, 0.17, 0.33), (1 / 3,) * 3, (0.5, 0.5)], ids=str)
-def test_small_classes_are_in_every_part_or_refused(fractions, rare):
-    labels = torch.tensor([0] * 23 + [1] * rare + [2] * 31)
-    for seed in range(5):
-        try:
-            parts = stratified_split(labels, fractions, seed=seed)
-        except ValueError as error:
-            assert f"class 1 has {rare} example(s)" in str(error)  # noqa: PT017 - either outcome is right
-        else:
-            assert all(set(labels[part].tolist()) == {0, 1, 2} for part in parts)
+def test_a_class_that_rounding_leaves_out_of_a_part_is_refused():
+    """4 examples are enough for a quarter on average, not for every rounding of parts of 8, 6 and 12."""
+    labels = torch.tensor([0] * 7 + [1] * 4 + [2] * 4 + [3] * 7 + [4] * 4)
+    with pytest.raises(ValueError, match=r"has 4 example\(s\): nothing of class \d fell into part 1"):
+        stratified_split(labels, (0.3, 0.25, 0.45), seed=0)
 
 
 def test_five_examples_suffice_for_a_fifth():
@@ -242,10 +238,8 @@ def test_split_without_scikit_learn_says_what_to_install(monkeypatch):
 
 
 @pytest.mark.parametrize("drop_last", [False, True], ids=["keep-last", "drop-last"])
-@pytest.mark.parametrize("batch_size", [1, 3, 4, 10, 11])
+@pytest.mark.parametrize("batch_size", [1, 3, 5, 10])
 def test_loader_in_order_equals_dataloader(batch_size, drop_last):
-    if drop_last and batch_size > 10:
-        pytest.skip("no batch, which is refused")
     x, y = torch.arange(20.0).reshape(10, 2), torch.arange(10)
     loader = TensorLoader(x, y, batch_size=batch_size, drop_last=drop_last)
     reference = list(DataLoader(TensorDataset(x, y), batch_size=batch_size, drop_last=drop_last))
@@ -304,13 +298,15 @@ def test_loader_refuses(tensors, options, error, says):
 
 
 def test_import_is_cheap():
-    """Only what torch brings anyway; plotting, scikit-learn and the notebook's parts load where they are used."""
+    """Only what torch brings anyway; plotting and scikit-learn load where they are used."""
     code = (
         "import sys, torch; before = set(sys.modules)\n"
         "import lecture_lib, lecture_lib.data, lecture_lib.training, lecture_lib.debugging\n"
-        "heavy = {'sklearn', 'scipy', 'matplotlib.pyplot', 'tqdm', 'ipywidgets', 'torchvision', 'nbgrader', 'dask'}\n"
+        "heavy = {'sklearn', 'scipy', 'matplotlib.pyplot', 'tqdm', 'ipywidgets', 'torchvision', 'nbgrader'}\n"
         "print(sorted(heavy & (set(sys.modules) - before)))"
     )
     folder = ASSETS.parent
-    printed = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True)
+    printed = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True
+    )
     assert printed.stdout.strip() == "[]"

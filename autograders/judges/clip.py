@@ -29,7 +29,7 @@ def draw(rng: np.random.Generator) -> list[HiddenCase]:
             for shape, length in zip(shapes, lengths, strict=True)
         ]
         norm = _norm(gradients)
-        max_norm = float(norm * (rng.uniform(0.2, 0.4) if above else rng.uniform(1.5, 3.0)))
+        max_norm = float(norm * (rng.uniform(0.2, 0.4) if above else rng.uniform(2.0, 3.0)))
         kind = "above the threshold" if above else "below the threshold"
         cases.append(HiddenCase(kind, {"gradients": gradients, "max_norm": max_norm}, above))
     return cases

@@ -35,15 +35,9 @@ def stratified_split(labels: Tensor, fractions: Sequence[float], *, seed: int) -
     sizes = [end - start for start, end in zip([0, *ends[:-1]], ends, strict=True)]
     parts, rest = [], np.arange(len(classes))
     for size in sizes[:-1]:
-        try:
-            part, rest = train_test_split(
-                rest, train_size=size, test_size=len(rest) - size, stratify=classes[rest], random_state=seed
-            )
-        except ValueError as error:
-            # Counts near the limit can round so that nothing of a class is left for the parts that follow.
-            raise ValueError(
-                _too_small(classes, f"scikit-learn stops at a part of {size} examples: {error}")
-            ) from None
+        part, rest = train_test_split(
+            rest, train_size=size, test_size=len(rest) - size, stratify=classes[rest], random_state=seed
+        )
         parts.append(part)
     parts.append(rest)
     _check_every_class_in_every_part(classes, parts)

@@ -1,6 +1,6 @@
-# points: 0
+# points: 8
 # misconception: sum-of-norms
-# about: adds the norms of the tensors; cosine forgotten
+# about: adds the norms of the tensors; nothing below the threshold is touched; cosine forgotten
 def clip_by_global_norm(gradients, max_norm):
     norm = sum(gradient.norm() for gradient in gradients)
     scale = min(1.0, max_norm / norm.item())

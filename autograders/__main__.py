@@ -1,0 +1,214 @@
+"""The instructor's command line: `autograde`, also `python -m autograders`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from .course import Course
+
+OK, FAILED, SET_ASIDE = 0, 1, 3
+
+_DESCRIPTION = """\
+Release, collect, grade and report on the course "Training in practice".
+
+A first course, from the checkout:
+  autograde release                 build what students get, in grading/bundle
+  autograde collect FOLDER          take the files that students made with `lecture submit`
+  autograde grade                   grade what is new
+  autograde feedback                a page for every student
+  autograde gradebook               the table, and grades.csv for the registrar
+
+Exit codes: 0 all is well, 1 the command failed, 2 wrong usage, 3 graded, but some submissions were set aside.
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    options = _parser().parse_args(arguments)
+    from .bank import BankError
+    from .course import CourseError
+    from .nbgrader_api import ConversionError
+    from .notebooks import NotebookError
+    from .release import ReleaseError
+    from .seeds import SecretError
+
+    try:
+        code: int = options.run(options)
+        return code
+    except (BankError, CourseError, ConversionError, NotebookError, ReleaseError, SecretError) as error:
+        print(f"autograde {options.command}: {error}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        print("\nstopped; what was finished is kept, and the same command goes on from there", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="autograde", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    def add(name: str, run: Callable[[argparse.Namespace], int], text: str, course: bool = True) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=text)
+        command.set_defaults(run=run)
+        if course:
+            command.add_argument(
+                "--course",
+                type=Path,
+                metavar="DIR",
+                help="the course's working folder (default: $LECTURE_COURSE, else grading/ in the checkout)",
+            )
+            command.add_argument(
+                "--assignment", action="append", metavar="NAME", help="only this assignment (default: all; repeatable)"
+            )
+        return command
+
+    add("release", _release, "Build the student's bundle; refuse when its content gives an answer away.")
+
+    command = add("collect", _collect, "Take files made by `lecture submit` into the course.")
+    command.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="a packed file, or a folder of them")
+
+    command = add("simulate", _simulate, "Make a class whose true scores are known, from the bank of answers.")
+    command.add_argument("--students", type=int, default=12, metavar="N", help="size of the class (default: 12)")
+
+    command = add("grade", _grade, "Grade what is new; set aside what cannot be graded, with its reason.")
+    command.add_argument("--student", action="append", metavar="ID", help="only this student (repeatable)")
+    command.add_argument("--force", action="store_true", help="grade again what is already done")
+    command.add_argument("--quiet", action="store_true", help="no progress bar")
+
+    command = add("feedback", _feedback, "Write a page for every student whose submission was graded or set aside.")
+    command.add_argument("--student", action="append", metavar="ID", help="only this student (repeatable)")
+    command.add_argument("--quiet", action="store_true", help="no progress bar")
+
+    add("gradebook", _gradebook, "Print the gradebook, write grades.csv and questions.csv.")
+
+    command = add("verify", _verify, "Run the bank of answers through probe and judge.", course=False)
+    command.add_argument("--seeds", type=int, default=3, metavar="N", help="sets of hidden inputs (default: 3)")
+    command.add_argument("--question", action="append", metavar="ID", help="only this question (repeatable)")
+    command.add_argument("--update", action="store_true", help="write the table into autograders/README.md")
+
+    command = add("build", _build, "Build and execute the notebooks from their texts (make notebooks).", course=False)
+    command.add_argument("--discard-edits", action="store_true", help="drop edits that were made in the .ipynb")
+    add("text", _text, "Bring edits of the .ipynb back into the texts (make text).", course=False)
+    return parser
+
+
+def _course(options: argparse.Namespace) -> tuple[Course, list[str]]:
+    """The course's folder and the assignments that the command is about."""
+    from .notebooks import master_path
+    from .release import default_assignments
+
+    for name in options.assignment or ():
+        master_path(name)
+    course = Course(options.course.resolve()) if options.course else Course.default()
+    return course, options.assignment or default_assignments()
+
+
+def _release(options: argparse.Namespace) -> int:
+    from .release import release
+
+    course, assignments = _course(options)
+    for name, version in release(course, assignments).items():
+        print(f"released {name}, version {version}")
+    print(f"for students: {course.bundle} (the same as one file: {course.bundle}.zip)")
+    return OK
+
+
+def _collect(options: argparse.Namespace) -> int:
+    from .collect import collect
+
+    course, assignments = _course(options)
+    collected = collect(course, options.paths, assignments)
+    for item in collected:
+        print(f"{item.file.name}: {item.problem or f'{item.student}: ' + ', '.join(item.notebooks)}")
+    bad = sum(item.problem is not None for item in collected)
+    print(f"{len(collected) - bad} taken, {bad} set aside")
+    return SET_ASIDE if bad else OK
+
+
+def _simulate(options: argparse.Namespace) -> int:
+    from .simulate import simulate
+
+    course, assignments = _course(options)
+    known = simulate(course, assignments, options.students)
+    print(f"{options.students} students handed in {', '.join(assignments)}; what each must get is in {known}")
+    return OK
+
+
+def _grade(options: argparse.Namespace) -> int:
+    from .grade import grade
+
+    course, assignments = _course(options)
+    summary = grade(course, assignments, options.student, force=options.force, progress=not options.quiet)
+    print(summary)
+    return SET_ASIDE if summary.set_aside else OK
+
+
+def _feedback(options: argparse.Namespace) -> int:
+    from .feedback import write_feedback
+
+    course, assignments = _course(options)
+    pages = write_feedback(course, assignments, options.student, progress=not options.quiet)
+    print(f"{len(pages)} pages in {course.step('feedback', '')}")
+    return OK
+
+
+def _gradebook(options: argparse.Namespace) -> int:
+    from .gradebook import compare_known, table, write_csv
+
+    course, assignments = _course(options)
+    print(table(write_csv(course, assignments)))
+    print(f"\nfor the registrar: {course.grades}; by question: {course.root / 'questions.csv'}")
+    if not course.known.exists():
+        return OK
+    known, differences = compare_known(course)
+    if differences:
+        print(f"{len(differences)} of {known} scores differ from the known ones:")
+        print("\n".join(f"  {difference}" for difference in differences))
+        return FAILED
+    print(f"simulated class: all {known} scores and misconceptions equal the known ones")
+    return OK
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from tqdm import tqdm
+
+    from .questions import QUESTIONS
+    from .verify import table, update_readme, verify
+
+    unknown = sorted(set(options.question or ()) - set(QUESTIONS))
+    if unknown:
+        print(f"no question {', '.join(unknown)}; there are: {', '.join(QUESTIONS)}", file=sys.stderr)
+        return FAILED
+    wanted = [question for name, question in QUESTIONS.items() if not options.question or name in options.question]
+    outcomes = list(tqdm(verify(wanted, options.seeds), desc="verifying", unit="answer"))
+    print(table(outcomes))
+    if options.update:
+        update_readme(outcomes)
+    wrong = [outcome for outcome in outcomes if not outcome.holds]
+    print(f"\n{len(outcomes)} answers on {options.seeds} sets of hidden inputs, {len(wrong)} not as declared")
+    return FAILED if wrong else OK
+
+
+def _build(options: argparse.Namespace) -> int:
+    from .notebooks import build, text_paths
+
+    for text in text_paths():
+        print(f"built {build(text, discard_edits=options.discard_edits)}")
+    return OK
+
+
+def _text(_: argparse.Namespace) -> int:
+    from .notebooks import text_paths, to_text
+
+    for text in text_paths():
+        print(f"{text.name}: {'updated' if to_text(text) else 'no change'}")
+    return OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

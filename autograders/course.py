@@ -1,0 +1,139 @@
+"""A course's working folder, and the nbgrader configuration that goes with it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from traitlets.config import Config
+
+from .notebooks import ROOT
+
+COURSE_VARIABLE = "LECTURE_COURSE"
+STUB = "...  # write your answer here"
+TEXT_STUB = "*Write your answer here.*"
+CELL_SECONDS = 30
+"""The limit of one cell while grading; the notebooks state it with each question."""
+
+
+class CourseError(RuntimeError):
+    """The working folder or its configuration cannot be used; the message has the remedy."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """The folders of one course. Everything in it is the instructor's; nothing of it is committed or shipped."""
+
+    root: Path
+
+    @classmethod
+    def default(cls) -> Course:
+        """The folder that the environment variable LECTURE_COURSE names, or `grading/` in the checkout."""
+        return cls(Path(os.environ.get(COURSE_VARIABLE) or ROOT / "grading").resolve())
+
+    @property
+    def secret(self) -> Path:
+        """From which hidden inputs are drawn. Keep a copy: without it nothing can be regraded."""
+        return self.root / "secret"
+
+    @property
+    def roster(self) -> Path:
+        """Optional: a CSV with the column `id` (and `first_name`, `last_name`, `email`), one row a student."""
+        return self.root / "roster.csv"
+
+    @property
+    def known(self) -> Path:
+        """What a simulated class must get."""
+        return self.root / "known.csv"
+
+    @property
+    def grades(self) -> Path:
+        """The registrar's table."""
+        return self.root / "grades.csv"
+
+    @property
+    def bundle(self) -> Path:
+        """What students get."""
+        return self.root / "bundle"
+
+    @property
+    def gradebook(self) -> str:
+        """nbgrader's database, as an SQLAlchemy address."""
+        return f"sqlite:///{self.root / 'gradebook.db'}"
+
+    def step(self, name: str, student: str = ".", assignment: str = "") -> Path:
+        """A folder of nbgrader's: source, release, submitted, autograded or feedback."""
+        return self.root / name / student / assignment
+
+    def notebook(self, name: str, assignment: str, student: str = ".") -> Path:
+        """The notebook of an assignment in one of nbgrader's folders."""
+        return self.step(name, student, assignment) / f"{assignment}.ipynb"
+
+    def journal(self, assignment: str, student: str) -> Path:
+        """The journal record of one submission."""
+        return self.root / "journal" / assignment / f"{student}.json"
+
+    def config(self) -> Config:
+        """nbgrader's configuration for this course: the same that `nbgrader_config.py` gives its own commands."""
+        config = Config()
+        configure(config, self)
+        return config
+
+    def require_release(self, assignment: str) -> None:
+        """Raise CourseError unless `assignment` was released into this folder."""
+        if not self.notebook("source", assignment).exists():
+            raise CourseError(f"{assignment} was not released into {self.root}: run `autograde release` first.")
+
+
+def configure(config: Any, course: Course) -> None:
+    """Enter our settings and preprocessors into an nbgrader configuration."""
+    from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
+    from nbgrader.preprocessors import (
+        AssignLatePenalties,
+        CheckCellMetadata,
+        ClearHiddenTests,
+        ClearMarkScheme,
+        ClearOutput,
+        DeduplicateIds,
+        GetGrades,
+        IgnorePattern,
+        LimitOutput,
+        OverwriteCells,
+        OverwriteKernelspec,
+        SaveAutoGrades,
+    )
+
+    from .judged import JudgeCells
+    from .rebuild import RebuildFromMaster
+    from .sandbox.execute import ProbedExecute
+
+    config.CourseDirectory.root = str(course.root)
+    config.CourseDirectory.db_url = course.gradebook
+    config.ClearSolutions.code_stub = {"python": STUB}
+    config.ClearSolutions.text_stub = TEXT_STUB
+    for ours in (RebuildFromMaster, ProbedExecute, JudgeCells):
+        config[ours.__name__].course_root = str(course.root)
+    config.ProbedExecute.timeout = CELL_SECONDS
+    config.ProbedExecute.skip_cells_with_tag = "demo"
+    config.Autograde.sanitize_preprocessors = [
+        RebuildFromMaster,
+        ClearOutput,
+        DeduplicateIds,
+        OverwriteKernelspec,
+        OverwriteCells,
+        CheckCellMetadata,
+    ]
+    # nbgrader's list without ClearMetadataPreprocessor: enabled, it strips the metadata that scores are saved by.
+    config.Autograde.autograde_preprocessors = [
+        ProbedExecute,
+        IgnorePattern,
+        JudgeCells,
+        LimitOutput,
+        SaveAutoGrades,
+        AssignLatePenalties,
+        CheckCellMetadata,
+    ]
+    # Stock feedback prints hidden tests and mark schemes.
+    config.GenerateFeedback.preprocessors = [GetGrades, ClearHiddenTests, ClearMarkScheme, CSSHTMLHeaderPreprocessor]

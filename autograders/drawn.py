@@ -1,0 +1,54 @@
+"""The hidden cases that belong to one submission: drawn alike before it runs and again when it is judged."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from . import notebooks
+from .judges.common import HiddenCase
+from .questions import Question, questions_of
+from .seeds import pool_index, read_secret
+
+
+def solution_digest(nb: NotebookNode) -> str:
+    """A digest of a notebook's answers: the sources of its solution cells by id. Sixty-four hexadecimal digits."""
+    digest = hashlib.sha256()
+    for grade_id, source in sorted(solutions(nb).items()):
+        digest.update(f"{grade_id}\x1f{source}\x1e".encode())
+    return digest.hexdigest()
+
+
+def solutions(nb: NotebookNode) -> dict[str, str]:
+    """The sources of the solution cells, by nbgrader id."""
+    cells = ((cell.metadata.get("nbgrader", {}), cell.source) for cell in nb.cells)
+    return {meta["grade_id"]: source for meta, source in cells if meta.get("solution") and "grade_id" in meta}
+
+
+class DrawnCases:
+    """The hidden cases of every question of a submitted notebook."""
+
+    def __init__(self, course_root: Path, assignment: str, nb: NotebookNode) -> None:
+        self._root = course_root
+        self._assignment = assignment
+        self._nb = nb
+
+    @cached_property
+    def version(self) -> str:
+        """The version of the assignment that this course released."""
+        return notebooks.assignment_version(
+            notebooks.read(self._root / "source" / self._assignment / f"{self._assignment}.ipynb")
+        )
+
+    @cached_property
+    def questions(self) -> list[Question]:
+        """The notebook's autograded questions, in order."""
+        return list(questions_of([cell.metadata.get("nbgrader", {}).get("grade_id", "") for cell in self._nb.cells]))
+
+    def cases(self, question: Question) -> list[HiddenCase]:
+        """The hidden cases of one question; the same submission always gets the same ones."""
+        secret = read_secret(self._root / "secret")
+        return question.draw(secret, self.version, pool_index(secret, solution_digest(self._nb)))

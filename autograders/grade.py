@@ -1,0 +1,116 @@
+"""Grades what was submitted: nbgrader's converter and gradebook, our kernel, judge and journal around it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from . import notebooks
+from .course import Course
+from .intake import Unreadable, file_digest, read_submission, submitted_students
+from .journal import (
+    CRASHED,
+    FAILED,
+    GRADED,
+    OUT_OF_TIME,
+    SET_ASIDE,
+    TAMPERED,
+    UNREADABLE,
+    Record,
+    read_record,
+    write_record,
+)
+from .nbgrader_api import ConversionError, autograde
+from .notebooks import STAMP
+
+
+@dataclass
+class Summary:
+    """What a grading run did: submissions by state, those already done, and the reasons of those set aside."""
+
+    states: Counter[str] = field(default_factory=Counter)
+    already: int = 0
+    set_aside: list[Record] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        done = ", ".join(f"{count} {state}" for state, count in sorted(self.states.items())) or "nothing to do"
+        rows = [f"{done}; {self.already} were already done"]
+        rows += [f"  set aside: {r.student}, {r.assignment}: {r.reason}" for r in self.set_aside]
+        return "\n".join(rows)
+
+
+def grade(
+    course: Course,
+    assignments: Sequence[str],
+    students: Sequence[str] | None = None,
+    *,
+    force: bool = False,
+    progress: bool = True,
+) -> Summary:
+    """Grade every submission that the journal does not have yet.
+
+    A submission that cannot be read or graded is set aside with its reason; the others are graded. `force` grades
+    again what is done. Raises CourseError when an assignment was not released.
+    """
+    from tqdm import tqdm
+
+    for assignment in assignments:
+        course.require_release(assignment)
+    todo = [
+        (assignment, student)
+        for assignment in assignments
+        for student in submitted_students(course, assignment)
+        if students is None or student in students
+    ]
+    summary = Summary()
+    versions = {name: notebooks.assignment_version(notebooks.read(course.notebook("source", name))) for name in assignments}
+    for assignment, student in tqdm(todo, desc="grading", unit="submission", disable=not progress):
+        digest = file_digest(course.notebook("submitted", assignment, student))
+        record = read_record(course, assignment, student)
+        if record is not None and record.is_of(digest, versions[assignment]) and not force:
+            summary.already += 1
+        else:
+            record = _grade_one(course, assignment, student, versions[assignment], digest)
+            write_record(course, record)
+            summary.states[record.state] += 1
+        if record.state in SET_ASIDE:
+            summary.set_aside.append(record)
+    return summary
+
+
+def _grade_one(course: Course, assignment: str, student: str, version: str, digest: str | None) -> Record:
+    record = Record(student, assignment, digest, version, GRADED)
+    started = time.monotonic()
+    try:
+        read_submission(course, assignment, student)
+        autograde(course, assignment, student)
+    except Unreadable as reason:
+        record.state, record.reason = UNREADABLE, str(reason)
+        return record
+    except ConversionError as reason:
+        record.state, record.reason = FAILED, str(reason)
+        return record
+    record.seconds = round(time.monotonic() - started, 2)
+    stamp = notebooks.read(course.notebook("autograded", assignment, student)).metadata[STAMP]
+    record.questions = dict(stamp["verdicts"])
+    record.observations = dict(stamp["observations"])
+    record.notes = list(stamp.get("notes", []))
+    record.submitted_version = stamp.get("submitted_version")
+    record.state, record.reason = _state(record, stamp.get("incident"))
+    return record
+
+
+def _state(record: Record, incident: str | None) -> tuple[str, str]:
+    """The state of a submission that ran, from what its questions met."""
+    if incident:
+        return CRASHED, incident
+    incidents = {question: verdict["incident"] for question, verdict in record.questions.items() if verdict["incident"]}
+    for question, what in incidents.items():
+        if record.questions[question]["misconception"] == "forged":
+            return TAMPERED, f"{question}: {what}"
+    for question, what in incidents.items():
+        if what.startswith("out of time"):
+            return OUT_OF_TIME, f"{question}: {what}"
+    return GRADED, "; ".join(f"{question}: {what}" for question, what in incidents.items())

@@ -1,0 +1,85 @@
+"""Turns what a notebook's probes published into points and an explanation, in the form that nbgrader scores."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
+from nbgrader.preprocessors import NbGraderPreprocessor
+from traitlets import Unicode
+
+from .drawn import DrawnCases
+from .notebooks import STAMP
+from .probes import MIME
+from .questions import by_test_id
+from .verdict import Verdict
+
+
+class JudgeCells(NbGraderPreprocessor):  # type: ignore[misc]
+    """Judges every test cell after the notebook has run and writes the cell's outputs anew.
+
+    nbgrader reads a score from a cell's outputs in ways that a student's code could use: an error or a line on stderr
+    is zero, anything unreadable is full marks. So nothing that the student's process wrote is left for it to read.
+    """
+
+    course_root = Unicode(help="The course's working folder, which holds the secret.").tag(config=True)
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        """Judge the autograded questions of one notebook."""
+        drawn = DrawnCases(Path(self.course_root), resources["nbgrader"]["assignment"], nb)
+        stamp = nb.metadata.setdefault(STAMP, {})
+        stamp["version"] = drawn.version
+        stamp["verdicts"], stamp["observations"] = {}, {}
+        for cell in nb.cells:
+            question = by_test_id(cell.metadata.get("nbgrader", {}).get("grade_id", ""))
+            if question is None or cell.cell_type != "code":
+                continue
+            published = [output.data[MIME] for output in cell.outputs if MIME in output.get("data", {})]
+            if published:
+                verdict = question.judge(drawn.cases(question), published)
+            else:
+                verdict = question.zero(_why_nothing(cell, stamp.get("incident")))
+            stamp["verdicts"][question.id] = verdict.as_record()
+            stamp["observations"][question.id] = published
+            cell.outputs = [*_outputs(verdict), *_visible_check(cell)]
+        return nb, resources
+
+
+def _why_nothing(cell: NotebookNode, incident: str | None) -> str:
+    """Why a test cell published nothing, from what it left behind."""
+    for output in cell.outputs:
+        if output.output_type == "error":
+            if output.ename == "CellTimeoutError":
+                return "out of time: the test cell did not end within its limit"
+            return f"the test cell stopped with {output.ename}: {output.evalue[:200]}"
+    return incident or "nothing was observed: the test cell did not run to its end"
+
+
+def _visible_check(cell: NotebookNode) -> list[NotebookNode]:
+    """What the visible check showed: the cell's displays, without the observation and anything that could be a score."""
+    return [
+        output for output in cell.outputs if output.output_type == "display_data" and MIME not in output.get("data", {})
+    ]
+
+
+def _outputs(verdict: Verdict) -> list[NotebookNode]:
+    """The score as nbgrader reads it, and beside it the explanation for people."""
+    points = min(max(float(verdict.points), 0.0), verdict.maximum)
+    text = explain(verdict)
+    page = f'<pre style="border-left:4px solid #0072B2;padding:0.5em 0.8em;white-space:pre-wrap">{html.escape(text)}</pre>'
+    return [
+        new_output("execute_result", {"text/plain": repr(points)}, execution_count=None),
+        new_output("display_data", {"text/html": page, "text/plain": text}),
+    ]
+
+
+def explain(verdict: Verdict) -> str:
+    """A verdict in words: the points of each part, what was seen, what to look at. No hidden input or expected value."""
+    rows = [f"{verdict.question}: {verdict.points:g} of {verdict.maximum:g} points"]
+    rows += [f"  {part.name}: {part.points:g} of {part.maximum:g} – {part.message}" for part in verdict.parts]
+    if verdict.misconception and verdict.look_at:
+        rows.append(f"  look at: {verdict.look_at}")
+    return "\n".join(rows)

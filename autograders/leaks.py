@@ -1,0 +1,144 @@
+"""Finds solutions, judges, answers and outputs of the master in what would ship, by content and not by markers.
+
+Two texts share content when they share a run of tokens. Tokens are what is left of a text without comments, white
+space, quotes and letter case, so that a copy is found when it was reformatted, commented or put into a string, a JSON
+file or a Markdown cell.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+RUN = 14
+"""A shared run of this many tokens is a leak, unless lecture_lib, the prose or an answer's stub has the run too."""
+WHOLE = 0.5
+"""A file that holds this share of a secret's runs is a leak wherever else they stand, in lecture_lib too."""
+
+_TOKEN = re.compile(r"[^\W\d]\w*|\d+(?:\.\d+)?|[^\w\s\"'`#]")
+_COMMENT = re.compile(r"#[^\n]*")
+_TEXT = {".py", ".md", ".txt", ".toml", ".yml", ".yaml", ".json", ".ipynb", ".cfg", ".csv", ".svg", ".html", ".sh", ""}
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A text that must not ship, and what it is called in a report."""
+
+    name: str
+    text: str
+    written_by_code: bool = False
+    """An output: shipped code that prints it holds parts of its text, which is no leak."""
+
+
+@dataclass(frozen=True)
+class Leak:
+    """Where a secret was found, and the shared tokens."""
+
+    where: str
+    secret: str
+    excerpt: str
+
+    def __str__(self) -> str:
+        return f"{self.where} holds content of {self.secret}: {self.excerpt}"
+
+
+def tokens(text: str, *, comments: bool = False) -> tuple[str, ...]:
+    """The normalised tokens of a text, program or prose; without `comments`, what stands behind a # is left out."""
+    return tuple(match.lower() for match in _TOKEN.findall(text if comments else _COMMENT.sub(" ", text)))
+
+
+def runs(found: tuple[str, ...]) -> set[tuple[str, ...]]:
+    """Every run of RUN tokens. A text that is a little shorter is one run by itself."""
+    if RUN // 2 <= len(found) < RUN:
+        return {found}
+    return {found[start : start + RUN] for start in range(len(found) - RUN + 1)}
+
+
+class LeakCheck:
+    """Knows what must not ship, and searches files for it."""
+
+    def __init__(self, secrets: Iterable[Secret], allowed: Iterable[str], code: Iterable[str] = ()) -> None:
+        """Args: what must not ship; texts whose runs are no secret (lecture_lib, prose, stubs); the notebooks' code."""
+        common = _all_runs(allowed)
+        printed = common | _all_runs(code)
+        self._whole = {secret: runs(tokens(_without_imports(secret.text))) for secret in secrets}
+        self._own = {
+            run: secret
+            for secret, all_runs in self._whole.items()
+            for run in all_runs - (printed if secret.written_by_code else common)
+        }
+        self._lengths = sorted({len(run) for all_runs in self._whole.values() for run in all_runs})
+
+    def search(self, where: str, text: str) -> list[Leak]:
+        """The secrets whose content `text` holds, one leak for each."""
+        leaks: dict[Secret, Leak] = {}
+        for found in {tokens(text), tokens(text, comments=True)}:
+            present = {
+                found[start : start + length]
+                for length in self._lengths
+                for start in range(len(found) - length + 1)
+            }
+            for run in present & self._own.keys():
+                leaks.setdefault(self._own[run], Leak(where, self._own[run].name, " ".join(run)))
+            for secret, all_runs in self._whole.items():
+                shared = all_runs & present
+                if not secret.written_by_code and len(shared) > WHOLE * len(all_runs):
+                    leaks.setdefault(secret, Leak(where, secret.name, " ".join(min(shared))))
+        return list(leaks.values())
+
+    def search_folder(self, folder: Path) -> list[Leak]:
+        """Search every file below `folder`: texts, notebooks cell by cell, archives member by member."""
+        leaks: list[Leak] = []
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                for where, text in texts_of(str(path.relative_to(folder)), path.read_bytes()):
+                    leaks += self.search(where, text)
+        return leaks
+
+
+def _all_runs(texts: Iterable[str]) -> set[tuple[str, ...]]:
+    return {run for text in texts for comments in (False, True) for run in runs(tokens(text, comments=comments))}
+
+
+def _without_imports(text: str) -> str:
+    """Imports are common to all programs; they would make every two of them share content."""
+    return "\n".join(line for line in text.splitlines() if not re.match(r"\s*(import|from)\s", line))
+
+
+def texts_of(name: str, content: bytes) -> Iterator[tuple[str, str]]:
+    """The texts in a file, with where they stand: a notebook's cells and outputs, an archive's members, else the whole."""
+    if zipfile.is_zipfile(io.BytesIO(content)):
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            for member in archive.namelist():
+                yield from texts_of(f"{name}:{member}", archive.read(member))
+        return
+    if Path(name).suffix.lower() not in _TEXT and b"\0" in content:
+        return
+    text = content.decode("utf-8", errors="replace")
+    yield name, text
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return
+    # Escapes hide content from a plain reading; in a notebook, a source is a list of lines.
+    yield f"{name} (as data)", "\n".join(_strings(data))
+
+
+def _strings(data: object) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, list):
+        lines = [item for item in data if isinstance(item, str)]
+        if lines and len(lines) == len(data):
+            yield "".join(line if line.endswith("\n") else line + "\n" for line in lines)
+        else:
+            for item in data:
+                yield from _strings(item)
+    elif isinstance(data, dict):
+        for item in data.values():
+            yield from _strings(item)

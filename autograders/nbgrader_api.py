@@ -1,0 +1,79 @@
+"""The few calls of nbgrader that this package makes: its converters, quietly, with the reason when one fails."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+from .course import Course, CourseError
+
+
+class ConversionError(RuntimeError):
+    """nbgrader could not convert a notebook; the message has its reason."""
+
+
+def generate_assignment(course: Course, assignment: str) -> None:
+    """nbgrader's generate_assignment on the course's source folder. Raises ConversionError."""
+    from nbgrader.converters import GenerateAssignment
+
+    _run(course, GenerateAssignment, assignment)
+
+
+def autograde(course: Course, assignment: str, student: str) -> None:
+    """nbgrader's autograde of one submission. Raises ConversionError."""
+    from nbgrader.converters import Autograde
+
+    _run(course, Autograde, assignment, student)
+
+
+def generate_feedback(course: Course, assignment: str, student: str) -> None:
+    """nbgrader's feedback for one submission. Raises ConversionError."""
+    from nbgrader.converters import GenerateFeedback
+
+    _run(course, GenerateFeedback, assignment, student)
+
+
+def _run(course: Course, converter: Any, assignment: str, student: str | None = None) -> None:
+    from nbgrader.coursedir import CourseDirectory
+    from nbgrader.utils import capture_log
+    from sqlalchemy.exc import SAWarning
+
+    if not course.root.is_dir():
+        raise CourseError(f"{course.root} does not exist: run `autograde release` first.")
+    _put_scripts_on_path()
+    config = course.config()
+    coursedir = CourseDirectory(config=config)
+    coursedir.assignment_id = assignment
+    if student is not None:
+        coursedir.student_id = student
+    log = logging.getLogger("autograders.nbgrader")
+    log.propagate = False
+    app = converter(coursedir=coursedir, config=config, log=log)
+    app.force = True
+    with warnings.catch_warnings():
+        # nbgrader 0.9's own use of SQLAlchemy: objects not in a session while it adds a submission. Nothing of ours.
+        warnings.simplefilter("ignore", SAWarning)
+        result = capture_log(app)
+    if not result["success"]:
+        # capture_log catches everything, an interrupt by the instructor too.
+        if "KeyboardInterrupt" in result["error"]:
+            raise KeyboardInterrupt
+        raise ConversionError(_reason(result))
+
+
+def _put_scripts_on_path() -> None:
+    """nbgrader calls `alembic` by name to make a database, also when the environment is not activated."""
+    scripts = str(Path(sys.executable).parent)
+    if scripts not in os.environ.get("PATH", "").split(os.pathsep):
+        os.environ["PATH"] = scripts + os.pathsep + os.environ.get("PATH", "")
+
+
+def _reason(result: dict[str, Any]) -> str:
+    """The exception in nbgrader's log, which says more than the one it ends with."""
+    raised = re.findall(r"^    ([A-Za-z_][\w.]*(?::.*)?)$", str(result.get("log", "")), re.MULTILINE)
+    return str(raised[-1] if raised else result["error"].strip().splitlines()[-1])

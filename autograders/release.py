@@ -1,0 +1,231 @@
+"""Builds what students get, and refuses when its content gives an answer away."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from . import notebooks
+from .course import Course, CourseError
+from .leaks import LeakCheck, Secret
+from .nbgrader_api import generate_assignment
+from .notebooks import NOTEBOOKS, ROOT, STAMP
+from .questions import ANSWERS, QUESTIONS, by_test_id
+from .seeds import create_secret
+
+STUDENT = Path(__file__).parent / "student"
+_MARKERS = re.compile(r"(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)")
+_REGION = re.compile(r"### BEGIN SOLUTION\n(.*?)\n\s*### END SOLUTION", re.DOTALL)
+_FENCE = re.compile(r"```.*?```", re.DOTALL)
+
+
+class ReleaseError(RuntimeError):
+    """What would ship gives something away, or the course is not in order; nothing was written."""
+
+
+def release(course: Course, assignments: Sequence[str]) -> dict[str, str]:
+    """Release assignments into a course's working folder and build the student's bundle.
+
+    Returns assignment -> version. Raises ReleaseError before anything is written when a question has no judge, no
+    answers or other points than its judge, or when the bundle's content holds a solution, a judge, an answer of the
+    bank or an output of the master.
+    """
+    masters = {name: notebooks.read(notebooks.master_path(name)) for name in assignments}
+    problems = [problem for name, nb in masters.items() for problem in check_master(name, nb)]
+    if problems:
+        raise ReleaseError("\n".join(problems))
+    versions = {name: notebooks.assignment_version(nb) for name, nb in masters.items()}
+    with tempfile.TemporaryDirectory(prefix="lecture-release-") as folder:
+        draft = Course(Path(folder) / "course")
+        released = {name: _generate(draft, name, versions[name]) for name in assignments}
+        bundle = Path(folder) / "bundle"
+        _assemble(bundle, released, versions)
+        leaks = leak_check(masters, released).search_folder(bundle)
+        leaks += _markers(bundle)
+        if leaks:
+            listed = "\n".join(f"  {leak}" for leak in leaks[:20])
+            raise ReleaseError(f"the bundle would give something away; nothing was written.\n{listed}")
+        course.root.mkdir(parents=True, exist_ok=True)
+        create_secret(course.secret)
+        for name in assignments:
+            _generate(course, name, versions[name])
+        _replace(bundle, course.bundle)
+    shutil.make_archive(str(course.bundle), "zip", course.bundle)
+    return versions
+
+
+def check_master(assignment: str, nb: NotebookNode) -> list[str]:
+    """What is wrong with a master notebook: each entry names the cell and the remedy."""
+    problems = []
+    for cell in nb.cells:
+        meta = cell.metadata.get("nbgrader", {})
+        grade_id = meta.get("grade_id", "")
+        where = f"{assignment}, cell {grade_id}"
+        if len(re.findall("BEGIN SOLUTION", cell.source)) != len(re.findall("END SOLUTION", cell.source)):
+            problems.append(f"{where}: BEGIN SOLUTION and END SOLUTION do not pair. Close the region.")
+        if not meta.get("grade"):
+            continue
+        points = meta.get("points")
+        if not isinstance(points, int | float) or not 0 < points < float("inf"):
+            problems.append(f"{where}: {points!r} points. Give it a positive number.")
+        if cell.cell_type != "code" or meta.get("solution"):
+            continue
+        question = by_test_id(grade_id)
+        if question is None:
+            problems.append(f"{where}: no judge. Add it to autograders/questions.py, or rename the cell.")
+        elif points != question.points:
+            problems.append(f"{where}: {points} points, its judge gives {question.points:g}. Make them equal.")
+        elif (short := _too_few_answers(question.answers())) is not None:
+            problems.append(f"{where}: {short} in autograders/answers/{question.id}.")
+    return problems
+
+
+def _too_few_answers(answers: Sequence[object]) -> str | None:
+    right = sum(getattr(answer, "name", "").startswith("right") for answer in answers)
+    if right >= 2 and len(answers) - right >= 4:
+        return None
+    return f"{right} right and {len(answers) - right} wrong answers, at least 2 and 4 are needed"
+
+
+def _generate(course: Course, assignment: str, version: str) -> NotebookNode:
+    """Run nbgrader's generate_assignment on a snapshot of the master, then stamp what it made."""
+    source = course.notebook("source", assignment)
+    source.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(notebooks.master_path(assignment), source)
+    generate_assignment(course, assignment)
+    path = course.notebook("release", assignment)
+    nb = notebooks.read(path)
+    nb.metadata.pop("widgets", None)
+    nb.metadata[STAMP] = {"assignment": assignment, "version": version}
+    nbformat.write(nb, path)
+    return nb
+
+
+def leak_check(masters: dict[str, NotebookNode], released: dict[str, NotebookNode]) -> LeakCheck:
+    """The check for these masters: their solutions and outputs, the judges and the bank against the rest."""
+    library = [path.read_text("utf-8") for path in sorted((ROOT / "lecture_lib").rglob("*.py"))]
+    prose = [
+        _FENCE.sub(" ", cell.source)
+        for nb in masters.values()
+        for cell in nb.cells
+        if cell.cell_type == "markdown" and not cell.metadata.get("nbgrader", {}).get("solution")
+    ]
+    stubs = [
+        cell.source
+        for nb in released.values()
+        for cell in nb.cells
+        if cell.metadata.get("nbgrader", {}).get("solution")
+    ]
+    code = [
+        cell.source
+        for nb in released.values()
+        for cell in nb.cells
+        if cell.cell_type == "code"
+    ]
+    return LeakCheck(list(_secrets(masters)), [*library, *prose, *stubs], code)
+
+
+def _secrets(masters: dict[str, NotebookNode]) -> Iterator[Secret]:
+    for name, nb in masters.items():
+        for cell in nb.cells:
+            meta = cell.metadata.get("nbgrader", {})
+            if meta.get("solution"):
+                regions = _REGION.findall(cell.source) or [cell.source]
+                for number, region in enumerate(regions, 1):
+                    yield Secret(f"the solution {name}/{meta['grade_id']} ({number})", region)
+            for output in cell.get("outputs", []):
+                text = _output_text(output)
+                if text:
+                    yield Secret(f"an output of {name}/{cell['id']}", text, written_by_code=True)
+    for path in sorted((Path(__file__).parent / "judges").glob("*.py")):
+        text = path.read_text("utf-8")
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign):
+                yield Secret(f"the judge {path.name}", ast.get_source_segment(text, node) or "")
+    for question_id in (*QUESTIONS, *(path.name for path in ANSWERS.iterdir() if path.name not in QUESTIONS)):
+        for path in sorted((ANSWERS / question_id).iterdir()):
+            if path.is_file():
+                yield Secret(f"the answer {question_id}/{path.name}", path.read_text("utf-8"))
+
+
+def _output_text(output: NotebookNode) -> str:
+    if output.output_type == "stream":
+        return str(output.text)
+    data = output.get("data", {})
+    return str(data.get("image/png", "")[:4000] or data.get("text/plain", ""))
+
+
+def _markers(bundle: Path) -> list[str]:
+    """Marked regions that nbgrader should have removed."""
+    found = []
+    for path in sorted(bundle.rglob("*.ipynb")):
+        for cell in notebooks.read(path).cells:
+            if match := _MARKERS.search(cell.source):
+                found.append(f"{path.relative_to(bundle)}, cell {cell['id']} holds the marker {match[0]}")
+    return found
+
+
+def _assemble(bundle: Path, released: dict[str, NotebookNode], versions: dict[str, str]) -> None:
+    """Put the student's folder together."""
+    (bundle / "notebooks").mkdir(parents=True)
+    for name, nb in released.items():
+        nbformat.write(nb, bundle / "notebooks" / f"{name}.ipynb")
+    no_caches = shutil.ignore_patterns("__pycache__", "*.pyc")
+    for folder in ("lecture_lib", "assets", "binder"):
+        shutil.copytree(ROOT / folder, bundle / folder, ignore=no_caches)
+    for file in ("LICENSE", "LICENSE-prose", "CHANGELOG.md"):
+        shutil.copyfile(ROOT / file, bundle / file)
+    shutil.copyfile(STUDENT / "README.md", bundle / "README.md")
+    (bundle / "pyproject.toml").write_text(_student_pyproject(), "utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    stamp = {"lecture_lib": project["version"], "assignments": versions}
+    (bundle / "release.json").write_text(json.dumps(stamp, indent=2) + "\n", "utf-8")
+
+
+def _student_pyproject() -> str:
+    """The student's pyproject.toml: the checkout's without the instructor's extras and command."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    project, wheel = settings["project"], settings["tool"]["hatch"]["build"]["targets"]["wheel"]
+    dependencies = "".join(f"    {json.dumps(dependency)},\n" for dependency in project["dependencies"])
+    files = "".join(f"{json.dumps(src)} = {json.dumps(to)}\n" for src, to in wheel["force-include"].items())
+    scripts = "".join(f"{name} = {json.dumps(target)}\n" for name, target in project["scripts"].items())
+    fields = "".join(
+        f"{field} = {json.dumps(project[field])}\n"
+        for field in ("name", "version", "description", "readme", "license", "license-files", "requires-python")
+    )
+    return (
+        f"[build-system]\nrequires = {json.dumps(settings['build-system']['requires'])}\n"
+        f'build-backend = "hatchling.build"\n\n[project]\n{fields}dependencies = [\n{dependencies}]\n\n'
+        f'[project.scripts]\n{scripts}\n[tool.hatch.build]\ndev-mode-dirs = ["."]\n\n'
+        f"[tool.hatch.build.targets.wheel]\npackages = {json.dumps(wheel['packages'])}\n\n"
+        f"[tool.hatch.build.targets.wheel.force-include]\n{files}"
+    )
+
+
+def _replace(new: Path, target: Path) -> None:
+    """Put `new` where `target` is; a crash leaves the old folder or the new one, under its name or beside it."""
+    staged, old = target.with_name(f".{target.name}.new"), target.with_name(f".{target.name}.old")
+    for leftover in (staged, old):
+        shutil.rmtree(leftover, ignore_errors=True)
+    shutil.copytree(new, staged)
+    if target.exists():
+        target.rename(old)
+    staged.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def default_assignments() -> list[str]:
+    """Every assignment that has been built. Raises CourseError when there is none."""
+    found = notebooks.assignments()
+    if not found:
+        raise CourseError(f"no notebooks in {NOTEBOOKS}: run `make notebooks` first.")
+    return found

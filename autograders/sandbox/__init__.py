@@ -1,0 +1,1 @@
+"""Where a student's notebook runs: its kernel, its inputs, its limits."""

@@ -1,0 +1,53 @@
+"""Makes a class whose true scores are known: submissions spliced from the bank of answers."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import nbformat
+
+from . import notebooks
+from .bank import Answer, read_answers
+from .course import Course
+from .files import write_text_atomically
+from .questions import ANSWERS, QUESTIONS, UNANSWERED
+
+KNOWN_FIELDS = ("student", "assignment", "question", "answer", "points", "misconception")
+_NAMES = ("ada", "ben", "chen", "dora", "emil", "farah", "goran", "hana", "ines", "jonas", "kofi", "lena")
+
+
+def simulate(course: Course, assignments: Sequence[str], students: int) -> Path:
+    """Write a class of `students` into the course's submitted folder, and what each must get into `known.csv`.
+
+    Answers rotate, so that every answer of the bank, and the empty one, is handed in as soon as the class is large
+    enough. Questions graded by hand get an answer too; their points are a person's. Returns the path of known.csv.
+    """
+    rows: list[tuple[object, ...]] = []
+    for assignment in assignments:
+        course.require_release(assignment)
+        for number in range(students):
+            student = f"{_NAMES[number % len(_NAMES)]}-{number + 1:02d}"
+            nb = notebooks.read(course.notebook("release", assignment))
+            for shift, cell in enumerate(cell for cell in nb.cells if cell.metadata.get("nbgrader", {}).get("solution")):
+                grade_id = cell.metadata["nbgrader"]["grade_id"]
+                choices: list[Answer | None] = [*read_answers(ANSWERS / grade_id), None]
+                answer = choices[(number + shift) % len(choices)]
+                if answer is not None:
+                    cell.source = answer.source
+                if grade_id in QUESTIONS:
+                    rows.append((student, assignment, grade_id, *_known(answer)))
+            target = course.notebook("submitted", assignment, student)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            nbformat.write(nb, target)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([KNOWN_FIELDS, *rows])
+    write_text_atomically(course.known, text.getvalue())
+    return course.known
+
+
+def _known(answer: Answer | None) -> tuple[str, float, str]:
+    return ("(empty)", 0.0, UNANSWERED) if answer is None else (answer.name, answer.points, answer.misconception or "")

@@ -1,0 +1,499 @@
+"""The learning-rate finder: its sweep, its rules, and the state that it leaves."""
+
+import json
+import math
+import random
+from dataclasses import asdict
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.optim.lr_scheduler import OneCycleLR
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
+
+from lecture_lib.data import TensorLoader, load_digits, stratified_split
+from lecture_lib.debugging import LRFinderResult, find_lr, suggest_learning_rates
+from lecture_lib.debugging.lr_finder import smooth, sweep_rates
+from lecture_lib.training import evaluate, train
+
+# facts.md, "finder's table"
+TABLE_RATES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+TABLE_LOSSES = (3.2, 2.5, 1.1, 0.9, 2.8)
+
+
+def make_data(count: int = 40) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(count, 6, generator=generator), torch.randint(0, 3, (count,), generator=generator)
+
+
+def make_model() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.ReLU(), nn.Linear(8, 3))
+
+
+# ---------------------------------------------------------------- rules on plain numbers
+
+
+def test_rules_on_the_lectures_table():
+    suggestions, reason = suggest_learning_rates(TABLE_RATES, TABLE_LOSSES)
+    assert suggestions == {"steepest": 1e-3, "minimum_over_10": pytest.approx(1e-2)}
+    assert "falls by 72%" in reason
+    assert "learning rate 0.1" in reason
+
+
+def test_default_suggestion_on_the_lectures_table_is_a_decade_before_the_minimum():
+    suggestions, reason = suggest_learning_rates(TABLE_RATES, TABLE_LOSSES)
+    result = LRFinderResult(TABLE_RATES, TABLE_LOSSES, TABLE_LOSSES, "table", suggestions, reason)
+    assert result.suggestion == pytest.approx(1e-2)
+
+
+def test_steepest_is_measured_on_the_logarithm_of_the_rate():
+    """Slopes at the inner points: -0.58, -0.65, -1 a decade, though -1, -1.05, -1 from point to point."""
+    rates = [1e-5, 1e-4, 1e-2, 1e-1, 1.0]
+    losses = [5.0, 4.5, 3.0, 2.4, 1.0]
+    assert suggest_learning_rates(rates, losses)[0]["steepest"] == 1e-1
+
+
+def test_steepest_ignores_falls_behind_the_minimum_and_the_ends():
+    # Behind the minimum the loss jumps up and falls again, faster; the first fall is at an end.
+    rates = np.geomspace(1e-6, 1.0, 7).tolist()
+    losses = [5.0, 3.0, 2.5, 1.0, 9.0, 8.0, 1.5]
+    assert suggest_learning_rates(rates, losses)[0]["steepest"] == pytest.approx(1e-5)
+
+
+@pytest.mark.parametrize(
+    ("losses", "says"),
+    [
+        ([2.3, 2.3, 2.3, 2.3], "falls by 0.0%"),
+        ([2.0, 2.5, 3.0, 9.0], "falls by 0.0%"),
+        ([2.0, 1.95, 1.81, 2.5], "falls by 9.5%"),
+        ([-2.0, -2.1, -2.19, -1.0], "falls by 9.5%"),
+        ([2.0, 1.0], "2 point"),
+        ([], "0 point"),
+    ],
+    ids=["flat", "rising", "too-little", "negative", "two-points", "none"],
+)
+def test_no_suggestion_for_a_curve_that_never_falls_but_what_to_do(losses, says):
+    suggestions, reason = suggest_learning_rates(np.geomspace(1e-6, 1e-3, len(losses)).tolist(), losses)
+    assert suggestions == {}
+    assert says in reason
+    assert "Lengthen the sweep" in reason
+
+
+@pytest.mark.parametrize(
+    "losses", [[2.0, 1.9, 1.79, 2.5], [-2.0, -2.1, -2.21, -1.0]], ids=["positive", "negative"]
+)
+def test_a_fall_of_more_than_a_tenth_is_enough(losses):
+    suggestions, _ = suggest_learning_rates([1e-4, 1e-3, 1e-2, 1e-1], losses)
+    assert suggestions == {
+        "steepest": 1e-3,
+        "minimum_over_10": pytest.approx(1e-3),
+    }
+
+
+def test_a_minimum_at_the_end_is_said_to_be_unfinished():
+    _, falling = suggest_learning_rates([1e-3, 1e-2, 1e-1], [3.0, 2.0, 1.0])
+    _, turned = suggest_learning_rates([1e-3, 1e-2, 1e-1], [3.0, 1.0, 2.0])
+    assert "raise stop" in falling
+    assert "raise stop" not in turned
+
+
+def test_rates_and_losses_of_different_length_are_refused():
+    with pytest.raises(ValueError, match="3 rates and 2 losses"):
+        suggest_learning_rates([1, 2, 3], [1, 2])
+
+
+def test_sweep_reaches_both_ends_by_the_lectures_factor():
+    rates = sweep_rates(1e-7, 10.0, 100)
+    assert (len(rates), rates[0], rates[-1]) == (100, 1e-7, 10.0)
+    factors = np.array(rates[1:]) / np.array(rates[:-1])
+    np.testing.assert_allclose(factors, (10 / 1e-7) ** (1 / 99), rtol=1e-12)
+    assert round(factors[0], 4) == 1.2045
+
+
+def test_smoothing_is_corrected_for_its_start():
+    losses = [3.0, 1.0, 2.0]
+    # Weighted means, newest weight 1: the definition written out.
+    assert smooth(losses, 0.9) == pytest.approx(
+        [3.0, (1 + 0.9 * 3) / 1.9, (2 + 0.9 * 1 + 0.81 * 3) / (1 + 0.9 + 0.81)]
+    )
+    assert smooth([5.0] * 20, 0.98) == pytest.approx([5.0] * 20)
+    assert smooth(losses, 0.0) == losses
+
+
+def test_smoothing_delays_the_curve_as_the_docstring_says():
+    assert smooth(range(500), 0.9)[-1] == pytest.approx(499 - 9)
+    assert 9 * math.log10(10 / 1e-6) / 99 == pytest.approx(0.64, abs=0.005)
+
+
+# ---------------------------------------------------------------- the sweep
+
+
+def flat_sweep(model, batches, rates, momentum):
+    """The sweep without a function in it."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=momentum)
+    losses = []
+    for step, rate in enumerate(rates):
+        x, y = batches[step % len(batches)]
+        optimizer.param_groups[0]["lr"] = rate
+        loss = F.cross_entropy(model(x), y)
+        losses.append(loss.item())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return tuple(losses)
+
+
+def test_losses_equal_a_flat_sweep_that_cycles_through_a_short_loader():
+    x, y = make_data(40)
+    batches = [(x[:25], y[:25]), (x[25:], y[25:])]
+    model = make_model().eval()  # swept in train mode nevertheless
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.3, momentum=0.9)
+    torch.manual_seed(1)
+    result = find_lr(model, batches, optimizer, F.cross_entropy, start=1e-4, stop=0.1, steps=7)
+    torch.manual_seed(1)
+    expected = flat_sweep(make_model_in_state(model).train(), batches, result.learning_rates, 0.9)
+    assert result.losses == expected
+    assert result.learning_rates == pytest.approx(tuple(1e-4 * 1000 ** (i / 6) for i in range(7)))
+    assert result.learning_rates[-1] == 0.1
+    assert result.smoothed == pytest.approx(smooth(expected, 0.9))
+    assert result.stopped_because.startswith("reached stop")
+
+
+def make_model_in_state(model: nn.Module) -> nn.Module:
+    random_state = torch.get_rng_state()
+    copy = make_model()
+    torch.set_rng_state(random_state)
+    copy.load_state_dict(model.state_dict())
+    return copy
+
+
+@pytest.mark.parametrize("tensor_rate", [False, True], ids=["number", "tensor"])
+def test_ratios_of_the_groups_rates_are_kept(tensor_rate):
+    model, data = make_model(), make_data()
+    make = torch.tensor if tensor_rate else float
+    optimizer = torch.optim.SGD(
+        [
+            {"params": model[0].parameters(), "lr": make(0.2)},
+            {"params": model[4].parameters(), "lr": make(0.05)},
+        ]
+    )
+    used = []
+    optimizer.register_step_pre_hook(
+        lambda opt, *_: used.append(tuple(float(group["lr"]) for group in opt.param_groups))
+    )
+    result = find_lr(model, [data], optimizer, F.cross_entropy, start=1e-4, stop=1e-2, steps=5)
+    assert [rate for rate, _ in used] == pytest.approx(result.learning_rates)
+    assert [rate / second for rate, second in used] == pytest.approx([4.0] * 5)
+
+
+def scripted(losses):
+    """A loss function that returns these values, one a step, whatever the model does."""
+    values = iter(losses)
+    return lambda outputs, labels: outputs.sum() * 0 + next(values)
+
+
+def run_scripted(losses, **options):
+    model, data = make_model(), make_data()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    defaults = {"start": 1e-4, "stop": 1.0, "steps": 5, "smoothing": 0.0}
+    return find_lr(model, [data], optimizer, scripted(losses), **{**defaults, **options})
+
+
+def test_a_whole_sweep_over_the_lectures_table():
+    result = run_scripted(TABLE_LOSSES)
+    assert result.suggestions == {"steepest": pytest.approx(1e-3), "minimum_over_10": pytest.approx(1e-2)}
+    assert result.losses == pytest.approx(TABLE_LOSSES)
+
+
+@pytest.mark.parametrize(
+    ("losses", "kept", "ends"),
+    [
+        ([1.0, 0.5, 1.9, 2.1, 9.0], 4, "diverged at learning rate 0.1, step 4"),
+        ([1.0, 0.5, 1.9, 1.9, 1.9], 5, "reached stop"),
+        ([-1.0, -2.0, 4.1, 0.0, 0.0], 3, "diverged at learning rate 0.01, step 3"),
+        ([-1.0, -2.0, 3.9, 0.0, 0.0], 5, "reached stop"),
+    ],
+    ids=["above-four-times-the-best", "below-it", "negative-above", "negative-below"],
+)
+def test_sweep_stops_when_the_loss_diverges(losses, kept, ends):
+    result = run_scripted(losses)
+    assert len(result.losses) == len(result.learning_rates) == len(result.smoothed) == kept
+    assert ends in result.stopped_because
+
+
+def test_divergence_is_judged_on_the_smoothed_loss():
+    assert len(run_scripted([1.0, 1.0, 5.0, 1.0, 1.0], smoothing=0.9).losses) == 5
+    assert len(run_scripted([1.0, 1.0, 5.0, 1.0, 1.0], smoothing=0.0).losses) == 3
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf], ids=str)
+def test_a_non_finite_loss_ends_the_sweep_and_is_not_recorded(bad):
+    result = run_scripted([3.0, 2.0, 1.0, bad, 0.1])
+    assert result.losses == pytest.approx((3.0, 2.0, 1.0))
+    assert f"the loss became {bad}" in result.stopped_because
+    assert "step 4" in result.stopped_because
+    assert result.suggestion == pytest.approx(1e-3)
+
+
+def test_a_sweep_that_is_lost_at_once_has_no_suggestion():
+    result = run_scripted([math.nan])
+    assert result.losses == ()
+    assert result.suggestion is None
+    assert "Lengthen" in result.reason
+
+
+def test_result_is_plain_data():
+    stored = json.loads(json.dumps(asdict(run_scripted(TABLE_LOSSES))))
+    assert set(stored) == {"learning_rates", "losses", "smoothed", "stopped_because", "suggestions", "reason"}
+
+
+# ---------------------------------------------------------------- the state that it leaves
+
+
+class OwnBatchSampler:
+    """Two batches of 16 of 40, drawn with replacement."""
+
+    def __init__(self, generator: torch.Generator) -> None:
+        self.generator = generator
+
+    def __iter__(self):
+        for _ in range(2):
+            yield torch.randint(40, (16,), generator=self.generator).tolist()
+
+
+class Program:
+    """A training program in the middle of its work, with every kind of state that a sweep could move."""
+
+    def __init__(self, optimizer: str, loader: str) -> None:
+        self.model = make_model()
+        self.model.register_buffer("lookup", torch.tensor([math.nan, -0.0, 3.0]), persistent=False)
+        x, y = make_data()
+        make = {
+            "sgd": lambda groups: torch.optim.SGD(groups, lr=0.3, momentum=0.9),
+            "adamw": lambda groups: torch.optim.AdamW(groups, lr=0.3, amsgrad=True),
+            "tensor-rate": lambda groups: torch.optim.Adam(groups, lr=torch.tensor(0.3)),
+        }
+        self.temperature = nn.Parameter(torch.ones(()))  # trained, but no part of the model
+        # Not the last layer: its gradients are nobody's to clear.
+        groups = [{"params": [*self.model[:4].parameters(), self.temperature]}]
+        self.optimizer = make[optimizer](groups)
+        generator = torch.Generator().manual_seed(4)
+        dataset = TensorDataset(x, y)
+        sampler = RandomSampler(dataset, generator=generator)
+        sampler_of_5 = RandomSampler(range(5), generator=generator)
+        self.loader = {
+            "tensor-loader": lambda: TensorLoader(x, y, batch_size=16, shuffle=True, seed=4),
+            "dataloader": lambda: DataLoader(dataset, batch_size=16, shuffle=True),
+            "dataloader-generator": lambda: DataLoader(dataset, 16, shuffle=True, generator=generator),
+            "batch-sampler": lambda: DataLoader(dataset, batch_sampler=BatchSampler(sampler, 16, False)),
+            "own-batch-sampler": lambda: DataLoader(dataset, batch_sampler=OwnBatchSampler(generator)),
+            # Examples that are batches already.
+            "unbatched": lambda: DataLoader(list(zip(x.split(8), y.split(8))), None, sampler=sampler_of_5),
+        }[loader]()
+        self.generator = self.loader.generator if loader == "tensor-loader" else generator
+        # Two steps, so that the optimizer has state and the generators have moved; then a waiting gradient.
+        schedule = (
+            OneCycleLR(self.optimizer, max_lr=0.5, total_steps=9) if optimizer != "tensor-rate" else None
+        )
+        for _, (xs, ys) in zip(range(2), self.loader, strict=False):
+            self.loss(self.model(xs), ys).backward()
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+            if schedule is not None:
+                schedule.step()
+        self.loss(self.model(x), y).backward()
+        self.model[4].bias.grad = None
+        self.model[0].bias.requires_grad_(False)
+        self.model[1].eval()
+
+    def loss(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(outputs * self.temperature, labels)
+
+    def state(self) -> dict:
+        """Everything, bit for bit and with the identity of the objects."""
+        tensors = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
+        tensors["temperature"] = self.temperature
+        return {
+            "tensors": {name: (id(tensor), frozen(tensor)) for name, tensor in tensors.items()},
+            "requires_grad": {name: tensor.requires_grad for name, tensor in tensors.items()},
+            "gradients": {name: (id(tensor.grad), frozen(tensor.grad)) for name, tensor in tensors.items()},
+            "modes": [module.training for module in self.model.modules()],
+            "groups": frozen(self.optimizer.param_groups),
+            "rates": [id(g["lr"]) if torch.is_tensor(g["lr"]) else None for g in self.optimizer.param_groups],
+            "optimizer": {id(key): frozen(value) for key, value in self.optimizer.state.items()},
+            "torch": frozen(torch.get_rng_state()),
+            "python": random.getstate(),
+            "numpy": str(np.random.get_state(legacy=False)),
+            "generator": frozen(self.generator.get_state()),
+        }
+
+
+def frozen(value: object) -> object:
+    """Plain data with the bytes of every tensor: NaN equals NaN, and -0.0 differs from 0.0."""
+    if isinstance(value, torch.Tensor):
+        return str(value.dtype), tuple(value.shape), value.detach().numpy().tobytes()
+    if isinstance(value, dict):
+        return {key: frozen(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [frozen(entry) for entry in value]
+    return value
+
+
+PROGRAMS = [
+    ("sgd", "tensor-loader"),
+    ("adamw", "dataloader"),
+    ("adamw", "dataloader-generator"),
+    ("tensor-rate", "batch-sampler"),
+    ("sgd", "own-batch-sampler"),
+    ("sgd", "unbatched"),
+]
+
+
+@pytest.mark.parametrize("raises", [False, True], ids=["finishes", "raises"])
+@pytest.mark.parametrize(("optimizer", "loader"), PROGRAMS, ids=["-".join(names) for names in PROGRAMS])
+def test_everything_is_as_before(optimizer, loader, raises):
+    program = Program(optimizer, loader)
+    before = program.state()
+    calls = []
+
+    def intrusive_loss(outputs, labels):
+        """Touches what a plain sweep would not, and may fail in the middle."""
+        calls.append(None)
+        random.random()
+        np.random.rand()
+        program.model[0].bias.requires_grad_(True)
+        program.model.lookup.add_(1)
+        program.model[1].running_mean = (
+            program.model[1].running_mean + 1
+        )  # another object under the same name
+        if raises and len(calls) == 7:
+            assert program.state() != before
+            raise RuntimeError("in mid-sweep")
+        return program.loss(outputs, labels)
+
+    if raises:
+        with pytest.raises(RuntimeError, match="in mid-sweep"):
+            find_lr(program.model, program.loader, program.optimizer, intrusive_loss, steps=20)
+    else:
+        result = find_lr(program.model, program.loader, program.optimizer, intrusive_loss, steps=20)
+        assert len(result.losses) == len(calls) > 3
+    after = program.state()
+    for part, value in before.items():
+        assert after[part] == value, part
+    assert after.keys() == before.keys()
+
+
+def test_a_fresh_optimizer_is_fresh_again_and_training_goes_as_if_never_swept():
+    finished = []
+    for swept in (False, True):
+        model, (x, y) = make_model(), make_data()
+        loader = TensorLoader(x, y, batch_size=16, shuffle=True, seed=0)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+        torch.manual_seed(3)
+        if swept:
+            find_lr(model, loader, optimizer, F.cross_entropy)
+            assert len(optimizer.state) == 0
+        train(model, loader, loader, optimizer, F.cross_entropy, 2)
+        finished.append(frozen(model.state_dict()))
+    assert finished[0] == finished[1]
+
+
+# ---------------------------------------------------------------- refused, drawn, used
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"start": 0.0}, "start is 0.0"),
+        ({"start": 1.0, "stop": 1.0}, "start is 1.0"),
+        ({"stop": math.inf}, "stop inf"),
+        ({"stop": math.nan}, "stop nan"),
+        ({"steps": 2}, "steps is 2"),
+        ({"smoothing": 1.0}, "smoothing is 1.0"),
+        ({"smoothing": -0.1}, "smoothing is -0.1"),
+        ({"diverge_factor": 1.0}, "diverge_factor is 1.0"),
+        ({"device": "cuda"}, "model is on cpu"),
+        ({"loader": []}, "loader has 0 batches"),
+        ({"loader": iter([make_data()])}, "loader is an iterator"),
+        ({"optimizer": torch.optim.SGD(make_model().parameters(), lr=0.1)}, "another model"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else None,
+)
+def test_a_sweep_that_cannot_work_is_refused(options, says):
+    model = make_model()
+
+    def loss_fn(outputs, labels):
+        pytest.fail("time was spent")
+
+    arguments = {"loader": [make_data()], "optimizer": torch.optim.SGD(model.parameters(), lr=0.1)}
+    with pytest.raises(ValueError, match=says):
+        find_lr(model, loss_fn=loss_fn, **{**arguments, **options})
+
+
+def test_refused_at_the_first_step():
+    class Empty:
+        def __iter__(self):
+            return iter([])
+
+    model = make_model()
+    zero_rate = torch.optim.SGD(model.parameters(), lr=0.0)
+    with pytest.raises(ValueError, match=r"first parameter group's rate is 0\.0"):
+        find_lr(model, [make_data()], zero_rate, F.cross_entropy)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(ValueError, match="0 batches"):
+        find_lr(model, Empty(), optimizer, F.cross_entropy)
+    with pytest.raises(ValueError, match="reduction='mean'"):
+        find_lr(model, [make_data()], optimizer, nn.CrossEntropyLoss(reduction="none"))
+
+
+def test_plot_marks_the_suggestion_on_a_log_axis():
+    result = run_scripted(TABLE_LOSSES)
+    figure = result.plot()
+    (ax,) = figure.axes
+    raw, smoothed, mark = ax.get_lines()
+    assert raw.get_alpha() < 1
+    assert tuple(raw.get_ydata()) == result.losses
+    assert tuple(smoothed.get_ydata()) == result.smoothed
+    assert set(mark.get_xdata()) == {result.suggestion}
+    assert (ax.get_xscale(), bool(ax.get_xlabel()), bool(ax.get_ylabel())) == ("log", True, True)
+    assert "suggestion 1.0e-02" in " ".join(text.get_text() for text in ax.get_legend().get_texts())
+    plt.close(figure)
+
+
+@pytest.mark.parametrize("losses", [[2.0] * 5, [math.nan]], ids=["flat", "empty"])
+def test_plot_without_a_suggestion_says_so_in_given_axes(losses):
+    figure, ax = plt.subplots()
+    assert run_scripted(losses).plot(ax) is figure
+    assert [text.get_text() for text in ax.texts] == ["no suggestion"]
+    plt.close(figure)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_suggested_rate_trains_the_digits_to_97_percent(seed):
+    """03a's recipe: AdamW, one cycle up to the suggestion, 20 epochs of batches of 64."""
+    digits = load_digits()
+    parts = stratified_split(digits.labels, (0.6, 0.2, 0.2), seed=0)
+    images, labels = zip(*((digits.images[part], digits.labels[part]) for part in parts), strict=True)
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
+    train_loader = TensorLoader(images[0], labels[0], batch_size=64, shuffle=True, seed=seed)
+    val_loader = TensorLoader(images[1], labels[1], batch_size=256)
+    optimizer = torch.optim.AdamW(model.parameters())
+    max_lr = find_lr(model, train_loader, optimizer, F.cross_entropy).suggestion
+    assert 1e-3 < max_lr < 1e-1
+    history = train(
+        model,
+        train_loader,
+        val_loader,
+        optimizer,
+        F.cross_entropy,
+        20,
+        schedule=lambda opt, total: OneCycleLR(opt, max_lr, total_steps=total),
+    )
+    model.load_state_dict(history.best_state)
+    held_out = evaluate(model, TensorLoader(images[2], labels[2], batch_size=256), F.cross_entropy)
+    assert held_out.metric >= 0.97
