@@ -90,6 +90,7 @@ class Course:
 def configure(config: Any, course: Course) -> None:
     """Enter our settings and preprocessors into an nbgrader configuration."""
     from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
+    from nbgrader.converters import GenerateAssignment
     from nbgrader.preprocessors import (
         AssignLatePenalties,
         CheckCellMetadata,
@@ -108,6 +109,7 @@ def configure(config: Any, course: Course) -> None:
     from .judged import JudgeCells
     from .rebuild import RebuildFromMaster
     from .sandbox.execute import ProbedExecute
+    from .stamp import StampRelease
 
     config.CourseDirectory.root = str(course.root)
     config.CourseDirectory.db_url = course.gradebook
@@ -117,6 +119,8 @@ def configure(config: Any, course: Course) -> None:
         config[ours.__name__].course_root = str(course.root)
     config.ProbedExecute.timeout = CELL_SECONDS
     config.ProbedExecute.skip_cells_with_tag = "demo"
+    stock = GenerateAssignment.class_traits()["preprocessors"].default()
+    config.GenerateAssignment.preprocessors = [StampRelease, *stock]
     config.Autograde.sanitize_preprocessors = [
         RebuildFromMaster,
         ClearOutput,

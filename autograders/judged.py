@@ -80,6 +80,6 @@ def explain(verdict: Verdict) -> str:
     """A verdict in words: the points of each part, what was seen, what to look at. No hidden input or expected value."""
     rows = [f"{verdict.question}: {verdict.points:g} of {verdict.maximum:g} points"]
     rows += [f"  {part.name}: {part.points:g} of {part.maximum:g} – {part.message}" for part in verdict.parts]
-    if verdict.misconception and verdict.look_at:
-        rows.append(f"  look at: {verdict.look_at}")
+    if verdict.meaning:
+        rows += [f"  what happened: {verdict.meaning}", f"  look at: {verdict.look_at}"]
     return "\n".join(rows)

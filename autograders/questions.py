@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -77,7 +77,7 @@ class Question:
         known = self.public.misconceptions.get(verdict.misconception or "")
         if known is None:
             return verdict
-        return Verdict(verdict.question, verdict.parts, verdict.misconception, known.look_at, verdict.incident)
+        return replace(verdict, meaning=known.what, look_at=known.look_at)
 
 
 def _read(question_id: str, published: Any, cases: int) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from . import notebooks
 from .course import Course, CourseError
 from .leaks import LeakCheck, Secret
 from .nbgrader_api import generate_assignment
-from .notebooks import NOTEBOOKS, ROOT, STAMP
+from .notebooks import NOTEBOOKS, ROOT
 from .questions import ANSWERS, QUESTIONS, by_test_id
 from .seeds import create_secret
 
@@ -46,7 +46,7 @@ def release(course: Course, assignments: Sequence[str]) -> dict[str, str]:
     versions = {name: notebooks.assignment_version(nb) for name, nb in masters.items()}
     with tempfile.TemporaryDirectory(prefix="lecture-release-") as folder:
         draft = Course(Path(folder) / "course")
-        released = {name: _generate(draft, name, versions[name]) for name in assignments}
+        released = {name: _generate(draft, name) for name in assignments}
         bundle = Path(folder) / "bundle"
         _assemble(bundle, released, versions)
         leaks = leak_check(masters, released).search_folder(bundle)
@@ -57,7 +57,7 @@ def release(course: Course, assignments: Sequence[str]) -> dict[str, str]:
         course.root.mkdir(parents=True, exist_ok=True)
         create_secret(course.secret)
         for name in assignments:
-            _generate(course, name, versions[name])
+            _generate(course, name)
         _replace(bundle, course.bundle)
     shutil.make_archive(str(course.bundle), "zip", course.bundle)
     return versions
@@ -96,18 +96,13 @@ def _too_few_answers(answers: Sequence[object]) -> str | None:
     return f"{right} right and {len(answers) - right} wrong answers, at least 2 and 4 are needed"
 
 
-def _generate(course: Course, assignment: str, version: str) -> NotebookNode:
-    """Run nbgrader's generate_assignment on a snapshot of the master, then stamp what it made."""
+def _generate(course: Course, assignment: str) -> NotebookNode:
+    """Run nbgrader's generate_assignment on a snapshot of the master."""
     source = course.notebook("source", assignment)
     source.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(notebooks.master_path(assignment), source)
     generate_assignment(course, assignment)
-    path = course.notebook("release", assignment)
-    nb = notebooks.read(path)
-    nb.metadata.pop("widgets", None)
-    nb.metadata[STAMP] = {"assignment": assignment, "version": version}
-    nbformat.write(nb, path)
-    return nb
+    return notebooks.read(course.notebook("release", assignment))
 
 
 def leak_check(masters: dict[str, NotebookNode], released: dict[str, NotebookNode]) -> LeakCheck:

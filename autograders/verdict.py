@@ -25,6 +25,8 @@ class Verdict:
     question: str
     parts: tuple[Part, ...]
     misconception: str | None = None
+    meaning: str = ""
+    """What the misconception is, in words for the student."""
     look_at: str = ""
     incident: str | None = None
     """What was wrong with the observation itself (missing, malformed, published twice); None when nothing was."""

@@ -284,7 +284,8 @@ class Program:
         generator = torch.Generator().manual_seed(4)
         dataset = TensorDataset(x, y)
         sampler = RandomSampler(dataset, generator=generator)
-        sampler_of_5 = RandomSampler(range(5), generator=generator)
+        halves = [(x[:20], y[:20]), (x[20:], y[20:])]
+        sampler_of_2 = RandomSampler(halves, generator=generator)
         self.loader = {
             "tensor-loader": lambda: TensorLoader(x, y, batch_size=16, shuffle=True, seed=4),
             "dataloader": lambda: DataLoader(dataset, batch_size=16, shuffle=True),
@@ -292,7 +293,7 @@ class Program:
             "batch-sampler": lambda: DataLoader(dataset, batch_sampler=BatchSampler(sampler, 16, False)),
             "own-batch-sampler": lambda: DataLoader(dataset, batch_sampler=OwnBatchSampler(generator)),
             # Examples that are batches already.
-            "unbatched": lambda: DataLoader(list(zip(x.split(8), y.split(8))), None, sampler=sampler_of_5),
+            "unbatched": lambda: DataLoader(halves, None, sampler=sampler_of_2),
         }[loader]()
         self.generator = self.loader.generator if loader == "tensor-loader" else generator
         # Two steps, so that the optimizer has state and the generators have moved; then a waiting gradient.

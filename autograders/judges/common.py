@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -61,18 +62,24 @@ def grade_part(
     for case, observation in pairs:
         found, reason = read(observation)
         if found is None:
-            return Part(name, 0.0, maximum, f"{case.kind}: {reason}")
+            return Part(name, 0.0, maximum, _of_kind(case, name, reason))
         wrong = difference(found, expected(case), tolerance)
         if wrong is not None:
-            return Part(name, 0.0, maximum, f"{case.kind}: {_without_numbers(wrong)}")
+            return Part(name, 0.0, maximum, _of_kind(case, name, _without_values(wrong)))
     kinds = sorted({case.kind for case, _ in pairs})
     return Part(name, maximum, maximum, f"right on {len(pairs)} hidden cases ({', '.join(kinds)})")
 
 
-def _without_numbers(wrong: str) -> str:
-    if "shape" in wrong or "dtype" in wrong or "expected" in wrong and ("sequence" in wrong or "number" in wrong):
+def _of_kind(case: HiddenCase, part: str, message: str) -> str:
+    return message if case.kind == part else f"{case.kind}: {message}"
+
+
+def _without_values(wrong: str) -> str:
+    """A difference in words without the values, which would tell a hidden input's answer."""
+    if "shape" in wrong or "dtype" in wrong or "expected a" in wrong:
         return wrong
-    return "the values differ from what they should be"
+    size = re.search(r"off by \S+", wrong)
+    return f"the values are wrong ({size[0]})" if size else "the value is wrong"
 
 
 def first_match(

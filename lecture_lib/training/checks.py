@@ -1,7 +1,7 @@
 """What is refused: a run that cannot work, before it costs time, and a step that would ruin the weights."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -33,8 +33,17 @@ def require_batches(loader: Iterable[Any], name: str) -> None:
         raise ValueError(
             f"{name} is an iterator, used up after one epoch. Pass a loader or a list of batches."
         )
-    if isinstance(loader, Sized) and len(loader) == 0:
+    if count_batches(loader) == 0:
         raise ValueError(f"{name} has 0 batches. Look at the split, at batch_size and at drop_last.")
+
+
+def count_batches(loader: Iterable[Any]) -> int | None:
+    """The number of batches in an epoch, or None when the loader does not know it."""
+    # Asked, not looked up: every DataLoader has __len__, and with an iterable data set it raises.
+    try:
+        return len(loader)  # type: ignore[arg-type]
+    except TypeError:
+        return None
 
 
 def require_schedule(schedule: Callable[..., Any] | None) -> None:
@@ -63,12 +72,14 @@ def require_finite_gradients(model: nn.Module, epoch: int, step: int, learning_r
     """Raises FloatingPointError, before the step, when a gradient is NaN or infinite."""
     gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
     # The largest magnitude, not the 2-norm: squares of large finite gradients overflow.
-    norms = {
-        name: torch.linalg.vector_norm(grad, math.inf) for name, grad in gradients.items() if grad is not None
+    finite = {
+        name: torch.linalg.vector_norm(gradient, math.inf).isfinite()
+        for name, gradient in gradients.items()
+        if gradient is not None
     }
-    # One question to the device for all gradients: each answer that is waited for stops a GPU's queue.
-    if norms and not torch.stack(list(norms.values())).isfinite().all():
-        name = next(name for name, norm in norms.items() if not norm.isfinite())
+    # One question to the device for all gradients: a GPU's queue stops at each answer that is waited for.
+    if finite and not torch.stack(list(finite.values())).all():
+        name = next(name for name, is_finite in finite.items() if not is_finite)
         raise FloatingPointError(
             f"epoch {epoch}, step {step}, learning rate {learning_rate:g}: the loss is finite and the "
             f"gradient of {name} is not. The weights are those before this step. Look for sqrt, log or a "

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ def train(
     """
     _check_run(model, train_loader, val_loader, optimizer, epochs, schedule, best_path)
     device = resolve_device(model, device)
-    scheduler = schedule(optimizer, epochs * _count_batches(train_loader)) if schedule is not None else None
+    scheduler = _make_scheduler(schedule, optimizer, train_loader, epochs)
     history = History()
     step, best_loss = 0, math.inf
     for epoch in _with_progress(range(1, epochs + 1), progress):
@@ -119,10 +119,15 @@ def _check_run(
         raise FileNotFoundError(f"best_path {best_path}: its folder does not exist. Make it before training.")
 
 
-def _count_batches(loader: Batches) -> int:
-    if not isinstance(loader, Sized):
+def _make_scheduler(
+    schedule: Schedule | None, optimizer: Optimizer, train_loader: Batches, epochs: int
+) -> LRScheduler | None:
+    if schedule is None:
+        return None
+    batches = checks.count_batches(train_loader)
+    if batches is None:
         raise TypeError("a schedule needs the number of steps, and train_loader has no len(). Give it one.")
-    return len(loader)
+    return schedule(optimizer, epochs * batches)
 
 
 def _with_progress(epochs: range, progress: bool) -> Iterable[int]:

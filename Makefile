@@ -1,0 +1,52 @@
+# Thin names for commands that README spells out. `make run` and `make test` do all the set-up that they need.
+PYTHON ?= python3
+BIN := .venv/bin
+DEMO := build/demo
+
+.PHONY: setup run test test-full lab text notebooks bench lint
+
+setup: .venv/.ready
+
+.venv/.ready: pyproject.toml hatch_build.py
+	$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "Python 3.11 to 3.13 is needed, this is " + sys.version.split()[0])'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --progress-bar off --editable ".[dev]"
+	@touch $@
+
+run: setup
+	rm -rf $(DEMO)
+	$(BIN)/autograde release --course $(DEMO)
+	$(BIN)/autograde simulate --course $(DEMO) --students 12
+	$(BIN)/autograde grade --course $(DEMO)
+	$(BIN)/autograde feedback --course $(DEMO)
+	$(BIN)/autograde gradebook --course $(DEMO)
+	@echo
+	@echo "open next:"
+	@echo "  $(DEMO)/bundle/README.md             what a student gets"
+	@echo "  $(DEMO)/feedback/                    one page a student, for example:"
+	@ls $(DEMO)/feedback/*/*/*.html | sed -n '1p;s/^/    /'
+	@echo "  make lab                             the notebooks with solutions, in JupyterLab"
+
+test: setup
+	$(BIN)/python -m pytest tests --nbval notebooks --nbval-sanitize-with tests/nbval.cfg
+
+test-full: setup
+	$(BIN)/python -m pytest tests --full --nbval notebooks --nbval-sanitize-with tests/nbval.cfg
+
+lab: setup
+	$(BIN)/jupyter lab notebooks/03a-training-recipe/03a-training-recipe.ipynb
+
+notebooks: setup
+	$(BIN)/autograde build
+
+text: setup
+	$(BIN)/autograde text
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup
+	@for benchmark in tests/benchmarks/*.py; do $(BIN)/python $$benchmark || exit 1; done

@@ -1,0 +1,35 @@
+"""The student's command line: `lecture`, also `python -m lecture_lib`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from lecture_lib import __version__
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 done, 1 not done and said why."""
+    parser = argparse.ArgumentParser(prog="lecture", description='The student\'s commands of "Training in practice".')
+    parser.add_argument("--version", action="version", version=f"lecture-lib {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    text = "Pack your notebooks into one file to hand in, and say which questions are still unanswered."
+    command = commands.add_parser("submit", help=text, description=text)
+    command.add_argument("--id", required=True, help="your student id")
+    command.add_argument("--name", required=True, help="your name")
+    command.add_argument("--folder", default=".", metavar="DIR", help="where your notebooks are (default: here)")
+    command.add_argument("--to", default=".", metavar="DIR", help="where the file goes (default: here)")
+    options = parser.parse_args(arguments)
+
+    from lecture_lib.notebook.submit import SubmitError, submit
+
+    try:
+        print(submit(options.id, options.name, folder=options.folder, to=options.to))
+    except (SubmitError, OSError) as error:
+        print(f"lecture submit: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
