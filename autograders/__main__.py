@@ -52,7 +52,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
-    def add(name: str, run: Callable[[argparse.Namespace], int], text: str, course: bool = True) -> argparse.ArgumentParser:
+    def add(
+        name: str, run: Callable[[argparse.Namespace], int], text: str, course: bool = True
+    ) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=text)
         command.set_defaults(run=run)
         if course:
@@ -63,7 +65,10 @@ def _parser() -> argparse.ArgumentParser:
                 help="the course's working folder (default: $LECTURE_COURSE, else grading/ in the checkout)",
             )
             command.add_argument(
-                "--assignment", action="append", metavar="NAME", help="only this assignment (default: all; repeatable)"
+                "--assignment",
+                action="append",
+                metavar="NAME",
+                help="only this assignment (default: all; repeatable)",
             )
         return command
 

@@ -25,7 +25,7 @@ class Answer:
 
 
 def read_answers(folder: Path) -> list[Answer]:
-    """Read a question's answers, `right_*` before `wrong_*`. Raises BankError when one does not say what it is worth."""
+    """Read a question's answers, `right_*` before `wrong_*`. Raises BankError when one does not say its worth."""
     return [_read(path) for path in sorted([*folder.glob("*.py"), *folder.glob("*.md")])]
 
 

@@ -42,7 +42,9 @@ def _collect_one(course: Course, file: Path, assignments: set[str]) -> Collected
             manifest = json.loads(archive.read("manifest.json"))
             student = manifest["id"]
             if not isinstance(student, str) or not _STUDENT_ID.fullmatch(student):
-                return Collected(file, None, (), f"{student!r} is no student id (letters, digits and .@+'-_ and spaces)")
+                return Collected(
+                    file, None, (), f"{student!r} is no student id (letters, digits and .@+'-_ and spaces)"
+                )
             wanted = [name for name in manifest["notebooks"] if name in assignments]
             contents = {name: _member(archive, f"{name}.ipynb") for name in wanted}
     except (OSError, zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -53,7 +55,9 @@ def _collect_one(course: Course, file: Path, assignments: set[str]) -> Collected
         target = course.notebook("submitted", name, student)
         earlier = file_digest(target)
         if earlier is not None and target.read_bytes() != content:
-            write_bytes_atomically(course.root / "attempts" / student / name / f"{earlier[:12]}.ipynb", target.read_bytes())
+            write_bytes_atomically(
+                course.root / "attempts" / student / name / f"{earlier[:12]}.ipynb", target.read_bytes()
+            )
         write_bytes_atomically(target, content)
     return Collected(file, student, tuple(contents))
 

@@ -140,4 +140,9 @@ def configure(config: Any, course: Course) -> None:
         CheckCellMetadata,
     ]
     # Stock feedback prints hidden tests and mark schemes.
-    config.GenerateFeedback.preprocessors = [GetGrades, ClearHiddenTests, ClearMarkScheme, CSSHTMLHeaderPreprocessor]
+    config.GenerateFeedback.preprocessors = [
+        GetGrades,
+        ClearHiddenTests,
+        ClearMarkScheme,
+        CSSHTMLHeaderPreprocessor,
+    ]

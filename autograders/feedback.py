@@ -22,7 +22,11 @@ _PAGE = """<!doctype html>
 
 
 def write_feedback(
-    course: Course, assignments: Sequence[str], students: Sequence[str] | None = None, *, progress: bool = True
+    course: Course,
+    assignments: Sequence[str],
+    students: Sequence[str] | None = None,
+    *,
+    progress: bool = True,
 ) -> list[Path]:
     """Write the feedback of every submission that was looked at; returns the pages.
 

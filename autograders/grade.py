@@ -65,7 +65,9 @@ def grade(
         if students is None or student in students
     ]
     summary = Summary()
-    versions = {name: notebooks.assignment_version(notebooks.read(course.notebook("source", name))) for name in assignments}
+    versions = {
+        name: notebooks.assignment_version(notebooks.read(course.notebook("source", name))) for name in assignments
+    }
     for assignment, student in tqdm(todo, desc="grading", unit="submission", disable=not progress):
         digest = file_digest(course.notebook("submitted", assignment, student))
         record = read_record(course, assignment, student)

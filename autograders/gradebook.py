@@ -136,7 +136,9 @@ def table(found: Sequence[Row]) -> str:
         waiting = f"{row.by_hand_open} open" if row.by_hand_open else ""
         lines.append((row.student, row.assignment, row.state, score, maximum, waiting, row.reason[:60]))
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    return "\n".join("  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+    return "\n".join(
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
 
 
 def compare_known(course: Course) -> tuple[int, list[str]]:

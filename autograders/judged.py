@@ -18,7 +18,7 @@ from .questions import by_test_id
 from .verdict import Verdict
 
 
-class JudgeCells(NbGraderPreprocessor):  # type: ignore[misc]
+class JudgeCells(NbGraderPreprocessor):
     """Judges every test cell after the notebook has run and writes the cell's outputs anew.
 
     nbgrader reads a score from a cell's outputs in ways that a student's code could use: an error or a line on stderr
@@ -59,7 +59,7 @@ def _why_nothing(cell: NotebookNode, incident: str | None) -> str:
 
 
 def _visible_check(cell: NotebookNode) -> list[NotebookNode]:
-    """What the visible check showed: the cell's displays, without the observation and anything that could be a score."""
+    """What the visible check showed: the cell's displays, without the observation and what could be a score."""
     return [
         output for output in cell.outputs if output.output_type == "display_data" and MIME not in output.get("data", {})
     ]
@@ -69,7 +69,9 @@ def _outputs(verdict: Verdict) -> list[NotebookNode]:
     """The score as nbgrader reads it, and beside it the explanation for people."""
     points = min(max(float(verdict.points), 0.0), verdict.maximum)
     text = explain(verdict)
-    page = f'<pre style="border-left:4px solid #0072B2;padding:0.5em 0.8em;white-space:pre-wrap">{html.escape(text)}</pre>'
+    page = (
+        f'<pre style="border-left:4px solid #0072B2;padding:0.5em 0.8em;white-space:pre-wrap">{html.escape(text)}</pre>'
+    )
     return [
         new_output("execute_result", {"text/plain": repr(points)}, execution_count=None),
         new_output("display_data", {"text/html": page, "text/plain": text}),
@@ -77,7 +79,7 @@ def _outputs(verdict: Verdict) -> list[NotebookNode]:
 
 
 def explain(verdict: Verdict) -> str:
-    """A verdict in words: the points of each part, what was seen, what to look at. No hidden input or expected value."""
+    """A verdict in words: the points of each part, what was seen, what to look at; no hidden input or value."""
     rows = [f"{verdict.question}: {verdict.points:g} of {verdict.maximum:g} points"]
     rows += [f"  {part.name}: {part.points:g} of {part.maximum:g} – {part.message}" for part in verdict.parts]
     if verdict.meaning:

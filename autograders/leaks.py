@@ -22,7 +22,22 @@ WHOLE = 0.5
 
 _TOKEN = re.compile(r"[^\W\d]\w*|\d+(?:\.\d+)?|[^\w\s\"'`#]")
 _COMMENT = re.compile(r"#[^\n]*")
-_TEXT = {".py", ".md", ".txt", ".toml", ".yml", ".yaml", ".json", ".ipynb", ".cfg", ".csv", ".svg", ".html", ".sh", ""}
+_TEXT = {
+    ".py",
+    ".md",
+    ".txt",
+    ".toml",
+    ".yml",
+    ".yaml",
+    ".json",
+    ".ipynb",
+    ".cfg",
+    ".csv",
+    ".svg",
+    ".html",
+    ".sh",
+    "",
+}
 
 
 @dataclass(frozen=True)
@@ -79,9 +94,7 @@ class LeakCheck:
         leaks: dict[Secret, Leak] = {}
         for found in {tokens(text), tokens(text, comments=True)}:
             present = {
-                found[start : start + length]
-                for length in self._lengths
-                for start in range(len(found) - length + 1)
+                found[start : start + length] for length in self._lengths for start in range(len(found) - length + 1)
             }
             for run in present & self._own.keys():
                 leaks.setdefault(self._own[run], Leak(where, self._own[run].name, " ".join(run)))
@@ -111,7 +124,7 @@ def _without_imports(text: str) -> str:
 
 
 def texts_of(name: str, content: bytes) -> Iterator[tuple[str, str]]:
-    """The texts in a file, with where they stand: a notebook's cells and outputs, an archive's members, else the whole."""
+    """The texts in a file, with where they stand: as written, as decoded data, and in an archive's members."""
     if zipfile.is_zipfile(io.BytesIO(content)):
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             for member in archive.namelist():

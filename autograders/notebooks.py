@@ -134,7 +134,11 @@ def _execute(nb: NotebookNode, text: Path) -> None:
     from nbclient.exceptions import CellExecutionError
 
     client = NotebookClient(
-        nb, timeout=300, kernel_name="python3", record_timing=False, resources={"metadata": {"path": str(text.parent)}}
+        nb,
+        timeout=300,
+        kernel_name="python3",
+        record_timing=False,
+        resources={"metadata": {"path": str(text.parent)}},
     )
     with tempfile.TemporaryDirectory(prefix="lecture-build-") as folder:
         client.create_kernel_manager()

@@ -14,7 +14,7 @@ from .drawn import solutions
 from .notebooks import STAMP
 
 
-class RebuildFromMaster(NbGraderPreprocessor):  # type: ignore[misc]
+class RebuildFromMaster(NbGraderPreprocessor):
     """Replaces the submission by the released notebook with the submission's answers.
 
     A deleted, edited or retyped test cell changes nothing that way. The student's own code cells keep their place: an

@@ -49,8 +49,7 @@ def release(course: Course, assignments: Sequence[str]) -> dict[str, str]:
         released = {name: _generate(draft, name) for name in assignments}
         bundle = Path(folder) / "bundle"
         _assemble(bundle, released, versions)
-        leaks = leak_check(masters, released).search_folder(bundle)
-        leaks += _markers(bundle)
+        leaks = [*map(str, leak_check(masters, released).search_folder(bundle)), *_markers(bundle)]
         if leaks:
             listed = "\n".join(f"  {leak}" for leak in leaks[:20])
             raise ReleaseError(f"the bundle would give something away; nothing was written.\n{listed}")
@@ -120,12 +119,7 @@ def leak_check(masters: dict[str, NotebookNode], released: dict[str, NotebookNod
         for cell in nb.cells
         if cell.metadata.get("nbgrader", {}).get("solution")
     ]
-    code = [
-        cell.source
-        for nb in released.values()
-        for cell in nb.cells
-        if cell.cell_type == "code"
-    ]
+    code = [cell.source for nb in released.values() for cell in nb.cells if cell.cell_type == "code"]
     return LeakCheck(list(_secrets(masters)), [*library, *prose, *stubs], code)
 
 
@@ -195,7 +189,15 @@ def _student_pyproject() -> str:
     scripts = "".join(f"{name} = {json.dumps(target)}\n" for name, target in project["scripts"].items())
     fields = "".join(
         f"{field} = {json.dumps(project[field])}\n"
-        for field in ("name", "version", "description", "readme", "license", "license-files", "requires-python")
+        for field in (
+            "name",
+            "version",
+            "description",
+            "readme",
+            "license",
+            "license-files",
+            "requires-python",
+        )
     )
     return (
         f"[build-system]\nrequires = {json.dumps(settings['build-system']['requires'])}\n"

@@ -34,7 +34,9 @@ def read_secret(path: Path) -> bytes:
     try:
         secret = bytes.fromhex(path.read_text("ascii").strip())
     except FileNotFoundError:
-        raise SecretError(f"{path}: no secret. Run `autograde release` first, or put the course's secret back.") from None
+        raise SecretError(
+            f"{path}: no secret. Run `autograde release` first, or put the course's secret back."
+        ) from None
     except ValueError:
         raise SecretError(f"{path}: not a secret (64 hexadecimal digits). Put the course's secret back.") from None
     if len(secret) < 32:

@@ -31,7 +31,9 @@ def simulate(course: Course, assignments: Sequence[str], students: int) -> Path:
         for number in range(students):
             student = f"{_NAMES[number % len(_NAMES)]}-{number + 1:02d}"
             nb = notebooks.read(course.notebook("release", assignment))
-            for shift, cell in enumerate(cell for cell in nb.cells if cell.metadata.get("nbgrader", {}).get("solution")):
+            for shift, cell in enumerate(
+                cell for cell in nb.cells if cell.metadata.get("nbgrader", {}).get("solution")
+            ):
                 grade_id = cell.metadata["nbgrader"]["grade_id"]
                 choices: list[Answer | None] = [*read_answers(ANSWERS / grade_id), None]
                 answer = choices[(number + shift) % len(choices)]

@@ -10,11 +10,14 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from .notebooks import STAMP, assignment_version
 
 
-class StampRelease(NbGraderPreprocessor):  # type: ignore[misc]
+class StampRelease(NbGraderPreprocessor):
     """Stamps assignment and version into the notebook's metadata, and drops the state of the master's widgets."""
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         """Stamp one notebook; first in the list, since later steps change what the version is computed from."""
         nb.metadata.pop("widgets", None)
-        nb.metadata[STAMP] = {"assignment": resources["nbgrader"]["assignment"], "version": assignment_version(nb)}
+        nb.metadata[STAMP] = {
+            "assignment": resources["nbgrader"]["assignment"],
+            "version": assignment_version(nb),
+        }
         return nb, resources

@@ -52,7 +52,9 @@ class Verdict:
         return {**asdict(self), "points": self.points, "maximum": self.maximum}
 
 
-def zero(question: str, maxima: Iterable[tuple[str, float]], incident: str, misconception: str | None = None) -> Verdict:
+def zero(
+    question: str, maxima: Iterable[tuple[str, float]], incident: str, misconception: str | None = None
+) -> Verdict:
     """A verdict without a point, for an observation that cannot be judged. Grading fails closed."""
     parts = tuple(Part(name, 0.0, maximum, incident) for name, maximum in maxima)
     return Verdict(question, parts, misconception=misconception, incident=incident)

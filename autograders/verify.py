@@ -112,7 +112,11 @@ def _observe(sender: Connection, question_id: str, sources: list[str], cases: li
 
     torch.set_num_threads(1)
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):  # noqa: PTH123
+    with (
+        Path(os.devnull).open("w") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+    ):
         for source in sources:
             exec(compile(source, question_id, "exec"), namespace)
         functions = tuple(namespace[name] for name in QUESTIONS[question_id].public.functions)

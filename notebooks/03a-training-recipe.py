@@ -30,13 +30,14 @@
 # %% tags=["setup"]
 import math
 
-import matplotlib.pyplot as plt
 import torch
 from torch import nn
 
 from lecture_lib.data import TensorLoader, load_digits, stratified_split
 from lecture_lib.debugging import find_lr
-from lecture_lib.notebook import check, predict, reveal, show_figure
+from lecture_lib.notebook import (
+    check, predict, reveal, show_arrows, show_figure, show_images
+)
 from lecture_lib.training import evaluate, train
 
 # %% [markdown]
@@ -72,7 +73,8 @@ with torch.no_grad():
     w -= 0.01 * w.grad
     b -= 0.01 * b.grad
     new_loss = (w * 3.0 + b - 10.0) ** 2
-print(f"w = {w.item():.2f}, b = {b.item():.2f}, loss {loss.item():.2f} -> {new_loss.item():.2f}")
+print(f"w = {w.item():.2f}, b = {b.item():.2f}")
+print(f"loss {loss.item():.2f} -> {new_loss.item():.2f}")
 
 # %% [markdown]
 # **Recap.** A step is: forward (the tape is written), backward (it is read), update (off the tape). The loss fell from 9
@@ -90,20 +92,13 @@ print(f"w = {w.item():.2f}, b = {b.item():.2f}, loss {loss.item():.2f} -> {new_l
 
 # %% tags=["demo"]
 digits = load_digits()
-train_index, val_index, test_index = stratified_split(digits.labels, (0.6, 0.2, 0.2), seed=0)
-batch = digits.images[train_index[:64]], digits.labels[train_index[:64]]
-print("images", list(batch[0].shape), batch[0].dtype, f"from {batch[0].min():.2f} to {batch[0].max():.2f}")
-print("labels", list(batch[1].shape), batch[1].dtype, "classes", batch[1].unique().tolist())
+parts = stratified_split(digits.labels, (0.6, 0.2, 0.2), seed=0)
+images, labels = digits.images[parts[0][:64]], digits.labels[parts[0][:64]]
+print("images", list(images.shape), images.dtype, f"{images.min():.2f} to {images.max():.2f}")
+print("labels", list(labels.shape), labels.dtype, "classes", labels.unique().tolist())
 
 # %% tags=["demo"]
-figure, axes = plt.subplots(1, 8, figsize=(8, 1.4))
-for axis, image, label in zip(axes, batch[0], batch[1], strict=False):
-    axis.imshow(image[0], cmap="gray_r")
-    axis.set_title(label.item())
-    axis.axis("off")
-shown = ", ".join(str(label.item()) for label in batch[1][:8])
-show_figure(figure, caption="Eight training digits with their labels: inputs and labels belong together.",
-            alt=f"Eight 8 by 8 pixel images of handwritten digits, labelled {shown}.")
+show_images(images[:8], labels[:8], caption="Eight training digits: image and label belong together.")
 
 # %% [markdown]
 # **Recap.** Shape, dtype, range, classes and a few pictures: five looks, before the first forward pass. The debug
@@ -209,15 +204,11 @@ cosine = torch.nn.functional.cosine_similarity(gradient, one_by_one, dim=0)
 reveal("clipping", cosine.item())
 
 # %% tags=["demo"]
-figure, axis = plt.subplots(figsize=(4.2, 3.4))
-for (x, y), name, colour, line in [((3, 4), "gradient", "#0072B2", "-"), ((0.6, 0.8), "global", "#009E73", "--"),
-                                   ((1, 1), "one by one", "#D55E00", ":")]:
-    axis.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "->", "color": colour, "linestyle": line, "lw": 2})
-    axis.text(x + 0.08, y - 0.1, name, color=colour)
-axis.set(xlim=(0, 4.2), ylim=(0, 4.4), xlabel="first parameter's gradient", ylabel="second parameter's gradient")
-show_figure(figure, caption="Global clipping shortens the arrow; clipping one by one turns it.",
-            alt="Arrows from the origin: gradient to (3, 4), global clipping to (0.6, 0.8) on the same line, "
-                "one by one to (1, 1), on another line.")
+show_arrows(
+    {"gradient": (3, 4), "one by one": (1, 1), "global": (0.6, 0.8)},
+    axis_labels=("first parameter's gradient", "second parameter's gradient"),
+    caption="Global clipping shortens the arrow; clipping one by one turns it.",
+)
 
 # %% [markdown]
 # You should see 0.9899: a turn of 8 degrees with two numbers. In a network with a hundred tensors of very different
@@ -260,7 +251,7 @@ def per_parameter_cosine(gradients, max_norm):
     """The cosine between the gradient and the one that is clipped tensor by tensor."""
     ### BEGIN SOLUTION
     separately = [clip_by_global_norm([tensor], max_norm)[0][0] for tensor in gradients]
-    old, new = (nn.utils.parameters_to_vector(tensors) for tensors in (gradients, separately))
+    old, new = map(nn.utils.parameters_to_vector, (gradients, separately))
     return torch.dot(old, new) / (old.norm() * new.norm())
     ### END SOLUTION
 
@@ -283,34 +274,41 @@ probe("03a-clip", clip_by_global_norm, per_parameter_cosine)
 # The finder is a short training on borrowed time: the rate grows by a constant factor at every step, the loss is
 # recorded, and at the end everything is put back as it was. From $10^{-5}$ to 1 in 100 steps the factor is
 # $10^{5/99} = 1.123$. At the small end the loss does not move, then it falls, then the steps are too long and it rises.
-# You want a rate in the fall. Predict the power of ten at which the loss falls fastest for a small network on digits
-# trained with AdamW: 0.0001, 0.001, 0.01 or 0.1?
+# You want a rate in the fall: the rule used here is one tenth of the rate at the minimum. Predict it to the nearest
+# power of ten, for a small convolutional network on digits trained with AdamW: 0.0001, 0.001, 0.01 or 0.1?
 
 # %% tags=["demo"]
 predict("rate", None)
 
 # %% tags=["setup"]
 def make_model(seed):
-    """64 pixels in, 10 digits out; the seed fixes the initial weights."""
+    """A small convolutional network: [N, 1, 8, 8] in, 10 logits out. The seed fixes the weights."""
     torch.manual_seed(seed)
-    return nn.Sequential(nn.Flatten(), nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
+    return nn.Sequential(
+        nn.Conv2d(1, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(),
+        nn.Flatten(), nn.Linear(1024, 10),
+    )
 
 # %% tags=["demo"]
 model = make_model(seed=0)
 optimizer = torch.optim.AdamW(model.parameters())
-train_loader = TensorLoader(digits.images[train_index], digits.labels[train_index], batch_size=64, shuffle=True, seed=0)
+x, y = digits.images, digits.labels
+train_loader = TensorLoader(x[parts[0]], y[parts[0]], batch_size=64, shuffle=True, seed=0)
 sweep = find_lr(model, train_loader, optimizer, nn.CrossEntropyLoss(), start=1e-5, stop=1.0)
 decade = 10 ** round(math.log10(sweep.suggestion))
 reveal("rate", decade)
 
 # %% tags=["demo"]
-rounded = ", ".join(f"{name} near {10 ** round(math.log10(rate)):g}" for name, rate in sweep.suggestions.items())
-show_figure(sweep.plot(), caption="The loss falls in the middle of the sweep; the rate is taken from the fall.",
-            alt=f"Loss against learning rate on a log axis: flat, falling, rising. Suggestions: {rounded}.")
+show_figure(
+    sweep.plot(),
+    caption="The loss is flat, falls, and rises; the rate is taken a decade before the minimum.",
+    alt=f"Loss against learning rate, log axis: flat, falling, rising. Marked near {decade:g}.",
+)
 
 # %% [markdown]
-# Two rules, two suggestions: the steepest fall, and one tenth of the rate at the minimum. Say which rule you used when
-# you report a rate. The minimum itself is too far: there the curve is about to rise.
+# There are other rules: `sweep.suggestions` also holds the rate at the steepest fall. Rules differ by up to a decade, so
+# say which one you used when you report a rate. The minimum itself is too far: there the curve is about to rise.
 #
 # **Recap.** The finder gives the size, not the third digit. The network and the optimizer are exactly as before it ran.
 
@@ -329,29 +327,36 @@ show_figure(sweep.plot(), caption="The loss falls in the middle of the sweep; th
 predict("accuracy", None)
 
 # %% tags=["demo"]
-val_loader = TensorLoader(digits.images[val_index], digits.labels[val_index], batch_size=256)
-def one_cycle(optimizer, total_steps):
-    return torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.01, total_steps=total_steps)
+val_loader, test_loader = (TensorLoader(x[p], y[p], batch_size=256) for p in parts[1:])
+cross_entropy = nn.CrossEntropyLoss()
 
-history = train(model, train_loader, val_loader, optimizer, nn.CrossEntropyLoss(), epochs=20, schedule=one_cycle)
-model.load_state_dict(history.best_state)
+
+def one_cycle(optimizer, steps):
+    return torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=sweep.suggestion, total_steps=steps)
+
+
+history = train(
+    model, train_loader, val_loader, optimizer, cross_entropy, epochs=8, schedule=one_cycle
+)
 
 # %% tags=["demo", "nbval-ignore-output"]
-test_loader = TensorLoader(digits.images[test_index], digits.labels[test_index], batch_size=256)
-result = evaluate(model, test_loader, nn.CrossEntropyLoss())
+model.load_state_dict(history.best_state)
+result = evaluate(model, test_loader, cross_entropy)
 reveal("accuracy", round(100 * result.metric, 1), "%")
 
 # %% tags=["demo"]
 print(f"at least 97 % on {result.examples} test digits: {result.metric >= 0.97}")
 
 # %% tags=["demo"]
-last = history.rows[-1]
-show_figure(history.plot(), caption="Both losses fall; the best epoch is the one with the lowest validation loss.",
-            alt=f"Training and validation loss over {len(history.rows)} epochs. At the end validation accuracy is "
-                f"about {round(100 * last.val_metric)} percent.")
+show_figure(
+    history.plot(),
+    caption="Both losses fall; the best epoch is the one with the lowest validation loss.",
+    alt=f"Training and validation loss over {len(history.rows)} epochs, and the validation "
+    f"accuracy, which ends near {round(100 * history.rows[-1].val_metric)} percent.",
+)
 
 # %% [markdown]
-# You should see `True`, and an accuracy around 98 %. The validation part chose the epoch, so its accuracy is a little
+# You should see `True`, and an accuracy around 99 %. The validation part chose the epoch, so its accuracy is a little
 # too good to report; the test part chose nothing. Reading the curves: training loss keeps falling while validation
 # loss levels off. The gap is what regularisation works on, and where notebook 03b takes over.
 #

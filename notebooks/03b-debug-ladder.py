@@ -28,12 +28,11 @@
 # %% tags=["setup"]
 import math
 
-import matplotlib.pyplot as plt
 import torch
 from torch import nn
 
 from lecture_lib.data import TensorLoader, load_digits, stratified_split
-from lecture_lib.notebook import check, predict, reveal, show_figure
+from lecture_lib.notebook import check, predict, reveal, show_losses, show_splits
 from lecture_lib.training import evaluate, train
 
 # %% [markdown]
@@ -110,7 +109,8 @@ def train_on(x, y, split, seed=0):
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 2))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    shuffled = TensorLoader(x[split[0]], y[split[0]], batch_size=32, shuffle=True, seed=seed)
+    x_train, y_train = x[split[0]], y[split[0]]
+    shuffled = TensorLoader(x_train, y_train, batch_size=32, shuffle=True, seed=seed)
     parts = [TensorLoader(x[part], y[part], batch_size=500) for part in split]
     train(model, shuffled, parts[1], optimizer, nn.CrossEntropyLoss(), epochs=30)
     return [evaluate(model, part, nn.CrossEntropyLoss()).metric for part in parts]
@@ -119,19 +119,16 @@ def train_on(x, y, split, seed=0):
 stratified = stratified_split(y, (0.8, 0.2), seed=0)
 accuracy = {"stacked": train_on(x, y, stacked), "stratified": train_on(x, y, stratified)}
 for name, (on_train, on_val) in accuracy.items():
-    print(f"{name:10s} train above 0.97: {on_train > 0.97}   validation above 0.95: {on_val > 0.95}")
+    print(f"{name}: train above 0.97 {on_train > 0.97}, validation above 0.95 {on_val > 0.95}")
 
 # %% tags=["demo"]
-figure, axes = plt.subplots(1, 2, figsize=(8, 2.8), sharey=True)
-for axis, (name, split) in zip(axes, {"stacked": stacked, "stratified": stratified}.items(), strict=True):
-    for part, marker, colour in zip(split, ("o", "x"), ("#0072B2", "#D55E00"), strict=True):
-        axis.scatter(*x[part].T, s=12, marker=marker, c=colour, label="training" if marker == "o" else "validation")
-    axis.set(title=name, xlabel="first input")
-axes[0].set_ylabel("second input")
-axes[0].legend(loc="lower left", fontsize=8)
-show_figure(figure, caption="Stacked, the validation part lies in one moon; stratified, it covers both.",
-            alt="Two scatter plots of two half moons. Left, all validation points lie in the lower moon. Right, they "
-                "are spread over both.")
+show_splits(
+    x,
+    {"stacked": stacked, "stratified": stratified},
+    caption="Stacked, validation lies in one moon; stratified, it covers both.",
+    alt="Two scatter plots of two half moons. Left, all validation points lie in the lower "
+    "moon. Right, they are spread over both.",
+)
 
 # %% [markdown]
 # You should see that both trainings look perfect on their own data and that only the stratified split validates well.
@@ -166,12 +163,13 @@ show_figure(figure, caption="Stacked, the validation part lies in one moon; stra
 def inspect_data(x_train, y_train, x_val, y_val, classes):
     """The set of problem names: range, dtype, labels, duplicates, class-stacked."""
     ### BEGIN SOLUTION
-    both = ((x_train, y_train), (x_val, y_val))
-    train_rows, val_rows = ({tuple(row) for row in inputs.tolist()} for inputs, _ in both)
+    inputs, labels = (x_train, x_val), (y_train, y_val)
+    train_rows, val_rows = ({tuple(row) for row in x.tolist()} for x in inputs)
     conditions = {
-        "range": any((inputs.abs() > 10).any() for inputs, _ in both),
-        "dtype": any(not inputs.is_floating_point() or labels.dtype != torch.long for inputs, labels in both),
-        "labels": any(((labels < 0) | (labels >= classes)).any() for _, labels in both),
+        "range": any((x.abs() > 10).any() for x in inputs),
+        "dtype": not all(x.is_floating_point() for x in inputs)
+        or any(y.dtype != torch.long for y in labels),
+        "labels": any(((y < 0) | (y >= classes)).any() for y in labels),
         "duplicates": not train_rows.isdisjoint(val_rows),
         "class-stacked": set(y_train.tolist()) != set(y_val.tolist()),
     }
@@ -216,8 +214,11 @@ digits = load_digits()
 torch.manual_seed(0)
 fresh = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
 with torch.no_grad():
-    scaled, raw = (nn.functional.cross_entropy(fresh(digits.images * factor), digits.labels) for factor in (1, 255))
-print(f"scaled to 0 … 1: {scaled:.1f}, which is ln 10; raw 0 … 255: more than five times that: {bool(raw > 5 * scaled)}")
+    scaled, raw = (
+        nn.functional.cross_entropy(fresh(digits.images * factor), digits.labels).item()
+        for factor in (1, 255)
+    )
+print(f"scaled to 0 … 1: {scaled:.1f}; raw, 0 … 255, more than five times that: {raw > 5 * scaled}")
 
 # %% [markdown]
 # ### Question 03b-baseline · 40 points
@@ -291,29 +292,21 @@ def overfit(model, x, y, steps=300):
     return losses
 
 # %% tags=["demo"]
-batch_index = torch.cat([(digits.labels == digit).nonzero()[:2, 0] for digit in range(10)])
-x_batch, y_batch = digits.images[batch_index], digits.labels[batch_index]
-curves = {}
-for name, last_layer in {"logits": nn.Identity(), "double softmax": nn.Softmax(dim=1)}.items():
+two_of_each = torch.cat([(digits.labels == digit).nonzero()[:2, 0] for digit in range(10)])
+x_batch, y_batch = digits.images[two_of_each], digits.labels[two_of_each]
+curves, floor = {}, math.log(1 + 9 / math.e)
+for name, last in [("logits", nn.Identity()), ("double softmax", nn.Softmax(dim=1))]:
     torch.manual_seed(0)
     body = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
-    curves[name] = overfit(nn.Sequential(body, last_layer), x_batch, y_batch)
-reveal("floor", math.log(1 + 9 / math.e))
+    curves[name] = overfit(nn.Sequential(body, last), x_batch, y_batch)
+reveal("floor", floor)
 
 # %% tags=["demo"]
-figure, axis = plt.subplots(figsize=(5.5, 3))
-for (name, losses), colour, line in zip(curves.items(), ("#0072B2", "#D55E00"), ("-", "--"), strict=True):
-    axis.plot(losses, line, color=colour, label=name)
-axis.axhline(math.log(1 + 9 / math.e), color="grey", linestyle=":", label="floor, 1.461")
-axis.set(xlabel="step", ylabel="loss on the batch (nats)")
-axis.legend()
-show_figure(figure, caption="With a second softmax the loss falls, and stops at its floor.",
-            alt="Loss over 300 steps on one batch of 20 digits: with logits it falls to about 0, with a double softmax "
-                "it stops at 1.46, the floor.")
+show_losses(curves, caption="With a second softmax the loss falls, and stops at its floor.", floor=floor)
 
 # %% tags=["demo"]
-print(f"logits: below 0.01: {curves['logits'][-1] < 0.01}")
-print(f"double softmax: within 0.02 of the floor 1.461: {abs(curves['double softmax'][-1] - 1.4612) < 0.02}")
+print("logits: below 0.01:", curves["logits"][-1] < 0.01)
+print("double softmax: within 0.02 of the floor:", abs(curves["double softmax"][-1] - floor) < 0.02)
 
 # %% [markdown]
 # You should see `True` twice. So rung 3 does not ask "does the loss fall?" but "does it reach the lowest value it can

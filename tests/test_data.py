@@ -79,9 +79,7 @@ def test_damaged_data_is_refused_with_file_sizes_and_remedy(assets_copy, damage)
     assert isinstance(caught.value, ValueError)
 
 
-@pytest.mark.parametrize(
-    "content", ["", "{}", "[]", '{"sha256": "0"}'], ids=["empty", "no-keys", "list", "no-bytes"]
-)
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"sha256": "0"}'], ids=["empty", "no-keys", "list", "no-bytes"])
 def test_damaged_description_is_refused(assets_copy, content):
     (assets_copy / "digits.json").write_text(content)
     with pytest.raises(DamagedDataError, match=r"digits\.json.*sha256 and bytes"):
@@ -306,7 +304,5 @@ def test_import_is_cheap():
         "print(sorted(heavy & (set(sys.modules) - before)))"
     )
     folder = ASSETS.parent
-    printed = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True
-    )
+    printed = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True)
     assert printed.stdout.strip() == "[]"

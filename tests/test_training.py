@@ -292,9 +292,7 @@ def test_best_is_the_lowest_validation_loss_not_the_last_and_a_stored_copy(tmp_p
         return 0.0
 
     path = tmp_path / "best.pt"
-    history = train(
-        model, train_batches, val_batches, optimizer, F.mse_loss, 6, metric=remember, best_path=path
-    )
+    history = train(model, train_batches, val_batches, optimizer, F.mse_loss, 6, metric=remember, best_path=path)
     best = min(range(6), key=lambda epoch: abs(seen[epoch] - 4))
     assert 0 < best < 5
     assert history.best.epoch == best + 1

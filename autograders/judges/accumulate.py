@@ -75,8 +75,14 @@ def _misconception(pairs: list[tuple[HiddenCase, Observation]]) -> str | None:
             ("never-zeroed", lambda case: run(case, weight="1/K", zero="never")),
             ("zeroed-too-often", lambda case: run(case, zero="micro-batch")),
             ("zeroed-too-often", lambda case: run(case, weight="1/K", zero="micro-batch")),
-            ("step-every-batch", lambda case: run(case, weight="one", step="micro-batch", zero="micro-batch")),
-            ("step-every-batch", lambda case: run(case, weight="1/K", step="micro-batch", zero="micro-batch")),
+            (
+                "step-every-batch",
+                lambda case: run(case, weight="one", step="micro-batch", zero="micro-batch"),
+            ),
+            (
+                "step-every-batch",
+                lambda case: run(case, weight="1/K", step="micro-batch", zero="micro-batch"),
+            ),
             ("never-steps", lambda case: case.inputs["weight"]),
         ],
         found,

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from lecture_lib.notebook.questions.baseline import FIELDS
-
 from ..verdict import Verdict
 from .common import HiddenCase, Observation, first_match, grade_part, value, why_none
 

@@ -53,7 +53,12 @@ def judge(cases: Sequence[HiddenCase], observations: Sequence[Observation]) -> V
         "norm", maximum["norm"], pairs, lambda seen: _field(seen, "clipping", "norm"), _norm_of, TOLERANCE
     )
     cosine = grade_part(
-        "cosine", maximum["cosine"], pairs, lambda seen: _field(seen, "cosine", "cosine"), _cosine_of, TOLERANCE
+        "cosine",
+        maximum["cosine"],
+        pairs,
+        lambda seen: _field(seen, "cosine", "cosine"),
+        _cosine_of,
+        TOLERANCE,
     )
     parts = (direction, untouched, norm, cosine)
     return Verdict(ID, parts, misconception=_misconception(parts, pairs, above, below))

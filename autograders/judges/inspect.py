@@ -77,15 +77,24 @@ def _misconception(cases: Sequence[HiddenCase], found: dict[str, set[str]]) -> s
     rules = [
         ("range-is-unit", "range" in found["standardised"]),
         ("duplicates-within", "duplicates" in found["repeated within training"]),
-        ("training-only", "range" not in found["raw pixels in validation only"] and "range" in found["raw pixels"]),
+        (
+            "training-only",
+            "range" not in found["raw pixels in validation only"] and "range" in found["raw pixels"],
+        ),
         ("inputs-dtype-only", "dtype" not in found["float labels"] and "dtype" in found["integer inputs"]),
-        ("labels-off-by-one", "labels" not in found["labels from 1"] and "labels" in found["negative labels"]),
+        (
+            "labels-off-by-one",
+            "labels" not in found["labels from 1"] and "labels" in found["negative labels"],
+        ),
         ("negative-labels", "labels" not in found["negative labels"] and "labels" in found["labels from 1"]),
         (
             "compare-counts",
             "class-stacked" not in found["disjoint classes"] and "class-stacked" in found["one class in validation"],
         ),
-        ("same-position-only", "duplicates" not in found["one shared row"] and "duplicates" not in found["many shared rows"]),
+        (
+            "same-position-only",
+            "duplicates" not in found["one shared row"] and "duplicates" not in found["many shared rows"],
+        ),
     ]
     return next((name for name, applies in rules if applies), None)
 

@@ -32,7 +32,7 @@ def probe(question_id: str, *functions: Callable[..., Any]) -> None:
 
     cases = json.loads((Path(folder) / f"{question_id}.json").read_text("utf-8"))
     published = {"question": question_id, "cases": observe_cases(question_id, functions, cases)}
-    display({MIME: published, "text/plain": "(observed)"}, raw=True)  # type: ignore[no-untyped-call]
+    display({MIME: published, "text/plain": "(observed)"}, raw=True)
 
 
 def observe_cases(question_id: str, functions: tuple[Callable[..., Any], ...], cases: list[Any]) -> list[Any]:

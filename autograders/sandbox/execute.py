@@ -21,10 +21,10 @@ from ..questions import encode_inputs
 from .sockets import use_private_sockets
 
 # One thread a kernel: under load two threads make the same training ten times slower, and scores must not depend on it.
-_ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 
-class ProbedExecute(Execute):  # type: ignore[misc]
+class ProbedExecute(Execute):
     """Executes the notebook with the hidden inputs of its questions in a private folder.
 
     The inputs travel as plain data; the secret they are drawn from and what the judge knows besides stay here.

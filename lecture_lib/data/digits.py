@@ -81,8 +81,7 @@ def _read_description(file: Path) -> dict[str, Any]:
         return {"sha256": str(description["sha256"]), "bytes": int(description["bytes"])}
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedDataError(
-            f"{file} does not give the data file's sha256 and bytes ({type(error).__name__}: {error}). "
-            f"{REMEDY}"
+            f"{file} does not give the data file's sha256 and bytes ({type(error).__name__}: {error}). {REMEDY}"
         ) from None
 
 

@@ -38,9 +38,7 @@ class TensorLoader:
                 f"batch_size of at most {self.examples}, or drop_last=False."
             )
         if shuffle and seed is None:
-            raise ValueError(
-                "shuffle=True needs seed=..., a whole number, so that the order can be had again."
-            )
+            raise ValueError("shuffle=True needs seed=..., a whole number, so that the order can be had again.")
         self.tensors = tensors
         self.batch_size = batch_size
         self.drop_last = drop_last
@@ -68,23 +66,16 @@ class TensorLoader:
 def _count_examples(tensors: tuple[Tensor, ...]) -> int:
     """The common length of the tensors."""
     if not tensors:
-        raise ValueError(
-            "no tensors: pass at least one, for example TensorLoader(images, labels, batch_size=64)."
-        )
+        raise ValueError("no tensors: pass at least one, for example TensorLoader(images, labels, batch_size=64).")
     for position, tensor in enumerate(tensors):
         if not isinstance(tensor, Tensor):
-            raise TypeError(
-                f"argument {position} is a {type(tensor).__name__}, not a tensor. Use torch.as_tensor."
-            )
+            raise TypeError(f"argument {position} is a {type(tensor).__name__}, not a tensor. Use torch.as_tensor.")
         if tensor.ndim == 0:
-            raise ValueError(
-                f"tensor {position} is a single number; its first dimension must count the examples."
-            )
+            raise ValueError(f"tensor {position} is a single number; its first dimension must count the examples.")
     lengths = [len(tensor) for tensor in tensors]
     if len(set(lengths)) > 1:
         raise ValueError(
-            f"tensors have {', '.join(map(str, lengths))} examples; they must agree. Index all with the "
-            "same split."
+            f"tensors have {', '.join(map(str, lengths))} examples; they must agree. Index all with the same split."
         )
     if lengths[0] == 0:
         raise ValueError("tensors hold 0 examples. Look at how the split or the filter before made them.")

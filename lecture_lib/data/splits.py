@@ -54,15 +54,11 @@ def _check_labels(labels: Tensor) -> None:
 
 def _check_fractions(fractions: Sequence[float]) -> None:
     if len(fractions) < 2:
-        raise ValueError(
-            f"fractions {tuple(fractions)} name {len(fractions)} part(s); a split has 2 or more."
-        )
+        raise ValueError(f"fractions {tuple(fractions)} name {len(fractions)} part(s); a split has 2 or more.")
     # `not 0 < f` also refuses NaN, for which every comparison is false.
     bad = [fraction for fraction in fractions if not 0 < fraction < 1]
     if bad:
-        raise ValueError(
-            f"fractions {tuple(fractions)} hold {bad[0]}; each part's share lies between 0 and 1."
-        )
+        raise ValueError(f"fractions {tuple(fractions)} hold {bad[0]}; each part's share lies between 0 and 1.")
     if not math.isclose(sum(fractions), 1.0, abs_tol=1e-9):
         raise ValueError(
             f"fractions {tuple(fractions)} sum to {sum(fractions):g}, not 1. Every example belongs to one "

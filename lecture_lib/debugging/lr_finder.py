@@ -59,9 +59,7 @@ def find_lr(
             _set_rates(optimizer, rate, ratios)
             loss = require_mean(loss_fn(model(x.to(device)), y.to(device)))
             if not math.isfinite(loss.item()):
-                stopped_because = (
-                    f"the loss became {loss.item()} at learning rate {rate:.2g}, step {len(losses) + 1}"
-                )
+                stopped_because = f"the loss became {loss.item()} at learning rate {rate:.2g}, step {len(losses) + 1}"
                 break
             losses.append(loss.item())
             smoothed = smooth(losses, smoothing)

@@ -28,9 +28,7 @@ def minimum_over_10(learning_rates: Sequence[float], losses: Sequence[float]) ->
     return float(learning_rates[int(np.argmin(losses))]) / 10
 
 
-def suggest_learning_rates(
-    learning_rates: Sequence[float], losses: Sequence[float]
-) -> tuple[dict[str, float], str]:
+def suggest_learning_rates(learning_rates: Sequence[float], losses: Sequence[float]) -> tuple[dict[str, float], str]:
     """Apply every rule to a finder's curve.
 
     learning_rates: rising, above 0, [N]

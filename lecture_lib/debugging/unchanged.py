@@ -58,9 +58,7 @@ def _preserved_tensors(model: nn.Module, optimizer: Optimizer) -> Iterator[None]
 
 @contextmanager
 def _preserved_optimizer(optimizer: Optimizer) -> Iterator[None]:
-    groups = [
-        (group, {name: _keep(value) for name, value in group.items()}) for group in optimizer.param_groups
-    ]
+    groups = [(group, {name: _keep(value) for name, value in group.items()}) for group in optimizer.param_groups]
     state = {
         parameter: {name: _keep(value) for name, value in entries.items()}
         for parameter, entries in optimizer.state.items()

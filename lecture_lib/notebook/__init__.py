@@ -2,6 +2,7 @@
 
 from .check import CheckResult, check, check_result
 from .figures import OKABE_ITO, show_figure
+from .plots import show_arrows, show_images, show_losses, show_splits
 from .predict import predict, reveal
 from .question import Misconception, PublicCase, PublicQuestion
 
@@ -15,5 +16,9 @@ __all__ = [
     "check_result",
     "predict",
     "reveal",
+    "show_arrows",
     "show_figure",
+    "show_images",
+    "show_losses",
+    "show_splits",
 ]

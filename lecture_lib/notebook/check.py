@@ -81,7 +81,7 @@ def check(question_id: str, *functions: Callable[..., Any]) -> None:
     """
     from IPython.display import display
 
-    display(check_result(question_id, *functions))  # type: ignore[no-untyped-call]
+    display(check_result(question_id, *functions))
 
 
 def check_result(question_id: str, *functions: Callable[..., Any]) -> CheckResult:
@@ -120,7 +120,9 @@ def _check_part(question: PublicQuestion, case: PublicCase, part: str, seen: dic
         return Line(case.name, part, RIGHT, _exactness(values, expected))
     for misconception_id, shown in case.mistakes.items():
         fields = shown.get(part)
-        if fields and all(agree(values.get(name), value, question.relative_tolerance) for name, value in fields.items()):
+        if fields and all(
+            agree(values.get(name), value, question.relative_tolerance) for name, value in fields.items()
+        ):
             known = question.misconceptions[misconception_id]
             return Line(case.name, part, WRONG, f"{known.what} ({wrong})", known.look_at, misconception_id)
     return Line(case.name, part, WRONG, wrong, "how your result differs from the worked numbers above this question")

@@ -1,4 +1,4 @@
-"""Figures that can be read without seeing colour, or without seeing at all: a caption, and alt text with the numbers."""
+"""Figures that can be read without seeing colour, or without seeing: a caption, and alt text with the numbers."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ def show_figure(figure: Figure, *, caption: str, alt: str) -> None:
     figure.savefig(picture, format="png", dpi=110, bbox_inches="tight", metadata={"Software": None})
     plt.close(figure)
     data = {"image/png": picture.getvalue(), "text/plain": alt}
-    display(data, raw=True, metadata={"image/png": {"alt": alt}})  # type: ignore[no-untyped-call]
-    display(Markdown(f"*{caption}*"))  # type: ignore[no-untyped-call]
+    display(data, raw=True, metadata={"image/png": {"alt": alt}})
+    display(Markdown(f"*{caption}*"))

@@ -71,8 +71,10 @@ def is_stub(function: Callable[..., Any]) -> bool:
     if code.co_names == ("NotImplementedError",):
         return any(step.opname == "RAISE_VARARGS" for step in work)
     loads = {step.opname for step in work}
-    return loads <= {"LOAD_CONST", "RETURN_VALUE", "RETURN_CONST"} and work[-1].argval in (None, Ellipsis) and (
-        work[0].argval in (None, Ellipsis)
+    return (
+        loads <= {"LOAD_CONST", "RETURN_VALUE", "RETURN_CONST"}
+        and work[-1].argval in (None, Ellipsis)
+        and (work[0].argval in (None, Ellipsis))
     )
 
 

@@ -18,9 +18,7 @@ def save_atomically(obj: Any, path: str | Path) -> None:
     """
     path = Path(path)
     if not path.parent.is_dir():
-        raise FileNotFoundError(
-            f"cannot save {path}: the folder {path.parent} does not exist. Make it first."
-        )
+        raise FileNotFoundError(f"cannot save {path}: the folder {path.parent} does not exist. Make it first.")
     # In the same folder, because a file can be moved in one step only within its file system. The process id
     # keeps two processes from writing into one file.
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")

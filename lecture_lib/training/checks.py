@@ -30,9 +30,7 @@ def require_batches(loader: Iterable[Any], name: str) -> None:
     """Raises ValueError when the loader is known to be empty or can be read only once."""
     # Not `iter(loader) is loader`: a DataLoader's iter() draws from the ambient random stream.
     if isinstance(loader, Iterator):
-        raise ValueError(
-            f"{name} is an iterator, used up after one epoch. Pass a loader or a list of batches."
-        )
+        raise ValueError(f"{name} is an iterator, used up after one epoch. Pass a loader or a list of batches.")
     if count_batches(loader) == 0:
         raise ValueError(f"{name} has 0 batches. Look at the split, at batch_size and at drop_last.")
 

@@ -80,9 +80,7 @@ def evaluate(
             total_metric += float(metric(outputs, y)) * len(y)
             examples += len(y)
     if examples == 0:
-        raise ValueError(
-            "the loader gave 0 examples. Pass one with data; an iterator that was used up gives nothing."
-        )
+        raise ValueError("the loader gave 0 examples. Pass one with data; an iterator that was used up gives nothing.")
     return Evaluation(total_loss / examples, total_metric / examples, examples)
 
 
@@ -106,7 +104,6 @@ def require_mean(loss: Tensor) -> Tensor:
     """The loss itself, when it is one number."""
     if loss.numel() != 1:
         raise ValueError(
-            f"loss_fn returned shape {list(loss.shape)}; expected one number, the batch's mean. Use "
-            "reduction='mean'."
+            f"loss_fn returned shape {list(loss.shape)}; expected one number, the batch's mean. Use reduction='mean'."
         )
     return loss

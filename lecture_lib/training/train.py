@@ -24,9 +24,7 @@ from lecture_lib.training.evaluate import (
 )
 from lecture_lib.training.history import Epoch, History
 
-Schedule = Callable[
-    [Optimizer, int], LRScheduler
-]  # optimizer, total optimizer steps -> a scheduler for each step
+Schedule = Callable[[Optimizer, int], LRScheduler]  # optimizer, total optimizer steps -> a scheduler for each step
 
 
 def train(
@@ -83,9 +81,7 @@ def train(
             if scheduler is not None:
                 scheduler.step()
         if examples == 0:
-            raise ValueError(
-                f"train_loader gave 0 examples in epoch {epoch}. Pass one with data for every epoch."
-            )
+            raise ValueError(f"train_loader gave 0 examples in epoch {epoch}. Pass one with data for every epoch.")
 
         validation = evaluate(model, val_loader, loss_fn, metric=metric, device=device)
         row = Epoch(epoch, total_loss / examples, validation.loss, validation.metric, learning_rate, step)

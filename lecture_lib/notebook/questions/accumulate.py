@@ -12,9 +12,7 @@ from ..question import Functions, Inputs, Misconception, PublicCase, PublicQuest
 
 
 def _epoch(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    micro_batches = [
-        (torch.tensor(x), torch.tensor(y)) for x, y in zip(inputs["x"], inputs["y"], strict=True)
-    ]
+    micro_batches = [(torch.tensor(x), torch.tensor(y)) for x, y in zip(inputs["x"], inputs["y"], strict=True)]
     model = nn.Linear(micro_batches[0][0].shape[1], 1, bias=False, dtype=torch.float64)
     with torch.no_grad():
         model.weight.copy_(torch.tensor(inputs["weight"]))

@@ -1,0 +1,81 @@
+"""The figures of the notebooks: each draws plain data and is shown with a caption and with alt text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from .figures import OKABE_ITO, show_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_LINES = ("-", "--", ":", "-.")
+_MARKERS = ("o", "x", "s", "^")
+
+
+def show_images(images: Tensor, labels: Tensor, caption: str) -> None:
+    """Show images [N, 1, H, W] in a row with their labels [N] as titles."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len(images), figsize=(len(images), 1.4))
+    for axis, image, label in zip(axes, images, labels, strict=True):
+        axis.imshow(image[0], cmap="gray_r")
+        axis.set_title(int(label))
+        axis.axis("off")
+    size = " by ".join(str(side) for side in images.shape[2:])
+    shown = ", ".join(str(int(label)) for label in labels)
+    show_figure(figure, caption=caption, alt=f"{len(images)} images of {size} pixels, labelled {shown}.")
+
+
+def show_arrows(arrows: Mapping[str, Sequence[float]], axis_labels: tuple[str, str], caption: str) -> None:
+    """Show vectors [2] as arrows from the origin, each with its name."""
+    import matplotlib.pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(5, 4))
+    for (name, (x, y)), colour, line in zip(arrows.items(), OKABE_ITO, _LINES, strict=False):
+        style = {"arrowstyle": "->", "color": colour, "linestyle": line, "linewidth": 2}
+        axis.annotate("", (x, y), (0, 0), arrowprops=style)
+        axis.plot([], [], line, color=colour, label=f"{name} ({x:g}, {y:g})")
+    reach = 1.1 * max(max(vector) for vector in arrows.values())
+    axis.set(xlim=(0, reach), ylim=(0, reach), aspect="equal", xlabel=axis_labels[0], ylabel=axis_labels[1])
+    axis.legend(loc="lower right")
+    listed = ", ".join(f"{name} to ({x:g}, {y:g})" for name, (x, y) in arrows.items())
+    show_figure(figure, caption=caption, alt=f"Arrows from the origin: {listed}.")
+
+
+def show_splits(x: Tensor, splits: Mapping[str, Sequence[Tensor]], caption: str, alt: str) -> None:
+    """Show points x [N, 2] once for each split, training and validation part told apart by marker and colour."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len(splits), figsize=(4 * len(splits), 2.8), sharey=True)
+    for axis, (title, split) in zip(axes, splits.items(), strict=True):
+        for name, part, marker, colour in zip(("training", "validation"), split, _MARKERS, OKABE_ITO, strict=False):
+            axis.scatter(*x[part].T, s=12, marker=marker, c=colour, label=name)
+        axis.set(title=title, xlabel="first input")
+    axes[0].set_ylabel("second input")
+    axes[0].legend(loc="lower left", fontsize=8)
+    show_figure(figure, caption=caption, alt=alt)
+
+
+def show_losses(curves: Mapping[str, Sequence[float]], caption: str, floor: float | None = None) -> None:
+    """Show losses (nats) over optimizer steps, one line a curve, and the floor that they cannot go under."""
+    import matplotlib.pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(5.5, 3))
+    _draw_losses(axis, curves, floor)
+    ends = ", ".join(f"{name} ends at {losses[-1]:.1f}" for name, losses in curves.items())
+    beside = "" if floor is None else f" The floor is {floor:.3f}."
+    steps = max(len(losses) for losses in curves.values())
+    show_figure(figure, caption=caption, alt=f"Loss over {steps} steps: {ends}.{beside}")
+
+
+def _draw_losses(axis: Axes, curves: Mapping[str, Sequence[float]], floor: float | None) -> None:
+    for (name, losses), colour, line in zip(curves.items(), OKABE_ITO, _LINES, strict=False):
+        axis.plot(losses, line, color=colour, label=name)
+    if floor is not None:
+        axis.axhline(floor, color="grey", linestyle=":", label=f"floor, {floor:.3f}")
+    axis.set(xlabel="optimizer step", ylabel="loss on the batch (nats)")
+    axis.legend()
