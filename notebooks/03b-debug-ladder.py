@@ -74,18 +74,19 @@ from lecture_lib.training import evaluate, train
 #
 # **Goal.** See a good training accuracy with a useless validation score, and find the one line that made it.
 #
-# A debug-ladder notebook that can be found on the web generates two half moons, first all points of class 0, then all
-# of class 1, and takes the last 20 % for validation. No shuffling. The code below does the same. Training goes well:
-# the accuracy on the training part reaches about 100 %. Predict the number of classes in the validation part.
+# A debug-ladder notebook that can be found on the web generates two half moons, point after point along each arc: first
+# all of class 0, then all of class 1. It takes the last 20 % for validation, without shuffling. The code below does the
+# same. Training goes well: the accuracy on the training part reaches about 100 %. Predict the number of classes in the
+# validation part.
 
 # %% tags=["demo"]
 predict("classes", None)
 
 # %% tags=["setup"]
 def two_moons(n_per_class=200, seed=0):
-    """Two half moons, class 0 first and then class 1: inputs [2n, 2], labels [2n]."""
+    """Two half moons in order, class 0 first and then class 1: inputs [2n, 2], labels [2n]."""
     generator = torch.Generator().manual_seed(seed)
-    angle = torch.rand(n_per_class, generator=generator) * math.pi
+    angle = torch.linspace(0, math.pi, n_per_class)
     upper = torch.stack([angle.cos(), angle.sin()], dim=1)
     lower = torch.stack([1 - angle.cos(), 0.5 - angle.sin()], dim=1)
     noise = 0.1 * torch.randn(2 * n_per_class, 2, generator=generator)
@@ -99,9 +100,9 @@ stacked = (torch.arange(last_20_percent), torch.arange(last_20_percent, len(y)))
 reveal("classes", len(y[stacked[1]].unique()))
 
 # %% [markdown]
-# One class. The model sees all of class 0 and some of class 1, and is then measured on nothing but the rest of class 1.
-# The score answers a question that nobody asked. The next cells train the same network on this split and on a
-# stratified one and print the two accuracies for each. Nothing else differs.
+# One class, and of that class the end of the arc, which training never saw. The score answers a question that nobody
+# asked. The next cells train the same network on this split and on a stratified one and say how the two accuracies come
+# out. Nothing else differs.
 
 # %% tags=["setup"]
 def train_on(x, y, split, seed=0):
@@ -119,20 +120,21 @@ def train_on(x, y, split, seed=0):
 stratified = stratified_split(y, (0.8, 0.2), seed=0)
 accuracy = {"stacked": train_on(x, y, stacked), "stratified": train_on(x, y, stratified)}
 for name, (on_train, on_val) in accuracy.items():
-    print(f"{name}: train above 0.97 {on_train > 0.97}, validation above 0.95 {on_val > 0.95}")
+    print(f"{name}: training above 0.97 {on_train > 0.97}, validation above 0.95 {on_val > 0.95}")
+print("stacked: validation below one half", accuracy["stacked"][1] < 0.5)
 
 # %% tags=["demo"]
 show_splits(
     x,
     {"stacked": stacked, "stratified": stratified},
-    caption="Stacked, validation lies in one moon; stratified, it covers both.",
-    alt="Two scatter plots of two half moons. Left, all validation points lie in the lower "
-    "moon. Right, they are spread over both.",
+    caption="Stacked, validation is the end of one moon; stratified, it covers both.",
+    alt="Two scatter plots of two half moons. Left, all validation points lie at the right "
+    "end of the lower moon. Right, they are spread over both.",
 )
 
 # %% [markdown]
-# You should see that both trainings look perfect on their own data and that only the stratified split validates well.
-# No curve, no rate and no architecture would have told you. One look at the classes of each part does.
+# You should see that both trainings look perfect on their own data and that only the stratified split validates well;
+# on the stacked one, a trained network does worse than a coin. No curve, no rate and no architecture would have told you. One look at the classes of each part does.
 #
 # ### Question 03b-inspect · 40 points
 #

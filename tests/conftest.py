@@ -1,0 +1,122 @@
+"""Shared fixtures: a released course, and a class of twelve graded once for all tests that look at the result."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from autograders.course import Course
+from autograders.notebooks import assignments
+from autograders.release import release
+from autograders.simulate import simulate
+
+ROOT = Path(__file__).resolve().parents[1]
+CLASS_SIZE = 12
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="with the long repetitions")
+
+
+@pytest.fixture(scope="session")
+def repetitions(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
+    """Chooses between a count for `make test` and one for `make test-full`."""
+    full = request.config.getoption("--full")
+    return lambda short, long: long if full else short
+
+
+@pytest.fixture(scope="session")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """A course folder with both notebooks released; tests copy it and leave it as it is."""
+    course = Course(tmp_path_factory.mktemp("released") / "course")
+    release(course, assignments())
+    return course
+
+
+@pytest.fixture
+def course(released: Course, tmp_path: Path) -> Course:
+    """A released course of the test's own."""
+    return copy_course(released, tmp_path / "course")
+
+
+def copy_course(course: Course, to: Path) -> Course:
+    """Another folder with the same course: the same secret, releases and database."""
+    shutil.copytree(course.root, to)
+    return Course(to)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def autograde(*arguments: str | Path, course: Course | None = None) -> Finished:
+    """Run `autograde` as an instructor would, in a process of its own."""
+    command = [sys.executable, "-m", "autograders", *map(str, arguments)]
+    if course is not None:
+        command += ["--course", str(course.root)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return Finished(done.returncode, done.stdout, done.stderr)
+
+
+@dataclass(frozen=True)
+class GradedClass:
+    """A simulated class with three broken submissions, after `autograde grade`."""
+
+    course: Course
+    grading: Finished
+    broken: dict[str, str]
+
+
+@pytest.fixture(scope="session")
+def simulated(released: Course, tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """A class of twelve that has handed in both notebooks."""
+    course = copy_course(released, tmp_path_factory.mktemp("simulated") / "course")
+    simulate(course, assignments(), CLASS_SIZE)
+    return course
+
+
+@pytest.fixture(scope="session")
+def graded(simulated: Course, tmp_path_factory: pytest.TempPathFactory) -> GradedClass:
+    """The class graded once by the command line, beside three submissions that cannot be."""
+    course = copy_course(simulated, tmp_path_factory.mktemp("graded") / "course")
+    whole = course.notebook("submitted", assignments()[0], "ada-01").read_bytes()
+    broken = {"truncated": whole[: len(whole) // 2], "copied-cell": copy_answer_cell(whole)}
+    for student, content in broken.items():
+        path = course.notebook("submitted", assignments()[0], student)
+        path.parent.mkdir(parents=True)
+        path.write_bytes(content)
+    empty = course.step("submitted", "no-notebook", assignments()[0])
+    empty.mkdir(parents=True)
+    (empty / "03a final FINAL.ipynb").write_bytes(whole)
+    grading = autograde("grade", "--quiet", course=course)
+    reasons = {"truncated": "not JSON", "copied-cell": "2 cells have the id", "no-notebook": "no notebook"}
+    return GradedClass(course, grading, reasons)
+
+
+def copy_answer_cell(content: bytes) -> bytes:
+    """A notebook in which the first answer cell was copied and pasted."""
+    import json
+
+    nb = json.loads(content)
+    position = next(i for i, cell in enumerate(nb["cells"]) if cell["metadata"].get("nbgrader", {}).get("solution"))
+    nb["cells"].insert(position, nb["cells"][position])
+    return json.dumps(nb).encode()
+
+
+@pytest.fixture
+def nbgrader_environment() -> dict[str, str]:
+    """The environment in which nbgrader's own commands find theirs."""
+    scripts = str(Path(sys.executable).parent)
+    return {**os.environ, "PATH": scripts + os.pathsep + os.environ["PATH"]}

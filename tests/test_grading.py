@@ -1,0 +1,153 @@
+"""The instructor's path on a simulated class: known scores, nothing stopped by one submission, nothing given away."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+
+import pytest
+from conftest import CLASS_SIZE, ROOT, GradedClass, autograde, copy_course
+
+from autograders.course import Course
+from autograders.gradebook import compare_known, question_points, rows, write_csv
+from autograders.journal import read_record
+from autograders.notebooks import assignments
+from autograders.questions import QUESTIONS
+
+FIRST = "03a-training-recipe"
+
+
+def known_rows(course: Course) -> list[dict[str, str]]:
+    with course.known.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_every_score_and_misconception_is_the_known_one(graded: GradedClass) -> None:
+    count, differences = compare_known(graded.course)
+    assert differences == []
+    assert count == CLASS_SIZE * len(QUESTIONS)
+
+
+def test_the_class_hands_in_every_answer_of_the_bank_and_the_empty_one(graded: GradedClass) -> None:
+    handed_in = {(row["question"], row["answer"]) for row in known_rows(graded.course)}
+    bank = {(name, answer.name) for name, question in QUESTIONS.items() for answer in question.answers()}
+    assert handed_in == bank | {(name, "(empty)") for name in QUESTIONS}
+
+
+def test_a_wrong_known_score_is_reported(graded: GradedClass, tmp_path) -> None:
+    course = copy_course(graded.course, tmp_path / "course")
+    text = course.known.read_text("utf-8")
+    course.known.write_text(text.replace("wrong_per_parameter,24.0", "wrong_per_parameter,25.0"), "utf-8")
+    assert text != course.known.read_text("utf-8")
+    _, differences = compare_known(course)
+    assert len(differences) == text.count("wrong_per_parameter,24.0")
+    assert "24.0 points" in differences[0]
+
+
+@pytest.mark.parametrize("student", ["truncated", "copied-cell", "no-notebook"])
+def test_a_broken_submission_is_set_aside_with_its_reason(graded: GradedClass, student: str) -> None:
+    assert graded.grading.code == 3
+    found = {row.student: row for row in write_csv(graded.course, [FIRST])}
+    row = found[student]
+    assert row.state == "unreadable"
+    assert graded.broken[student] in row.reason
+    assert row.score is None
+    assert graded.broken[student] in graded.grading.out
+    with graded.course.grades.open(encoding="utf-8", newline="") as file:
+        in_csv = {line["student"]: line for line in csv.DictReader(file)}
+    assert graded.broken[student] in in_csv[student]["reason"]
+    assert in_csv[student]["score"] == ""
+    assert sum(row.state == "graded" for row in found.values()) == CLASS_SIZE
+
+
+def test_submissions_are_left_as_they_were_sent(graded: GradedClass, simulated: Course) -> None:
+    for path in sorted(simulated.step("submitted", "").rglob("*.ipynb")):
+        sent = path.read_bytes()
+        assert (graded.course.root / path.relative_to(simulated.root)).read_bytes() == sent
+
+
+def test_a_second_run_repeats_nothing(graded: GradedClass) -> None:
+    journal = {path: path.read_bytes() for path in (graded.course.root / "journal").rglob("*.json")}
+    again = autograde("grade", "--quiet", course=graded.course)
+    assert f"nothing to do; {2 * CLASS_SIZE + 3} were already done" in again.out
+    assert {path: path.read_bytes() for path in (graded.course.root / "journal").rglob("*.json")} == journal
+
+
+def test_a_resubmission_is_graded_and_the_earlier_attempt_kept(graded: GradedClass, tmp_path) -> None:
+    course = copy_course(graded.course, tmp_path / "course")
+    better = course.notebook("submitted", FIRST, "ada-01").read_bytes()
+    course.notebook("submitted", FIRST, "chen-03").write_bytes(better)
+    before = read_record(course, FIRST, "chen-03")
+    assert autograde("grade", "--quiet", "--student", "chen-03", course=course).code == 0
+    record = read_record(course, FIRST, "chen-03")
+    assert record is not None
+    assert before is not None
+    assert record.earlier[0]["digest"] == before.digest
+    assert question_points(course, FIRST, "chen-03") == question_points(course, FIRST, "ada-01")
+
+
+def test_feedback_explains_and_shows_no_hidden_test(graded: GradedClass, tmp_path) -> None:
+    course = copy_course(graded.course, tmp_path / "course")
+    done = autograde("feedback", "--quiet", course=course)
+    assert done.code == 0, done.err
+    pages = {path.parts[-3]: path.read_text("utf-8") for path in course.root.glob(f"feedback/*/{FIRST}/*.html")}
+    assert len(pages) == CLASS_SIZE + 3
+    for student, page in pages.items():
+        for hidden in ("HIDDEN TESTS", "autograders", "observation+json", "probe("):
+            assert hidden not in page, f"{student}: {hidden}"
+    told = [row for row in known_rows(course) if row["answer"] == "wrong_divide_by_k"]
+    assert told
+    for row in told:
+        assert "even: 15 of 15" in pages[row["student"]]
+        assert "the loss was divided by the K that was asked for" in pages[row["student"]]
+    assert "not JSON" in pages["truncated"]
+
+
+def test_every_student_of_the_roster_has_a_row(graded: GradedClass, tmp_path) -> None:
+    course = copy_course(graded.course, tmp_path / "course")
+    course.roster.write_text("id,last_name\nada-01,A\nzoe-99,Z\n", "utf-8")
+    found = {row.student: row for row in rows(course, [FIRST])}
+    assert found["zoe-99"].state == "missing"
+    assert found["zoe-99"].score is None
+    assert found["ben-02"].state == "graded"  # handed in without being on the roster
+
+
+def test_plain_nbgrader_gives_the_same_scores(graded: GradedClass, simulated: Course, tmp_path, nbgrader_environment) -> None:
+    course = copy_course(simulated, tmp_path / "course")
+    environment = {**nbgrader_environment, "LECTURE_COURSE": str(course.root)}
+    for assignment in assignments():
+        done = subprocess.run(
+            ["nbgrader", "autograde", assignment], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+    for row in known_rows(course):
+        assert question_points(course, row["assignment"], row["student"])[row["question"]] == float(row["points"])
+
+
+def test_questions_graded_by_hand_wait_for_a_person_and_empty_ones_are_zero(graded: GradedClass) -> None:
+    found = rows(graded.course, assignments())
+    answered = {
+        (row.student, row.assignment): "*Write your answer here.*"
+        not in graded.course.notebook("submitted", row.assignment, row.student).read_text("utf-8")
+        for row in found
+        if row.state == "graded"
+    }
+    assert {True, False} == set(answered.values())
+    for row in found:
+        if row.state == "graded":
+            assert row.by_hand_open == int(answered[row.student, row.assignment])
+
+
+def test_the_journal_keeps_observations_but_no_secret(graded: GradedClass) -> None:
+    secret = graded.course.secret.read_text("ascii").strip()
+    record = read_record(graded.course, FIRST, "ada-01")
+    assert record is not None
+    assert set(record.observations) == {"03a-clip", "03a-accumulate"}
+    for path in graded.course.root.rglob("*"):
+        if path.is_file() and path != graded.course.secret:
+            assert secret.encode() not in path.read_bytes(), path
+    verdict = record.questions["03a-clip"]
+    question = QUESTIONS["03a-clip"]
+    assert json.dumps(verdict)  # plain data
+    assert verdict["maximum"] == question.points
