@@ -90,7 +90,10 @@ def _read(question_id: str, published: Any, cases: int) -> list[dict[str, Any]]:
     for entry in entries:
         if not isinstance(entry, Mapping):
             raise MalformedObservation("a case is not a mapping")
-        observations.append({str(part): decode(seen) for part, seen in entry.items()})
+        observation = {str(part): decode(seen) for part, seen in entry.items()}
+        if not all(isinstance(seen, dict) for seen in observation.values()):
+            raise MalformedObservation("a part of a case is not a mapping")
+        observations.append(observation)
     return observations
 
 

@@ -113,12 +113,19 @@ def test_every_student_of_the_roster_has_a_row(graded: GradedClass, tmp_path) ->
     assert found["ben-02"].state == "graded"  # handed in without being on the roster
 
 
-def test_plain_nbgrader_gives_the_same_scores(graded: GradedClass, simulated: Course, tmp_path, nbgrader_environment) -> None:
+def test_plain_nbgrader_gives_the_same_scores(
+    graded: GradedClass, simulated: Course, tmp_path, nbgrader_environment
+) -> None:
     course = copy_course(simulated, tmp_path / "course")
     environment = {**nbgrader_environment, "LECTURE_COURSE": str(course.root)}
     for assignment in assignments():
         done = subprocess.run(
-            ["nbgrader", "autograde", assignment], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+            ["nbgrader", "autograde", assignment],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stderr[-2000:]
     for row in known_rows(course):

@@ -17,12 +17,15 @@ TOLERANCE = 1e-5
 
 
 def draw(rng: np.random.Generator) -> list[HiddenCase]:
-    """Two balanced label sets, three skewed ones, and one in which two outputs never occur."""
-    return [
-        *(HiddenCase("balanced", _labels(rng, classes, classes, skewed=False)) for classes in (3, 10)),
-        *(HiddenCase("skewed", _labels(rng, classes, classes, skewed=True)) for classes in (2, 4, 7)),
-        HiddenCase("unused outputs", _labels(rng, 3, 5, skewed=True)),
-    ]
+    """Two balanced label sets, four skewed ones, and two in which some outputs never occur."""
+    # The numbers of classes are drawn too: with fixed ones, the losses before training could be known beforehand.
+    kinds = ["balanced"] * 2 + ["skewed"] * 4 + ["unused outputs"] * 2
+    cases = []
+    for kind in kinds:
+        used = int(rng.integers(2, 12))
+        classes = used + (int(rng.integers(1, 12)) if kind == "unused outputs" else 0)
+        cases.append(HiddenCase(kind, _labels(rng, used, classes, skewed=kind != "balanced")))
+    return cases
 
 
 def _labels(rng: np.random.Generator, used: int, classes: int, *, skewed: bool) -> dict[str, Any]:

@@ -23,7 +23,7 @@ def draw(rng: np.random.Generator) -> list[HiddenCase]:
     cases = []
     for above, shapes in [*((True, shapes) for shapes in _SHAPES), (False, _SHAPES[0]), (False, _SHAPES[1])]:
         # Tensors of very different lengths: only then does per-parameter clipping turn the gradient visibly.
-        lengths = rng.permutation(np.geomspace(0.4, 6.0, len(shapes)))
+        lengths = rng.permutation(np.geomspace(0.4, 6.0, len(shapes))) * rng.uniform(0.7, 1.3, len(shapes))
         gradients = [
             length * (direction := rng.normal(size=shape)) / np.linalg.norm(direction)
             for shape, length in zip(shapes, lengths, strict=True)

@@ -1,0 +1,262 @@
+"""The student's bundle: complete, runnable unanswered, and refused when its content gives an answer away."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import nbformat
+import pytest
+from conftest import ROOT, autograde
+from nbclient import NotebookClient
+
+from autograders import notebooks, release
+from autograders.course import Course
+from autograders.notebooks import assignments, master_path
+from autograders.questions import ANSWERS
+from autograders.release import ReleaseError, check_master, leak_check
+
+FIRST = "03a-training-recipe"
+SOLUTION = """\
+for first in range(0, len(micro_batches), accumulate):
+    window = micro_batches[first : first + accumulate]
+    window_examples = sum(y.shape[0] for _, y in window)
+    optimizer.zero_grad()
+"""
+
+
+@pytest.fixture(scope="module")
+def checker(released: Course):
+    masters = {name: notebooks.read(master_path(name)) for name in assignments()}
+    generated = {name: notebooks.read(released.notebook("release", name)) for name in assignments()}
+    return leak_check(masters, generated)
+
+
+def test_the_bundle_is_complete_and_clean(released: Course, checker) -> None:
+    bundle = released.bundle
+    for path in (
+        "README.md",
+        "pyproject.toml",
+        "release.json",
+        "assets/digits.npz",
+        "binder/environment.yml",
+        "LICENSE",
+    ):
+        assert (bundle / path).is_file(), path
+    assert {path.stem for path in (bundle / "notebooks").iterdir()} == set(assignments())
+    assert checker.search_folder(bundle) == []
+    names = [path.name for path in bundle.rglob("*")]
+    assert not {"autograders", "judges", "answers", "probes", "secret"} & set(names)
+    with zipfile.ZipFile(f"{bundle}.zip") as archive:
+        files = {str(path.relative_to(bundle)) for path in bundle.rglob("*") if path.is_file()}
+        assert {name for name in archive.namelist() if not name.endswith("/")} == files
+
+
+def test_the_release_is_stamped(released: Course) -> None:
+    stamp = json.loads((released.bundle / "release.json").read_text("utf-8"))
+    for name in assignments():
+        version = notebooks.assignment_version(notebooks.read(master_path(name)))
+        assert stamp["assignments"][name] == version
+        nb = notebooks.read(released.bundle / "notebooks" / f"{name}.ipynb")
+        assert nb.metadata["lecture"] == {"assignment": name, "version": version}
+
+
+@pytest.mark.parametrize("name", assignments())
+def test_a_released_notebook_runs_unanswered(released: Course, name: str, tmp_path: Path) -> None:
+    nb = notebooks.read(released.bundle / "notebooks" / f"{name}.ipynb")
+    assert not any(cell.get("outputs") for cell in nb.cells)
+    NotebookClient(nb, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+    checks = [cell for cell in nb.cells if cell.source.startswith("check(")]
+    assert len(checks) == 2
+    for cell in checks:
+        assert [output.output_type for output in cell.outputs] == ["display_data"]
+        assert "not answered yet" in cell.outputs[0].data["text/plain"]
+
+
+PLANTS = {
+    "a solution in a notebook's cell": ("notebooks/03a-training-recipe.ipynb", SOLUTION),
+    "a solution, reformatted and commented": (
+        "assets/notes.txt",
+        "# " + SOLUTION.replace("\n", "\n#   ").replace(" = ", "="),
+    ),
+    "a solution as a string in JSON": ("assets/notes.json", json.dumps({"a": [{"b": SOLUTION}]})),
+    "a solution in upper case without comments": ("lecture_lib/extra.py", SOLUTION.upper()),
+    "an answer of the bank in the library": (
+        "lecture_lib/extra.py",
+        (ANSWERS / "03b-inspect/right_sets.py").read_text(),
+    ),
+    "a wrong answer of the bank": ("binder/extra", (ANSWERS / "03b-baseline/wrong_peeks.py").read_text()),
+    "an answer in words": ("README.md", (ANSWERS / "03a-p5/full.md").read_text()),
+    "a function of a judge": (
+        "lecture_lib/data/extra.py",
+        (ROOT / "autograders/judges/accumulate.py").read_text().split("def run(")[1],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_a_planted_leak_is_found(released: Course, checker, tmp_path: Path, name: str) -> None:
+    bundle = tmp_path / "bundle"
+    shutil.copytree(released.bundle, bundle)
+    where, text = PLANTS[name]
+    target = bundle / where
+    if target.suffix == ".ipynb":
+        nb = notebooks.read(target)
+        nb.cells[-1].source += "\n" + text
+        nbformat.write(nb, target)
+    else:
+        before = target.read_text("utf-8") if target.exists() else ""
+        target.write_text(before + text, "utf-8")
+    leaks = checker.search_folder(bundle)
+    assert leaks
+    assert all(leak.where.startswith(where) for leak in leaks)
+
+
+def test_an_output_of_the_master_is_found(released: Course, checker, tmp_path: Path) -> None:
+    master = notebooks.read(master_path(FIRST))
+    output = next(
+        output.data["image/png"]
+        for cell in master.cells
+        for output in cell.get("outputs", [])
+        if "image/png" in output.get("data", {})
+    )
+    (tmp_path / "x.txt").write_text(output, "utf-8")
+    assert [leak.secret for leak in checker.search_folder(tmp_path)][0].startswith("an output of 03a")
+
+
+@pytest.fixture
+def altered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the masters that a test may spoil; release reads it in place of the real ones."""
+    folder = tmp_path / "notebooks"
+    shutil.copytree(ROOT / "notebooks", folder)
+    monkeypatch.setattr(notebooks, "NOTEBOOKS", folder)
+    return folder
+
+
+def spoil(folder: Path, change) -> None:
+    path = folder / FIRST / f"{FIRST}.ipynb"
+    nb = notebooks.read(path)
+    change(nb)
+    nbformat.write(nb, path)
+
+
+def cell_of(nb, grade_id: str):
+    return next(cell for cell in nb.cells if cell.metadata.get("nbgrader", {}).get("grade_id") == grade_id)
+
+
+def test_release_refuses_a_copied_solution_and_writes_nothing(altered: Path, tmp_path: Path) -> None:
+    def copy_solution(nb) -> None:
+        nb.cells.append(nbformat.v4.new_code_cell(SOLUTION))
+
+    spoil(altered, copy_solution)
+    course = Course(tmp_path / "course")
+    with pytest.raises(ReleaseError, match="solution 03a-training-recipe/03a-accumulate"):
+        release.release(course, [FIRST])
+    assert not course.root.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda nb: cell_of(nb, "03a-clip-test").metadata["nbgrader"].update(points=41),
+            "41 points, its judge gives 40",
+        ),
+        (
+            lambda nb: cell_of(nb, "03a-clip-test").metadata["nbgrader"].update(points=float("nan")),
+            "Give it a positive",
+        ),
+        (lambda nb: cell_of(nb, "03a-clip-test").metadata["nbgrader"].update(points=-1), "Give it a positive number"),
+        (lambda nb: cell_of(nb, "03a-clip-test").metadata["nbgrader"].update(grade_id="03a-x-test"), "no judge"),
+        (lambda nb: cell_of(nb, "03a-clip").update(source="### BEGIN SOLUTION\nx"), "do not pair"),
+    ],
+    ids=["other points", "NaN points", "negative points", "no judge", "unclosed solution"],
+)
+def test_release_refuses_a_course_that_is_not_in_order(altered: Path, tmp_path: Path, change, message: str) -> None:
+    spoil(altered, change)
+    course = Course(tmp_path / "course")
+    with pytest.raises(ReleaseError, match=message):
+        release.release(course, [FIRST])
+    assert not course.root.exists()
+
+
+def test_too_few_answers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from autograders import questions
+
+    nb = notebooks.read(master_path(FIRST))
+    assert check_master(FIRST, nb) == []
+    monkeypatch.setattr(questions, "ANSWERS", Path("/nowhere"))
+    assert "0 right and 0 wrong answers" in check_master(FIRST, nb)[0]
+
+
+def test_releasing_again_keeps_the_secret_and_replaces_the_bundle(course: Course) -> None:
+    secret = course.secret.read_bytes()
+    assert course.secret.stat().st_mode & 0o077 == 0
+    (course.bundle / "leftover").write_text("x")
+    done = autograde("release", course=course)
+    assert done.code == 0, done.err
+    assert course.secret.read_bytes() == secret
+    assert not (course.bundle / "leftover").exists()
+
+
+def test_the_wheel_holds_the_library_and_nothing_of_the_autograders(tmp_path: Path, checker) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--no-deps",
+        "--no-build-isolation",
+        "-q",
+        "-w",
+        str(tmp_path),
+        str(ROOT),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        archive.extractall(tmp_path / "contents")
+    library = {str(path.relative_to(ROOT)) for path in (ROOT / "lecture_lib").rglob("*.py")}
+    shipped = {name for name in names if ".dist-info/" not in name}
+    assert shipped == library | {"lecture_lib/assets/digits.npz", "lecture_lib/assets/digits.json"}
+    entry_points = next(name for name in names if name.endswith("entry_points.txt"))
+    assert (tmp_path / "contents" / entry_points).read_text().split() == [
+        "[console_scripts]",
+        "lecture",
+        "=",
+        "lecture_lib.__main__:main",
+    ]
+    assert checker.search_folder(tmp_path / "contents") == []
+
+
+def test_the_bundle_builds_and_its_wheel_loads_the_digits(released: Course, tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle"
+    shutil.copytree(released.bundle, bundle)
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--no-deps",
+        "--no-build-isolation",
+        "-q",
+        "--target",
+        str(tmp_path / "site"),
+    ]
+    subprocess.run([*command, str(bundle)], check=True, capture_output=True)
+    script = "import lecture_lib, lecture_lib.data as d; print(len(d.load_digits().labels), lecture_lib.__file__)"
+    found = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path / "site")},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert found[0] == "1797"
+    assert found[1].startswith(str(tmp_path))

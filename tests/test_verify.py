@@ -1,0 +1,269 @@
+"""The bank of answers: every answer gets exactly what it declares, on many sets of hidden inputs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import autograde
+
+from autograders.bank import BankError, read_answers
+from autograders.judges.accumulate import run
+from autograders.judges.common import HiddenCase
+from autograders.probes import observe_cases
+from autograders.questions import ANSWERS, QUESTIONS, UNANSWERED, encode_inputs
+from autograders.seeds import SecretError, create_secret, generator, pool_index, read_secret
+from autograders.verify import Outcome, observe_source, verify
+from autograders.verify import _cells as cells_of
+
+BANK = [(question, answer) for question in QUESTIONS.values() for answer in question.answers()]
+
+
+@pytest.mark.parametrize(("question", "answer"), BANK, ids=lambda value: getattr(value, "name", None) or value.id)
+def test_every_answer_gets_what_it_declares_whatever_the_seed(question, answer, repetitions) -> None:
+    # In this process: the answers are ours. What the notebook's path does with them is tested in test_grading.py.
+    namespace: dict[str, object] = {}
+    for source in [*cells_of(question)[0], answer.source]:
+        exec(compile(source, answer.name, "exec"), namespace)
+    functions = tuple(namespace[name] for name in question.public.functions)
+    for seed in range(repetitions(15, 300)):
+        cases = question.draw(b"test", str(seed), seed)
+        observed = observe_cases(question.id, functions, encode_inputs(cases))
+        verdict = question.judge(cases, [{"question": question.id, "cases": observed}])
+        assert verdict.points == answer.points, f"seed {seed}: {verdict.parts}"
+        assert verdict.misconception == answer.misconception, f"seed {seed}"
+
+
+def test_every_question_has_two_right_and_four_wrong_answers_with_distinct_misconceptions() -> None:
+    for question in QUESTIONS.values():
+        answers = question.answers()
+        right = [answer for answer in answers if answer.points == question.points]
+        wrong = [answer for answer in answers if answer.points < question.points]
+        assert len(right) >= 2
+        assert len(wrong) >= 4
+        assert all(answer.misconception is None for answer in right)
+        named = [answer.misconception for answer in wrong if answer.misconception]
+        assert len(named) == len(set(named))
+        assert set(named) <= set(question.public.misconceptions)
+
+
+def test_the_command_verifies_the_bank_and_the_empty_answer_in_processes_of_their_own() -> None:
+    done = autograde("verify", "--seeds", "1", "--question", "03a-clip", "--question", "03b-baseline")
+    assert done.code == 0, done.out + done.err
+    rows = [row for row in done.out.splitlines() if row.startswith("| 03")]
+    expected = sum(len(QUESTIONS[name].answers()) + 1 for name in ("03a-clip", "03b-baseline"))
+    assert len(rows) == expected
+    assert all(row.endswith("| yes |") for row in rows)
+    assert sum(f"(empty) | 0 | {UNANSWERED}" in row for row in rows) == 2
+
+
+def test_an_answer_that_declares_something_else_is_reported() -> None:
+    question = QUESTIONS["03b-baseline"]
+    answer = question.answers()[0]
+    outcome = Outcome(question.id, answer, (40.0, 40.0), (None, None))
+    assert outcome.holds
+    assert not replace(outcome, points=(40.0, 28.0)).holds
+    assert not replace(outcome, misconceptions=(None, "percent")).holds
+    assert not replace(outcome, answer=replace(answer, points=39.0)).holds
+
+
+def test_the_published_table_is_what_verify_finds() -> None:
+    readme = (ANSWERS.parent / "README.md").read_text("utf-8")
+    for question, answer in BANK:
+        row = f"| {question.id} | {answer.name} | {answer.points:g} | {answer.misconception or '–'} | yes |"
+        assert row in readme
+    table = readme.split("<!-- verify: begin -->")[1].split("<!-- verify: end -->")[0]
+    assert table.count("| yes |") == len(BANK) + len(QUESTIONS)
+
+
+@pytest.mark.parametrize("source", ["while True: pass", "import os; os._exit(0)", "1/0", "x ="])
+def test_an_answer_that_does_not_come_back_is_zero(source: str) -> None:
+    question = QUESTIONS["03b-baseline"]
+    cases = question.draw(b"test", "v", 0)
+    verdict = question.judge(cases, observe_source(question, [source], encode_inputs(cases), seconds=5))
+    assert verdict.points == 0
+    assert verdict.incident is not None
+
+
+@pytest.mark.parametrize("bank", [[], ["right_a.py"]], ids=["no header", "no points"])
+def test_an_answer_without_a_declaration_is_refused(tmp_path, bank) -> None:
+    (tmp_path / "wrong_x.py").write_text("# points: 3\nx = 1\n" if not bank else "x = 1\n")
+    with pytest.raises(BankError, match="wrong_x"):
+        read_answers(tmp_path)
+
+
+def right_observation(question, index: int) -> list[object]:
+    """What a right answer publishes for the cases of one set of the pool."""
+    namespace: dict[str, object] = {}
+    for source in [*cells_of(question)[0], question.answers()[0].source]:
+        exec(source, namespace)
+    functions = tuple(namespace[name] for name in question.public.functions)
+    cases = question.draw(b"test", "v", index)
+    return [{"question": question.id, "cases": observe_cases(question.id, functions, encode_inputs(cases))}]
+
+
+class TestJudging:
+    """Grading fails closed, and judges draw their inputs themselves."""
+
+    question = QUESTIONS["03a-clip"]
+    cases = question.draw(b"test", "v", 0)
+
+    @pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+    def test_right_observations_of_other_inputs_earn_nothing(self, question) -> None:
+        """What an answer would publish that knows everything but the inputs."""
+        for seed in range(1, 20):
+            published = right_observation(question, seed)
+            assert question.judge(question.draw(b"test", "v", seed), published).points == question.points
+            assert question.judge(question.draw(b"test", "v", 0), published).points == 0
+
+    @pytest.mark.parametrize(
+        "published",
+        [
+            [],
+            [{}],
+            [None],
+            ["passed"],
+            [{"question": "03a-clip", "cases": []}],
+            [{"question": "03a-clip", "cases": "all"}],
+            [{"question": "03a-clip", "cases": [None] * 5}],
+            [{"question": "03a-clip", "cases": [{"clipping": 40}] * 5}],
+            [{"question": "03a-clip", "cases": [{"clipping": {"dict": {"value": "yes"}}}] * 5}],
+            [{"question": "03a-clip", "cases": [{"clipping": {"array": "!", "dtype": "float64", "shape": [1]}}] * 5}],
+            [{"question": "03b-inspect", "cases": [{}] * 5}],
+            [{"question": "03a-clip", "cases": [{}] * 5}] * 2,
+        ],
+    )
+    def test_anything_but_one_whole_observation_is_zero(self, published: list[object]) -> None:
+        verdict = self.question.judge(self.cases, published)
+        assert verdict.points == 0
+        assert verdict.maximum == 40
+        assert verdict.incident is not None or all(part.message for part in verdict.parts)
+
+    def test_nan_is_never_right(self) -> None:
+        from autograders.probes.codec import encode
+
+        nothing = {
+            "clipping": {"value": {"clipped": [np.full_like(g, np.nan) for g in self.cases[0].inputs["gradients"]], "norm": float("nan")}},
+            "cosine": {"value": {"cosine": float("nan")}},
+        }
+        published = [{part: encode(seen) for part, seen in nothing.items()}] * 5
+        assert self.question.judge(self.cases, [{"question": "03a-clip", "cases": published}]).points == 0
+
+    def test_too_many_negative_or_nan_points_are_the_judges_error(self) -> None:
+        from autograders.verdict import Part, Verdict
+
+        for points in (4.0000001, -1.0, float("nan")):
+            with pytest.raises(ValueError, match="points"):
+                Verdict("q", (Part("p", points, 4.0, ""),))
+
+
+def test_draws_depend_on_secret_version_question_and_index_and_on_nothing_else() -> None:
+    def first(*key) -> float:
+        return float(generator(*key).normal())
+
+    base = (b"secret", "version", "question", 0)
+    assert first(*base) == first(*base)
+    others = [(b"other", *base[1:]), (b"secret", "other", "question", 0), (b"secret", "version", "other", 0), (*base[:3], 1)]
+    assert len({first(*base), *(first(*other) for other in others)}) == 5
+    assert {pool_index(b"secret", str(n)) for n in range(200)} == set(range(8))
+
+
+def test_the_secret_is_made_once_and_a_damaged_one_is_refused(tmp_path) -> None:
+    path = tmp_path / "secret"
+    with pytest.raises(SecretError, match="autograde release"):
+        read_secret(path)
+    assert create_secret(path) == create_secret(path)
+    assert len(create_secret(path)) == 32
+    for damaged in ("", "ab", "not hex"):
+        path.write_text(damaged)
+        with pytest.raises(SecretError, match="Put the course's secret back"):
+            read_secret(path)
+
+
+def test_the_accumulation_judge_agrees_with_pytorch_on_the_big_batch() -> None:
+    import torch
+
+    for seed in range(10):
+        for case in QUESTIONS["03a-accumulate"].draw(b"test", str(seed), 0):
+            weight = torch.tensor(case.inputs["weight"], requires_grad=True)
+            size = case.inputs["accumulate"]
+            for start in range(0, len(case.inputs["x"]), size):
+                x = torch.tensor(np.concatenate(case.inputs["x"][start : start + size]))
+                y = torch.tensor(np.concatenate(case.inputs["y"][start : start + size]))
+                (gradient,) = torch.autograd.grad(((x @ weight.T - y) ** 2).mean(), weight)
+                weight = (weight - case.inputs["learning_rate"] * gradient).detach().requires_grad_()
+            np.testing.assert_allclose(run(case), weight.detach().numpy(), rtol=0, atol=1e-12)
+
+
+def test_the_clipping_judge_agrees_with_pytorch() -> None:
+    import torch
+
+    from autograders.judges import clip
+
+    for case in QUESTIONS["03a-clip"].draw(b"test", "v", 0):
+        parameters = [torch.nn.Parameter(torch.zeros(g.shape, dtype=torch.float64)) for g in case.inputs["gradients"]]
+        for parameter, gradient in zip(parameters, case.inputs["gradients"], strict=True):
+            parameter.grad = torch.tensor(gradient)
+        norm = torch.nn.utils.clip_grad_norm_(parameters, case.inputs["max_norm"])
+        assert clip._norm_of(case) == pytest.approx(norm.item(), rel=1e-12)
+        for parameter, expected in zip(parameters, clip._globally(case), strict=True):
+            np.testing.assert_allclose(parameter.grad.numpy(), expected, rtol=1e-5)
+
+
+def test_the_baseline_judge_agrees_with_scikit_learn() -> None:
+    from sklearn.dummy import DummyClassifier
+    from sklearn.metrics import log_loss
+
+    from autograders.judges import baseline
+
+    for case in QUESTIONS["03b-baseline"].draw(b"test", "v", 0):
+        train, val = case.inputs["y_train"], case.inputs["y_val"]
+        prior = DummyClassifier(strategy="prior").fit(np.zeros((len(train), 1)), train)
+        assert baseline._majority(case) == pytest.approx(prior.score(np.zeros((len(val), 1)), val))
+        probabilities = prior.predict_proba(np.zeros((len(val), 1)))
+        assert baseline._constant_loss(case) == pytest.approx(log_loss(val, probabilities, labels=prior.classes_))
+
+
+def test_the_hidden_data_sets_have_the_problem_that_their_key_says_and_no_other() -> None:
+    """An oracle of its own in NumPy, on every data set of many draws."""
+
+    def problems(case: HiddenCase) -> set[str]:
+        x = [case.inputs["x_train"], case.inputs["x_val"]]
+        y = [case.inputs["y_train"], case.inputs["y_val"]]
+        found = set()
+        if max(np.abs(part).max() for part in x) > 10:
+            found.add("range")
+        if any(part.dtype.kind != "f" for part in x) or any(part.dtype != np.int64 for part in y):
+            found.add("dtype")
+        if min(part.min() for part in y) < 0 or max(part.max() for part in y) >= case.inputs["classes"]:
+            found.add("labels")
+        if {row.tobytes() for row in x[0]} & {row.tobytes() for row in x[1]}:
+            found.add("duplicates")
+        if set(np.unique(y[0])) != set(np.unique(y[1])):
+            found.add("class-stacked")
+        return found
+
+    for seed in range(50):
+        for case in QUESTIONS["03b-inspect"].draw(b"test", str(seed), 0):
+            assert problems(case) == ({case.key} if case.key else set()), case.kind
+
+
+def test_the_key_never_travels() -> None:
+    """The kinds and keys of the data sets are not in what is laid out for the student's process."""
+    import json
+
+    cases = QUESTIONS["03b-inspect"].draw(b"test", "v", 0)
+    encoded = encode_inputs(cases)
+    assert all(set(case["dict"]) == {"x_train", "y_train", "x_val", "y_val", "classes"} for case in encoded)
+    text = json.dumps(encoded).replace('"dtype": ', "")  # an array's own dtype is no key
+    for word in {case.kind for case in cases} | {case.key for case in cases if case.key}:
+        assert f'"{word}"' not in text
+    assert len({tuple(case.kind for case in QUESTIONS["03b-inspect"].draw(b"t", str(s), 0)) for s in range(5)}) == 5
+
+
+def test_verify_yields_an_outcome_for_the_empty_answer_of_each_question() -> None:
+    outcomes = list(verify([QUESTIONS["03a-accumulate"]], seeds=1))
+    assert outcomes[-1].answer.name == "(empty)"
+    assert outcomes[-1].misconceptions == (UNANSWERED,)
+    assert all(outcome.holds for outcome in outcomes)
