@@ -161,9 +161,11 @@ def to_text(text: Path) -> bool:
     for cell in nb.cells:
         cell.metadata = NotebookNode({key: cell.metadata[key] for key in ("nbgrader", "tags") if key in cell.metadata})
         cell.metadata.get("nbgrader", {}).pop("checksum", None)
-    nb.metadata = jupytext.read(text, fmt="py:percent").metadata
-    written = jupytext.writes(nb, fmt="py:percent")
-    if written == text.read_text("utf-8"):
+    existing = text.read_text("utf-8")
+    # The text keeps its own header: jupytext would write its version into it.
+    header, body = existing.split("# %%", 1)[0], jupytext.writes(nb, fmt="py:percent").split("# %%", 1)[1]
+    written = f"{header}# %%{body}"
+    if written == existing:
         return False
     write_text_atomically(text, written)
     return True

@@ -32,6 +32,7 @@ import math
 
 import torch
 from torch import nn
+from torch.optim.lr_scheduler import OneCycleLR
 
 from lecture_lib.data import TensorLoader, load_digits, stratified_split
 from lecture_lib.debugging import find_lr
@@ -98,7 +99,7 @@ print("images", list(images.shape), images.dtype, f"{images.min():.2f} to {image
 print("labels", list(labels.shape), labels.dtype, "classes", labels.unique().tolist())
 
 # %% tags=["demo"]
-show_images(images[:8], labels[:8], caption="Eight training digits: image and label belong together.")
+show_images(images[:8], labels[:8], "Eight training digits: image and label belong together.")
 
 # %% [markdown]
 # **Recap.** Shape, dtype, range, classes and a few pictures: five looks, before the first forward pass. The debug
@@ -126,6 +127,7 @@ for x, y in [(2.0, 1.0), (3.0, 2.0)]:
     ((w * x - y) ** 2 / 2).backward()
     print(f"after ({x:g}, {y:g}): w.grad = {w.grad.item():g}")
 reveal("accumulation", 0.0 - 0.1 * w.grad.item())
+
 
 # %% [markdown]
 # You should see gradients −2 and then −8, and $w = 0.8$. Without the division by 2 it would be 1.6: a learning rate
@@ -169,6 +171,7 @@ def accumulate_epoch(model, micro_batches, optimizer, loss_fn, accumulate):
         optimizer.step()
     ### END SOLUTION
 
+
 # %% nbgrader={"grade": true, "grade_id": "03a-accumulate-test", "locked": true, "points": 40, "schema_version": 3, "solution": false, "task": false}
 check("03a-accumulate", accumulate_epoch)
 ### BEGIN HIDDEN TESTS
@@ -209,6 +212,7 @@ show_arrows(
     axis_labels=("first parameter's gradient", "second parameter's gradient"),
     caption="Global clipping shortens the arrow; clipping one by one turns it.",
 )
+
 
 # %% [markdown]
 # You should see 0.9899: a turn of 8 degrees with two numbers. In a network with a hundred tensors of very different
@@ -255,6 +259,7 @@ def per_parameter_cosine(gradients, max_norm):
     return torch.dot(old, new) / (old.norm() * new.norm())
     ### END SOLUTION
 
+
 # %% nbgrader={"grade": true, "grade_id": "03a-clip-test", "locked": true, "points": 40, "schema_version": 3, "solution": false, "task": false}
 check("03a-clip", clip_by_global_norm, per_parameter_cosine)
 ### BEGIN HIDDEN TESTS
@@ -280,6 +285,7 @@ probe("03a-clip", clip_by_global_norm, per_parameter_cosine)
 # %% tags=["demo"]
 predict("rate", None)
 
+
 # %% tags=["setup"]
 def make_model(seed):
     """A small convolutional network: [N, 1, 8, 8] in, 10 logits out. The seed fixes the weights."""
@@ -289,6 +295,7 @@ def make_model(seed):
         nn.Conv2d(32, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(),
         nn.Flatten(), nn.Linear(1024, 10),
     )
+
 
 # %% tags=["demo"]
 model = make_model(seed=0)
@@ -332,7 +339,7 @@ cross_entropy = nn.CrossEntropyLoss()
 
 
 def one_cycle(optimizer, steps):
-    return torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=sweep.suggestion, total_steps=steps)
+    return OneCycleLR(optimizer, max_lr=sweep.suggestion, total_steps=steps)
 
 
 history = train(

@@ -82,6 +82,7 @@ from lecture_lib.training import evaluate, train
 # %% tags=["demo"]
 predict("classes", None)
 
+
 # %% tags=["setup"]
 def two_moons(n_per_class=200, seed=0):
     """Two half moons in order, class 0 first and then class 1: inputs [2n, 2], labels [2n]."""
@@ -93,11 +94,13 @@ def two_moons(n_per_class=200, seed=0):
     labels = torch.arange(2).repeat_interleave(n_per_class)
     return torch.cat([upper, lower]) + noise, labels
 
+
 # %% tags=["demo"]
 x, y = two_moons()
 last_20_percent = int(0.8 * len(y))
 stacked = (torch.arange(last_20_percent), torch.arange(last_20_percent, len(y)))
 reveal("classes", len(y[stacked[1]].unique()))
+
 
 # %% [markdown]
 # One class, and of that class the end of the arc, which training never saw. The score answers a question that nobody
@@ -116,6 +119,7 @@ def train_on(x, y, split, seed=0):
     train(model, shuffled, parts[1], optimizer, nn.CrossEntropyLoss(), epochs=30)
     return [evaluate(model, part, nn.CrossEntropyLoss()).metric for part in parts]
 
+
 # %% tags=["demo"]
 stratified = stratified_split(y, (0.8, 0.2), seed=0)
 accuracy = {"stacked": train_on(x, y, stacked), "stratified": train_on(x, y, stratified)}
@@ -131,6 +135,7 @@ show_splits(
     alt="Two scatter plots of two half moons. Left, all validation points lie at the right "
     "end of the lower moon. Right, they are spread over both.",
 )
+
 
 # %% [markdown]
 # You should see that both trainings look perfect on their own data and that only the stratified split validates well;
@@ -178,6 +183,7 @@ def inspect_data(x_train, y_train, x_val, y_val, classes):
     return {name for name, present in conditions.items() if present}
     ### END SOLUTION
 
+
 # %% nbgrader={"grade": true, "grade_id": "03b-inspect-test", "locked": true, "points": 40, "schema_version": 3, "solution": false, "task": false}
 check("03b-inspect", inspect_data)
 ### BEGIN HIDDEN TESTS
@@ -222,6 +228,7 @@ with torch.no_grad():
     )
 print(f"scaled to 0 … 1: {scaled:.1f}; raw, 0 … 255, more than five times that: {raw > 5 * scaled}")
 
+
 # %% [markdown]
 # ### Question 03b-baseline · 40 points
 #
@@ -256,6 +263,7 @@ def baselines(y_train, y_val, classes):
     return majority_accuracy, constant_loss, math.log(classes)
     ### END SOLUTION
 
+
 # %% nbgrader={"grade": true, "grade_id": "03b-baseline-test", "locked": true, "points": 40, "schema_version": 3, "solution": false, "task": false}
 check("03b-baseline", baselines)
 ### BEGIN HIDDEN TESTS
@@ -280,6 +288,7 @@ probe("03b-baseline", baselines)
 # %% tags=["demo"]
 predict("floor", None)
 
+
 # %% tags=["setup"]
 def overfit(model, x, y, steps=300):
     """Train on one batch only; return the loss at every step."""
@@ -293,6 +302,7 @@ def overfit(model, x, y, steps=300):
         losses.append(loss.item())
     return losses
 
+
 # %% tags=["demo"]
 two_of_each = torch.cat([(digits.labels == digit).nonzero()[:2, 0] for digit in range(10)])
 x_batch, y_batch = digits.images[two_of_each], digits.labels[two_of_each]
@@ -304,7 +314,7 @@ for name, last in [("logits", nn.Identity()), ("double softmax", nn.Softmax(dim=
 reveal("floor", floor)
 
 # %% tags=["demo"]
-show_losses(curves, caption="With a second softmax the loss falls, and stops at its floor.", floor=floor)
+show_losses(curves, "With a second softmax the loss falls, and stops at its floor.", floor)
 
 # %% tags=["demo"]
 print("logits: below 0.01:", curves["logits"][-1] < 0.01)

@@ -144,7 +144,12 @@ class TestJudging:
         from autograders.probes.codec import encode
 
         nothing = {
-            "clipping": {"value": {"clipped": [np.full_like(g, np.nan) for g in self.cases[0].inputs["gradients"]], "norm": float("nan")}},
+            "clipping": {
+                "value": {
+                    "clipped": [np.full_like(g, np.nan) for g in self.cases[0].inputs["gradients"]],
+                    "norm": float("nan"),
+                }
+            },
             "cosine": {"value": {"cosine": float("nan")}},
         }
         published = [{part: encode(seen) for part, seen in nothing.items()}] * 5
@@ -164,7 +169,12 @@ def test_draws_depend_on_secret_version_question_and_index_and_on_nothing_else()
 
     base = (b"secret", "version", "question", 0)
     assert first(*base) == first(*base)
-    others = [(b"other", *base[1:]), (b"secret", "other", "question", 0), (b"secret", "version", "other", 0), (*base[:3], 1)]
+    others = [
+        (b"other", *base[1:]),
+        (b"secret", "other", "question", 0),
+        (b"secret", "version", "other", 0),
+        (*base[:3], 1),
+    ]
     assert len({first(*base), *(first(*other) for other in others)}) == 5
     assert {pool_index(b"secret", str(n)) for n in range(200)} == set(range(8))
 

@@ -98,9 +98,5 @@ QUESTION = PublicQuestion(
             "the dot product was not divided by the two lengths",
             "the range of a cosine: between -1 and 1",
         ),
-        "mean-of-cosines": Misconception(
-            "a cosine was computed for each tensor and averaged; each of those is 1",
-            "over which vector the angle is taken: all entries of all tensors together",
-        ),
     },
 )

@@ -22,9 +22,10 @@ def _inspect(functions: Functions, inputs: Inputs) -> dict[str, Any]:
 
 _X_TRAIN = np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7], [0.6, 0.5]], dtype=np.float32)
 _X_VAL = np.array([[0.2, 0.8], [0.7, 0.3]], dtype=np.float32)
+_Y_TRAIN = np.array([0, 1, 0, 1])
 _CLEAN: dict[str, Any] = {
     "x_train": _X_TRAIN,
-    "y_train": np.array([0, 1, 0, 1]),
+    "y_train": _Y_TRAIN,
     "x_val": _X_VAL,
     "y_val": np.array([0, 1]),
     "classes": 2,
@@ -39,8 +40,9 @@ _ALWAYS = {"always-alarm": _problems(*PROBLEMS)}
 _NEVER = {"never-alarm": _problems()}
 
 
-def _faulty(problem: str, name: str, **changes: Any) -> PublicCase:
-    return PublicCase(name, {**_CLEAN, **changes}, _problems(problem), {**_ALWAYS, **_NEVER})
+def _faulty(problem: str, name: str, missed_by: str = "never-alarm", **changes: Any) -> PublicCase:
+    """A data set with one problem; `missed_by` is the misconception that reports nothing for it."""
+    return PublicCase(name, {**_CLEAN, **changes}, _problems(problem), {**_ALWAYS, missed_by: _problems()})
 
 
 QUESTION = PublicQuestion(
@@ -56,11 +58,33 @@ QUESTION = PublicQuestion(
             _problems(),
             {**_ALWAYS, "range-is-unit": _problems("range")},
         ),
+        PublicCase(
+            "clean, one row twice within training",
+            {**_CLEAN, "x_train": _X_TRAIN[[0, 1, 2, 0]]},
+            _problems(),
+            {**_ALWAYS, "duplicates-within": _problems("duplicates")},
+        ),
         _faulty("range", "raw pixels, 0 to 255", x_train=_X_TRAIN * 255, x_val=_X_VAL * 255),
-        _faulty("dtype", "labels stored as float32", y_train=np.array([0, 1, 0, 1], dtype=np.float32)),
-        _faulty("labels", "labels 1 and 2 for two classes", y_train=np.array([1, 2, 1, 2]), y_val=np.array([1, 2])),
-        _faulty("duplicates", "a training row again in validation", x_val=np.stack([_X_VAL[0], _X_TRAIN[1]])),
+        _faulty("range", "raw pixels in validation only", "training-only", x_val=_X_VAL * 255),
+        _faulty("dtype", "labels as float32", "inputs-dtype-only", y_train=np.array([0, 1, 0, 1], dtype=np.float32)),
+        _faulty(
+            "labels", "labels 1, 2 for 2 classes", "labels-off-by-one", y_train=_Y_TRAIN + 1, y_val=np.array([1, 2])
+        ),
+        _faulty("labels", "labels -1, 0", "negative-labels", y_train=_Y_TRAIN - 1, y_val=np.array([-1, 0])),
+        _faulty(
+            "duplicates",
+            "a training row again in validation",
+            "same-position-only",
+            x_val=np.stack([_X_VAL[0], _X_TRAIN[3]]),
+        ),
         _faulty("class-stacked", "validation holds one class only", y_val=np.array([1, 1])),
+        _faulty(
+            "class-stacked",
+            "classes 0, 1 in training and 2, 3 in validation",
+            "compare-counts",
+            y_val=np.array([2, 3]),
+            classes=4,
+        ),
     ),
     misconceptions={
         "always-alarm": Misconception(
