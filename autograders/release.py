@@ -168,9 +168,9 @@ def _assemble(bundle: Path, released: dict[str, NotebookNode], versions: dict[st
     (bundle / "notebooks").mkdir(parents=True)
     for name, nb in released.items():
         nbformat.write(nb, bundle / "notebooks" / f"{name}.ipynb")
-    no_caches = shutil.ignore_patterns("__pycache__", "*.pyc")
+    not_shipped = shutil.ignore_patterns("__pycache__", "*.pyc", "readme", "make_screenshot.py")
     for folder in ("lecture_lib", "assets", "binder"):
-        shutil.copytree(ROOT / folder, bundle / folder, ignore=no_caches)
+        shutil.copytree(ROOT / folder, bundle / folder, ignore=not_shipped)
     for file in ("LICENSE", "LICENSE-prose", "CHANGELOG.md"):
         shutil.copyfile(ROOT / file, bundle / file)
     shutil.copyfile(STUDENT / "README.md", bundle / "README.md")

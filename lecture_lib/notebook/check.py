@@ -43,28 +43,51 @@ class CheckResult:
         return states.pop() if len(states) == 1 else WRONG
 
     def __repr__(self) -> str:
-        head = f"{_MARK[self.state]} {self.title}: {self.state}"
+        rows = [self._head()]
+        for mark, where, what, look_at in self._rows():
+            rows.append(f"  {mark} {where}: {what}")
+            if look_at:
+                rows.append(f"      look at: {look_at}")
+        rows += [f"  {self._tail()}"] if self._tail() else []
+        return "\n".join(rows)
+
+    def _repr_html_(self) -> str:
+        items = [
+            f'<li style="margin:0.3em 0">{mark} <em>{html.escape(where)}</em>: {html.escape(what)}'
+            + (f"<br><strong>Look at</strong> {html.escape(look_at)}." if look_at else "")
+            + "</li>"
+            for mark, where, what, look_at in self._rows()
+        ]
+        listed = f'<ul style="list-style:none;padding-left:1em;margin:0.4em 0">{"".join(items)}</ul>' if items else ""
+        return (
+            f'<div role="status" style="border-left:4px solid {_COLOUR[self.state]};padding:0.4em 0.8em">'
+            f"<strong>{html.escape(self._head())}</strong>{listed}{html.escape(self._tail())}</div>"
+        )
+
+    def _head(self) -> str:
+        return f"{_MARK[self.state]} {self.title}: {self.state}"
+
+    def _rows(self) -> list[tuple[str, str, str, str]]:
+        """Mark, case, what happened and what to look at for each line; what was said before is not said again."""
         if self.state == UNANSWERED:
-            return f"{head}. Write your answer in the cell above, run it, then run this cell again."
-        rows = [head]
+            return []
+        one_part = len({line.part for line in self.lines}) == 1
         said: set[str] = set()
+        rows = []
         for line in self.lines:
             what = (line.what or line.state).removeprefix(f"{line.part}: ")
             repeated = line.state == WRONG and what in said
             said.add(what)
-            rows.append(f"  {_MARK[line.state]} {line.case}, {line.part}: {'as above' if repeated else what}")
-            if line.look_at and not repeated:
-                rows.append(f"      look at: {line.look_at}")
-        if self.state == RIGHT:
-            rows.append("  The visible cases agree. Hidden cases, on other inputs, decide the points.")
-        return "\n".join(rows)
+            where = line.case if one_part else f"{line.case}, {line.part}"
+            rows.append((_MARK[line.state], where, "as above" if repeated else what, "" if repeated else line.look_at))
+        return rows
 
-    def _repr_html_(self) -> str:
-        text = html.escape(repr(self))
-        return (
-            f'<pre style="border-left:4px solid {_COLOUR[self.state]};padding:0.5em 0.8em;margin:0;'
-            f'white-space:pre-wrap" role="status">{text}</pre>'
-        )
+    def _tail(self) -> str:
+        if self.state == UNANSWERED:
+            return "Write your answer in the cell above, run it, then run this cell again."
+        if self.state == RIGHT:
+            return "The visible cases agree. Hidden cases, on other inputs, decide the points."
+        return ""
 
 
 def check(question_id: str, *functions: Callable[..., Any]) -> None:
