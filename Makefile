@@ -25,7 +25,7 @@ run: setup
 	@echo "open next:"
 	@echo "  $(DEMO)/bundle/README.md             what a student gets"
 	@echo "  $(DEMO)/feedback/                    one page a student, for example:"
-	@ls $(DEMO)/feedback/*/*/*.html | sed -n '1p;s/^/    /'
+	@ls $(DEMO)/feedback/*/*/*.html | head -n 1 | sed 's/^/    /'
 	@echo "  make lab                             the notebooks with solutions, in JupyterLab"
 
 test: setup
@@ -49,4 +49,5 @@ lint: setup
 	$(BIN)/mypy
 
 bench: setup
-	@for benchmark in tests/benchmarks/*.py; do $(BIN)/python $$benchmark || exit 1; done
+	@for benchmark in $(wildcard tests/benchmarks/*.py); do $(BIN)/python $$benchmark || exit 1; done
+	@$(if $(wildcard tests/benchmarks/*.py),,echo "there are no benchmarks yet")
