@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import statistics
@@ -65,7 +66,7 @@ def test_it_is_in_the_form_that_style_asks_for(text: Path) -> None:
     levels = [len(match) for part in prose for match in re.findall(r"^(#+) ", part, re.MULTILINE)]
     assert levels.count(1) == 1
     assert levels[0] == 1
-    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
 
 
 @each_notebook

@@ -125,7 +125,7 @@ def test_an_output_of_the_master_is_found(released: Course, checker, tmp_path: P
         if "image/png" in output.get("data", {})
     )
     (tmp_path / "x.txt").write_text(output, "utf-8")
-    assert [leak.secret for leak in checker.search_folder(tmp_path)][0].startswith("an output of 03a")
+    assert next(leak.secret for leak in checker.search_folder(tmp_path)).startswith("an output of 03a")
 
 
 @pytest.fixture
