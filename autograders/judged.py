@@ -50,11 +50,11 @@ class JudgeCells(NbGraderPreprocessor):
 
 def _why_nothing(cell: NotebookNode, incident: str | None) -> str:
     """Why a test cell published nothing, from what it left behind."""
-    for output in cell.outputs:
-        if output.output_type == "error":
-            if output.ename == "CellTimeoutError":
-                return "out of time: the test cell did not end within its limit"
-            return f"the test cell stopped with {output.ename}: {output.evalue[:200]}"
+    errors = [output for output in cell.outputs if output.output_type == "error"]
+    if any(error.ename == "CellTimeoutError" for error in errors):
+        return "out of time: the test cell did not end within its limit"
+    if errors:
+        return f"the test cell stopped with {errors[0].ename}: {errors[0].evalue[:200]}"
     return incident or "nothing was observed: the test cell did not run to its end"
 
 

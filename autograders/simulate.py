@@ -11,7 +11,7 @@ import nbformat
 
 from . import notebooks
 from .bank import Answer, read_answers
-from .course import Course
+from .course import Course, CourseError
 from .files import write_text_atomically
 from .questions import ANSWERS, QUESTIONS, UNANSWERED
 
@@ -26,10 +26,11 @@ def simulate(course: Course, assignments: Sequence[str], students: int) -> Path:
     enough. Questions graded by hand get an answer too; their points are a person's. Returns the path of known.csv.
     """
     rows: list[tuple[object, ...]] = []
+    simulated = [f"{_NAMES[number % len(_NAMES)]}-{number + 1:02d}" for number in range(students)]
+    _refuse_real_class(course, simulated)
     for assignment in assignments:
         course.require_release(assignment)
-        for number in range(students):
-            student = f"{_NAMES[number % len(_NAMES)]}-{number + 1:02d}"
+        for number, student in enumerate(simulated):
             nb = notebooks.read(course.notebook("release", assignment))
             for shift, cell in enumerate(
                 cell for cell in nb.cells if cell.metadata.get("nbgrader", {}).get("solution")
@@ -49,6 +50,16 @@ def simulate(course: Course, assignments: Sequence[str], students: int) -> Path:
     writer.writerows([KNOWN_FIELDS, *rows])
     write_text_atomically(course.known, text.getvalue())
     return course.known
+
+
+def _refuse_real_class(course: Course, simulated: Sequence[str]) -> None:
+    """Invented students must not end up among real ones."""
+    others = sorted({path.name for path in course.step("submitted", "").glob("*")} - set(simulated))
+    if others and not course.known.exists():
+        raise CourseError(
+            f"{course.root} holds submissions of {len(others)} students ({others[0]}, …): simulate a class in a folder "
+            "of its own, with --course DIR."
+        )
 
 
 def _known(answer: Answer | None) -> tuple[str, float, str]:

@@ -184,6 +184,22 @@ def test_deleted_edited_and_retyped_test_cells_change_nothing(course: Course) ->
     assert record.questions["03a-accumulate"]["misconception"] == "unanswered"
 
 
+def test_an_endless_loop_ends_at_the_limit_and_costs_its_own_question_only(course: Course, monkeypatch) -> None:
+    monkeypatch.setattr("autograders.course.CELL_SECONDS", 4)
+
+    def answer_the_other(nb) -> None:
+        for cell in nb.cells:
+            if cell.metadata.get("nbgrader", {}).get("grade_id") == "03a-accumulate":
+                cell.source = (ANSWERS / "03a-accumulate" / "right_weighted.py").read_text("utf-8")
+
+    endless = "def clip_by_global_norm(g, m):\n    while True:\n        pass\n\nper_parameter_cosine = lambda g, m: 1.0"
+    record = graded(course, endless, edit=answer_the_other)
+    assert record.state == "out of time"
+    assert "did not end within its limit" in record.reason
+    assert earned(record) == 0
+    assert record.questions["03a-accumulate"]["points"] == 40
+
+
 @pytest.mark.parametrize(
     ("answer", "state", "what"),
     [

@@ -104,6 +104,16 @@ def test_feedback_explains_and_shows_no_hidden_test(graded: GradedClass, tmp_pat
     assert "not JSON" in pages["truncated"]
 
 
+def test_a_class_is_not_simulated_among_real_students(course: Course) -> None:
+    real = course.notebook("submitted", FIRST, "zoe-99")
+    real.parent.mkdir(parents=True)
+    real.write_bytes(course.notebook("release", FIRST).read_bytes())
+    done = autograde("simulate", course=course)
+    assert done.code == 1
+    assert "submissions of 1 students (zoe-99" in done.err
+    assert [path.name for path in course.step("submitted", "").iterdir()] == ["zoe-99"]
+
+
 def test_every_student_of_the_roster_has_a_row(graded: GradedClass, tmp_path) -> None:
     course = copy_course(graded.course, tmp_path / "course")
     course.roster.write_text("id,last_name\nada-01,A\nzoe-99,Z\n", "utf-8")
