@@ -28,6 +28,11 @@ class Course:
 
     root: Path
 
+    def __post_init__(self) -> None:
+        """Refuse a folder whose name nbgrader would take for a pattern, and then copy too much."""
+        if set("*?[]") & set(str(self.root)):
+            raise CourseError(f"{self.root}: nbgrader reads * ? [ ] in a path as a pattern; use another folder.")
+
     @classmethod
     def default(cls) -> Course:
         """The folder that the environment variable LECTURE_COURSE names, or `grading/` in the checkout."""
@@ -107,6 +112,7 @@ def configure(config: Any, course: Course) -> None:
     )
 
     from .judged import JudgeCells
+    from .readable import ReadableFeedback
     from .rebuild import RebuildFromMaster
     from .sandbox.execute import ProbedExecute
     from .stamp import StampRelease
@@ -145,4 +151,5 @@ def configure(config: Any, course: Course) -> None:
         ClearHiddenTests,
         ClearMarkScheme,
         CSSHTMLHeaderPreprocessor,
+        ReadableFeedback,
     ]

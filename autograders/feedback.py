@@ -54,6 +54,9 @@ def _write(course: Course, assignment: str, student: str) -> Path:
     if record.questions:
         try:
             generate_feedback(course, assignment, student)
+            for graded in page.parent.glob("*.ipynb"):
+                # nbgrader copies the graded notebook, hidden tests included, when a name looks like a pattern ("[m]*").
+                graded.unlink()
             return page
         except ConversionError as error:
             state, reason = "feedback failed", str(error)

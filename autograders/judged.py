@@ -69,9 +69,8 @@ def _outputs(verdict: Verdict) -> list[NotebookNode]:
     """The score as nbgrader reads it, and beside it the explanation for people."""
     points = min(max(float(verdict.points), 0.0), verdict.maximum)
     text = explain(verdict)
-    page = (
-        f'<pre style="border-left:4px solid #0072B2;padding:0.5em 0.8em;white-space:pre-wrap">{html.escape(text)}</pre>'
-    )
+    style = "border-left:4px solid #0072B2;padding:0.5em 0.8em;white-space:pre-wrap;word-break:normal"
+    page = f'<pre style="{style}">{html.escape(text)}</pre>'
     return [
         new_output("execute_result", {"text/plain": repr(points)}, execution_count=None),
         new_output("display_data", {"text/html": page, "text/plain": text}),

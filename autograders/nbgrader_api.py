@@ -55,6 +55,7 @@ def _run(course: Course, converter: Any, assignment: str, student: str | None = 
     log.propagate = False
     app = converter(coursedir=coursedir, config=config, log=log)
     app.force = True
+    app.init_notebooks = lambda: _name_the_notebook(app, assignment, student or ".")
     with warnings.catch_warnings():
         # nbgrader 0.9's own use of SQLAlchemy: objects not in a session while it adds a submission. Nothing of ours.
         warnings.simplefilter("ignore", SAWarning)
@@ -64,6 +65,15 @@ def _run(course: Course, converter: Any, assignment: str, student: str | None = 
         if "KeyboardInterrupt" in result["error"]:
             raise KeyboardInterrupt
         raise ConversionError(_reason(result))
+
+
+def _name_the_notebook(app: Any, assignment: str, student: str) -> None:
+    """Tell a converter its one notebook. By itself it would take names of folders and students for patterns."""
+    folder = app._format_source(assignment, student)
+    notebook = Path(folder) / f"{assignment}.ipynb"
+    if not notebook.is_file():
+        raise ConversionError(f"no notebook {notebook}")
+    app.assignments, app.notebooks = {folder: [os.path.join(folder, notebook.name)]}, []  # noqa: PTH118 - keeps "./"
 
 
 def _put_scripts_on_path() -> None:

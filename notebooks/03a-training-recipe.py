@@ -9,8 +9,8 @@
 # %% [markdown]
 # # 03a · The training recipe
 #
-# You will train a small network on 1,797 real handwritten digits, and look closely at the two places of the loop where
-# exactness is lost most often: accumulating gradients over several small batches, and clipping them.
+# You will train a small network on 1,797 real handwritten digits, and look closely at two places of the loop where
+# exactness is easily lost: accumulating gradients over several small batches, and clipping them.
 #
 # How to work: each section states a goal and asks for a prediction before it shows a result. Write the prediction
 # down first; a guess that turns out wrong teaches more than a result that you only read. A question has an answer cell
@@ -87,9 +87,9 @@ print(f"loss {loss.item():.2f} -> {new_loss.item():.2f}")
 # **Goal.** Look at a batch before any model does.
 #
 # Many bugs that look like model bugs sit in the batch: pixels still in 0 to 255, labels stored as floats, a missing
-# batch dimension. Four lines of looking save hours. The digits come as images `[N, 1, 8, 8]` between 0 and 1 and labels
+# batch dimension. A few lines of looking save hours. The digits come as images `[N, 1, 8, 8]` between 0 and 1 and labels
 # `[N]` of dtype `int64`, which is what `CrossEntropyLoss` wants for class indices. The split is stratified: every class
-# has the same share in each part, and the seed makes it the same split tomorrow.
+# has nearly the same share in each part, and the seed makes it the same split tomorrow.
 
 # %% tags=["demo"]
 digits = load_digits()
@@ -103,7 +103,7 @@ show_images(images[:8], labels[:8], "Eight training digits: image and label belo
 
 # %% [markdown]
 # **Recap.** Shape, dtype, range, classes and a few pictures: five looks, before the first forward pass. The debug
-# ladder in notebook 03b starts with exactly this, and its first question lets you automate it.
+# ladder in notebook 03b starts with exactly this, and its first question automates part of it.
 
 # %% [markdown]
 # ## 3 Accumulation: a batch that does not fit
@@ -131,8 +131,8 @@ reveal("accumulation", 0.0 - 0.1 * w.grad.item())
 
 # %% [markdown]
 # You should see gradients −2 and then −8, and $w = 0.8$. Without the division by 2 it would be 1.6: a learning rate
-# twice as large by accident. It has become common to write `loss / K` and stop there. That is right only when every
-# micro-batch has the same size and every window is full. At the end of an epoch it often is neither.
+# twice as large by accident (with SGD). It has become common to write `loss / K` and stop there. That is right only when every
+# micro-batch has the same size and every window is full. At the end of an epoch often neither holds.
 #
 # ### Question 03a-accumulate · 40 points
 #
@@ -142,7 +142,8 @@ reveal("accumulation", 0.0 - 0.1 * w.grad.item())
 # - `loss_fn(model(x), y)` is the mean over the examples of one micro-batch.
 # - `accumulate` micro-batches make one window, and one window is one optimizer step. The last window may be shorter; it
 #   is stepped as well.
-# - Every step must equal the step on one big batch with all examples of the window. It returns nothing.
+# - Every step must equal the step on one big batch with all examples of the window. Only one micro-batch needs to be in
+#   the model at a time: that is the point of it. The function returns nothing.
 #
 # Hidden cases: even micro-batches 15 points, uneven ones 15, a short last window 10. Limit: 30 seconds.
 #
@@ -189,13 +190,12 @@ probe("03a-accumulate", accumulate_epoch)
 #
 # **Goal.** Clip a gradient by its global norm, and see what clipping each tensor by itself does instead.
 #
-# Some batches give gradients a hundred times the usual length, and one such step can undo a thousand good ones.
+# A rare batch can give a gradient many times the usual length, and one such step can undo many good ones.
 # Clipping sets a limit: if the norm of the *whole* gradient, all parameters taken as one long vector, exceeds
 # `max_norm`, every entry is multiplied by `max_norm / norm`. Otherwise nothing changes. Two parameters with gradients
 # 3 and 4 have norm 5; with `max_norm` 1 they become 0.6 and 0.8.
 #
-# Now clip each of the two by itself instead. Predict the cosine of the angle between the old and the new gradient
-# (1 is the same direction).
+# Now clip each of the two by itself instead: both become 1. Predict by how many degrees this turns the gradient.
 
 # %% tags=["demo"]
 predict("clipping", None)
@@ -203,8 +203,9 @@ predict("clipping", None)
 # %% tags=["demo"]
 gradient = torch.tensor([3.0, 4.0])
 one_by_one = torch.tensor([1.0, 1.0])
-cosine = torch.nn.functional.cosine_similarity(gradient, one_by_one, dim=0)
-reveal("clipping", cosine.item())
+cosine = torch.nn.functional.cosine_similarity(gradient, one_by_one, dim=0).item()
+print(f"cosine {cosine:.4f}")
+reveal("clipping", math.degrees(math.acos(cosine)), "degrees", tolerance=2)
 
 # %% tags=["demo"]
 show_arrows(
@@ -215,9 +216,9 @@ show_arrows(
 
 
 # %% [markdown]
-# You should see 0.9899: a turn of 8 degrees with two numbers. In a network with a hundred tensors of very different
-# sizes the turn is larger, and the small gradients win over the large ones. That is why the global norm is the usual
-# choice. The norm *before* clipping is worth returning: plotted over time, it shows trouble before the loss does.
+# You should see a cosine of 0.9899: a turn of 8 degrees with two numbers. With tensors of very different sizes the turn
+# is larger: each that exceeds the limit ends at the same length, whatever it was before. That is why the global norm is
+# the usual choice. The norm *before* clipping is worth returning: plotted over time, it often shows trouble early.
 #
 # ### Question 03a-clip · 40 points
 #
@@ -279,8 +280,9 @@ probe("03a-clip", clip_by_global_norm, per_parameter_cosine)
 # The finder is a short training on borrowed time: the rate grows by a constant factor at every step, the loss is
 # recorded, and at the end everything is put back as it was. From $10^{-5}$ to 1 in 100 steps the factor is
 # $10^{5/99} = 1.123$. At the small end the loss does not move, then it falls, then the steps are too long and it rises.
-# You want a rate in the fall: the rule used here is one tenth of the rate at the minimum. Predict it to the nearest
-# power of ten, for a small convolutional network on digits trained with AdamW: 0.0001, 0.001, 0.01 or 0.1?
+# You want a rate in the fall: the rule used here is one tenth of the rate at the minimum. Predict between which
+# powers of ten it lies for a small convolutional network on digits trained with AdamW: 0.0001 and 0.001, 0.001 and
+# 0.01, or 0.01 and 0.1? Answer with the lower of the two.
 
 # %% tags=["demo"]
 predict("rate", None)
@@ -303,18 +305,18 @@ optimizer = torch.optim.AdamW(model.parameters())
 x, y = digits.images, digits.labels
 train_loader = TensorLoader(x[parts[0]], y[parts[0]], batch_size=64, shuffle=True, seed=0)
 sweep = find_lr(model, train_loader, optimizer, nn.CrossEntropyLoss(), start=1e-5, stop=1.0)
-decade = 10 ** round(math.log10(sweep.suggestion))
-reveal("rate", decade)
+reveal("rate", 10 ** math.floor(math.log10(sweep.suggestion)))
 
 # %% tags=["demo"]
 show_figure(
     sweep.plot(),
     caption="The loss is flat, falls, and rises; the rate is taken a decade before the minimum.",
-    alt=f"Loss against learning rate, log axis: flat, falling, rising. Marked near {decade:g}.",
+    alt="Loss against learning rate, log axis: flat near 2.3, falling to a minimum, rising. "
+    f"Marked at {sweep.suggestion:.0e}, a decade before the minimum.",
 )
 
 # %% [markdown]
-# There are other rules: `sweep.suggestions` also holds the rate at the steepest fall. Rules differ by up to a decade, so
+# There are other rules: `sweep.suggestions` also holds the rate at the steepest fall. Rules can differ by a decade, so
 # say which one you used when you report a rate. The minimum itself is too far: there the curve is about to rise.
 #
 # **Recap.** The finder gives the size, not the third digit. The network and the optimizer are exactly as before it ran.
@@ -322,7 +324,7 @@ show_figure(
 # %% [markdown]
 # ## 6 Recipe: one function, kept boring
 #
-# **Goal.** Train to at least 97 % on digits that took no part in training or in any choice.
+# **Goal.** Train to at least 97 % on digits that took no part in training or in choosing the rate or the epoch.
 #
 # `train` is the lecture's loop: forward, loss, `zero_grad`, `backward`, `step`, then the schedule, and after each
 # epoch an evaluation in which the layers are in eval mode and nothing is written on the tape. It keeps a *copy* of the
@@ -349,7 +351,7 @@ history = train(
 # %% tags=["demo", "nbval-ignore-output"]
 model.load_state_dict(history.best_state)
 result = evaluate(model, test_loader, cross_entropy)
-reveal("accuracy", round(100 * result.metric, 1), "%")
+reveal("accuracy", round(100 * result.metric, 1), "%", tolerance=1)
 
 # %% tags=["demo"]
 print(f"at least 97 % on {result.examples} test digits: {result.metric >= 0.97}")
@@ -376,8 +378,8 @@ show_figure(
 # **Goal.** Tell `model.eval()` from `torch.no_grad()`.
 #
 # Both appear in every evaluation loop, side by side, and are easily taken for one thing in two halves. The cell below
-# lets dropout show the difference: the same input goes twice through the same layer. Predict how many of the four
-# rows are all ones.
+# lets dropout show the difference. Eight ones go through one dropout layer four times: in train mode and in eval mode,
+# each with and without the tape. Predict for how many of the four the output is all ones.
 
 # %% tags=["demo"]
 predict("eval", None)
@@ -400,8 +402,8 @@ reveal("eval", sum(bool((row == 1).all()) for row in rows.values()))
 #
 # ### Question 03a-p5 · 20 points, graded by hand
 #
-# Why does `model.eval()` differ from `torch.no_grad()`? Say what each of them changes, and give a concrete example in
-# which you need both, with what goes wrong when either is missing. Five sentences are enough.
+# `model.eval()` and `torch.no_grad()` are not two names for one thing. Say what each of them changes, and describe a
+# case in which you need both, with what goes wrong when either is missing. Five sentences are enough.
 #
 # Graded on: what `eval()` changes (5), what `no_grad()` changes (5), an example that needs both (5), what goes wrong
 # without each (5).
@@ -415,7 +417,7 @@ reveal("eval", sum(bool((row == 1).all()) for row in rows.values()))
 # %% [markdown] nbgrader={"grade": true, "grade_id": "03a-p5", "locked": false, "points": 20, "schema_version": 3, "solution": true, "task": false}
 # `eval()` switches the layers that behave differently in training: dropout stops dropping, batch normalisation takes
 # its stored statistics. `no_grad()` leaves every layer as it is and stops autograd from recording. A validation loop
-# over a network with dropout wants both. Leave out `eval()` and the score is noisy and too low; leave out `no_grad()`
+# over a network with dropout wants both. Leave out `eval()` and the score is noisy and usually too low; leave out `no_grad()`
 # and every forward pass builds a graph for nothing, which costs time, and memory for as long as the loss is kept.
 
 # %% [markdown]
@@ -429,5 +431,6 @@ reveal("eval", sum(bool((row == 1).all()) for row in rows.values()))
 # | rate | 100 steps of the finder, the rule named | ten trainings |
 # | train | best weights copied, evaluation off the tape and in eval mode | a score that you cannot trust |
 #
-# When all checks are as you want them, save the notebook and run `lecture submit` in a terminal: it packs your
-# notebooks and says what is still unanswered.
+# When all checks are as you want them, save the notebook and run `lecture submit --id YOUR-ID --name "Your Name"` in
+# a terminal, in the course's folder with its environment active: it packs your notebooks and says what is still
+# unanswered.

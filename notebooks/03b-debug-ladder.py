@@ -38,17 +38,19 @@ from lecture_lib.training import evaluate, train
 # %% [markdown]
 # ## Before you start: a pop quiz
 #
-# You wrote a model and started training. The loss has been flat for 100 steps. What do you do?
+# You wrote a model and started training. The loss has been flat for 100 steps. What do you do first?
 #
-# (a) Lower the learning rate by 10. (b) Switch from SGD to AdamW. (c) Try to overfit a single batch of 4 examples.
-# (d) Add a deeper architecture.
+# - (a) Divide the learning rate by ten.
+# - (b) Replace SGD by AdamW.
+# - (c) See whether four examples can be learned by heart.
+# - (d) Add layers.
 #
 # Pick one before you open the answers.
 #
-# <details><summary>(a) lower the rate</summary>
+# <details><summary>(a) a lower rate</summary>
 #
-# It could be: a rate that is too large. It could as well be a rate that is too small, or no gradient at all. One
-# training later you will know little more. Rung 5 finds the rate in 100 steps, once rungs 1 to 4 hold.
+# It could be that the rate is too large. It could as well be too small, or there may be no gradient at all. One training
+# later you will know little more. Rung 5 finds the rate in 100 steps, once the rungs below it hold.
 #
 # </details>
 # <details><summary>(b) another optimizer</summary>
@@ -57,15 +59,16 @@ from lecture_lib.training import evaluate, train
 # where it is.
 #
 # </details>
-# <details><summary>(c) overfit one batch</summary>
+# <details><summary>(c) four examples by heart</summary>
 #
-# Yes: four examples can be learned by heart in seconds. If they are not, the fault is in the wiring and not in the rate,
-# the optimizer or the depth. If they are, all of that is cleared at once. Look at the data and the baselines first.
+# Yes: it takes seconds, with a rate that usually works (Adam, 0.001 to 0.01). If the four cannot be learned, the fault
+# is in the few lines that every step runs: loss, labels, gradients, rate. Data set, depth and regularisation are out of
+# the question. If they can, those lines work, and you climb on. The data and the baselines come before it.
 #
 # </details>
-# <details><summary>(d) a deeper network</summary>
+# <details><summary>(d) more layers</summary>
 #
-# It adds places where the fault can hide. A model that cannot learn four examples does not need capacity.
+# They add places where the fault can hide. A model that cannot learn four examples does not need capacity.
 #
 # </details>
 
@@ -97,8 +100,8 @@ def two_moons(n_per_class=200, seed=0):
 
 # %% tags=["demo"]
 x, y = two_moons()
-last_20_percent = int(0.8 * len(y))
-stacked = (torch.arange(last_20_percent), torch.arange(last_20_percent, len(y)))
+first_of_validation = int(0.8 * len(y))
+stacked = (torch.arange(first_of_validation), torch.arange(first_of_validation, len(y)))
 reveal("classes", len(y[stacked[1]].unique()))
 
 
@@ -139,17 +142,21 @@ show_splits(
 
 # %% [markdown]
 # You should see that both trainings look perfect on their own data and that only the stratified split validates well;
-# on the stacked one, a trained network does worse than a coin. No curve, no rate and no architecture would have told you. One look at the classes of each part does.
+# on the stacked one, a trained network does worse than a coin. The validation score says that something is wrong; no
+# curve, rate or architecture says what. One look at the classes of each part does: the culprit is the line
+# `stacked = …`.
 #
 # ### Question 03b-inspect · 40 points
 #
 # Write `inspect_data(x_train, y_train, x_val, y_val, classes)`. The arguments are tensors (inputs `[N, features]`,
-# labels `[N]`) and the number of classes. Return the *set* of the names of all problems that are there:
+# labels `[N]`) and the number of classes. Return the *set* of the names of all problems that are there. Each condition
+# looks at both parts:
 #
-# - `"range"`: some input, in either part, is larger than 10 in absolute value. (Standardised inputs reach ±5.)
+# - `"range"`: some input is larger than 10 in absolute value. (Standardised inputs reach ±5.)
 # - `"dtype"`: inputs that are not floating point, or labels that are not `torch.long`.
 # - `"labels"`: a label outside 0 … `classes` − 1.
-# - `"duplicates"`: a training row that occurs again in validation. (A repeat *within* training is not a leak.)
+# - `"duplicates"`: a row of `x_train` that occurs, number for number, in `x_val` too, whatever its label. (A repeat
+#   *within* training is not a leak.)
 # - `"class-stacked"`: a class that occurs in one of the two parts only.
 #
 # A clean data set gives the empty set. Hidden cases: 8 points for each problem that is found everywhere it is and
@@ -157,7 +164,8 @@ show_splits(
 #
 # <details><summary>Hint 1</summary>
 #
-# Write the five conditions one at a time and run the check after each: it uses one data set for each problem.
+# Write the five conditions one at a time and run the check after each: it has a data set or two for each problem, and
+# three clean ones.
 #
 # </details>
 # <details><summary>Hint 2</summary>
@@ -204,7 +212,7 @@ probe("03b-inspect", inspect_data)
 # *Majority accuracy*: always predict the class that is most frequent in training. With 95 % of one class this scores
 # 95 % and has learned nothing. *Constant loss*: predict the training frequencies for every input, whatever it is; the
 # cross-entropy of that on the validation labels is what a model has to beat by looking at its input. *Initial loss*: a
-# fresh network whose logits are near zero gives every class $1/C$, so its loss is $\ln C$. Predict it for 10 classes.
+# fresh network whose logits are near zero gives every class $1/C$, so its loss is $\ln C$. Predict it for 10 classes, in nats.
 
 # %% tags=["demo"]
 predict("initial", None)
@@ -214,7 +222,7 @@ reveal("initial", nn.functional.cross_entropy(torch.zeros(1, 10), torch.tensor([
 
 # %% [markdown]
 # You should see 2.303. It holds for logits *near zero* only. The next cell gives the same fresh network the digits
-# scaled to 0 … 1 and, by mistake, raw from 0 to 255. A first loss far above $\ln C$ is a message about the inputs or
+# scaled to 0 … 1 and, by mistake, stretched to 0 … 255, the range of ordinary pixels. A first loss far above $\ln C$ is a message about the inputs or
 # the initialisation, sent before any training.
 
 # %% tags=["demo"]
@@ -222,11 +230,12 @@ digits = load_digits()
 torch.manual_seed(0)
 fresh = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
 with torch.no_grad():
-    scaled, raw = (
+    scaled, stretched = (
         nn.functional.cross_entropy(fresh(digits.images * factor), digits.labels).item()
         for factor in (1, 255)
     )
-print(f"scaled to 0 … 1: {scaled:.1f}; raw, 0 … 255, more than five times that: {raw > 5 * scaled}")
+print(f"at 0 … 1: {scaled:.1f}")
+print(f"at 0 … 255: more than five times that: {stretched > 5 * scaled}")
 
 
 # %% [markdown]
@@ -239,7 +248,7 @@ print(f"scaled to 0 … 1: {scaled:.1f}; raw, 0 … 255, more than five times th
 # 2. the mean cross-entropy on the validation labels, in nats, of predicting the training frequencies for every input;
 # 3. the loss of a network that gives every output the same probability.
 #
-# Hidden cases, balanced and skewed: 12, 16 and 12 points. Limit: 30 seconds.
+# Hidden cases, balanced and skewed: 12, 16 and 12 points for the three numbers. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -281,8 +290,7 @@ probe("03b-baseline", baselines)
 # **Goal.** See why "the loss goes down" is not enough, and what a floor tells.
 #
 # A classifier ends with `nn.Softmax`, and the loss is `CrossEntropyLoss`, which applies a softmax of its own. This is
-# the *double softmax*, one of the most frequent bugs of all. It raises no error, the loss falls, the accuracy on the
-# batch even reaches 100 %. But probabilities lie between 0 and 1, so the second softmax never sees a difference larger
+# the *double softmax*, a frequent bug. It raises no error, the loss falls, the accuracy on the batch can even reach 100 %. But probabilities lie between 0 and 1, so the second softmax never sees a difference larger
 # than 1, and the loss cannot fall below $\ln(1 + (C - 1)/e)$. Predict that floor for 10 classes: near 0, 0.5 or 1.5?
 
 # %% tags=["demo"]
@@ -332,9 +340,12 @@ print("double softmax: within 0.02 of the floor:", abs(curves["double softmax"][
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03b-p4-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Rung 6 · Reading a gap
 #
+# Rungs 4, 5 and 7 have no exercise in this notebook. Rung 5 is section 5 of notebook 03a. In your own project climb them
+# all the same.
+#
 # ### Question 03b-p4 · 20 points, graded by hand
 #
-# Your run has a training loss of 0.02 and a validation loss of 0.6. Diagnose it, and name three interventions in the
+# Your run has a training loss of 0.02 and a validation loss of 0.6 (cross-entropy). Diagnose it, and name three interventions in the
 # order of what they cost. Say what you would check first, and why. Five sentences are enough.
 #
 # Graded on: the diagnosis (5), what is checked before any intervention (5), three sensible interventions (5), their
@@ -350,13 +361,15 @@ print("double softmax: within 0.02 of the floor:", abs(curves["double softmax"][
 # The network fits its training data almost perfectly and does much worse on validation: overfitting, provided that both
 # parts come from the same distribution and went through the same preprocessing. That is checked first, since it takes
 # a minute and makes everything else pointless if it fails. After that, by cost: stop at the best validation loss and
-# add weight decay or dropout (one line each); augment the training images or collect more of them; make the network
-# smaller, which changes everything that was tuned before.
+# add weight decay or dropout (one line each); augment the training images; make the network smaller, which changes what
+# was tuned before; and last, since labels cost most, collect more data.
 
 # %% [markdown]
 # ## The quiz again
 #
-# The flat loss from the start: overfit one batch. If four examples cannot be learned, the bug is in the wiring, and until
-# it is found every other change is a guess. And when they can be learned: climb on, a rung at a time.
+# The flat loss from the start: see whether four examples can be learned by heart. If they cannot at a usual rate, look at
+# the lines that every step runs; until the fault is found every other change is a guess. If they can: climb on, a rung at
+# a time.
 #
-# When all checks are as you want them, save the notebook and run `lecture submit` in a terminal.
+# When all checks are as you want them, save the notebook and run `lecture submit --id YOUR-ID --name "Your Name"` in a
+# terminal, in the course's folder with its environment active.

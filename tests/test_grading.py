@@ -104,6 +104,25 @@ def test_feedback_explains_and_shows_no_hidden_test(graded: GradedClass, tmp_pat
     assert "not JSON" in pages["truncated"]
 
 
+def test_a_name_that_looks_like_a_pattern_is_a_name(course: Course) -> None:
+    for student in ("[m]*", "O'Brien, Zoë +1", "m"):
+        path = course.notebook("submitted", FIRST, student)
+        path.parent.mkdir(parents=True)
+        path.write_bytes(course.notebook("release", FIRST).read_bytes())
+    assert autograde("grade", "--quiet", "--student", "[m]*", course=course).code == 0
+    states = {row.student: row.state for row in rows(course, [FIRST])}
+    assert states == {"[m]*": "graded", "O'Brien, Zoë +1": "not graded", "m": "not graded"}
+    assert autograde("feedback", "--quiet", course=course).code == 0
+    assert [path.name for path in course.step("feedback", "").rglob("*.*")] == [f"{FIRST}.html"]
+
+
+def test_a_course_folder_that_looks_like_a_pattern_is_refused(tmp_path) -> None:
+    done = autograde("release", "--course", tmp_path / "course [1]")
+    assert done.code == 1
+    assert "use another folder" in done.err
+    assert not (tmp_path / "course [1]").exists()
+
+
 def test_a_class_is_not_simulated_among_real_students(course: Course) -> None:
     real = course.notebook("submitted", FIRST, "zoe-99")
     real.parent.mkdir(parents=True)

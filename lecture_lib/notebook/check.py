@@ -61,7 +61,7 @@ class CheckResult:
         listed = f'<ul style="list-style:none;padding-left:1em;margin:0.4em 0">{"".join(items)}</ul>' if items else ""
         return (
             f'<div role="status" style="border-left:4px solid {_COLOUR[self.state]};padding:0.4em 0.8em">'
-            f"<strong>{html.escape(self._head())}</strong>{listed}{html.escape(self._tail())}</div>"
+            f"<div><strong>{html.escape(self._head())}</strong></div>{listed}<div>{html.escape(self._tail())}</div></div>"
         )
 
     def _head(self) -> str:
@@ -76,8 +76,9 @@ class CheckResult:
         rows = []
         for line in self.lines:
             what = (line.what or line.state).removeprefix(f"{line.part}: ")
-            repeated = line.state == WRONG and what in said
-            said.add(what)
+            key = line.misconception or what
+            repeated = line.state == WRONG and key in said
+            said.add(key)
             where = line.case if one_part else f"{line.case}, {line.part}"
             rows.append((_MARK[line.state], where, "as above" if repeated else what, "" if repeated else line.look_at))
         return rows
@@ -136,7 +137,7 @@ def _check_part(question: PublicQuestion, case: PublicCase, part: str, seen: dic
     if "unanswered" in seen:
         return Line(case.name, part, UNANSWERED)
     if "raised" in seen:
-        return Line(case.name, part, WRONG, f"your code raised {seen['raised']}", "the line that the message names")
+        return Line(case.name, part, WRONG, f"your code raised {seen['raised']}", "what that line was given here")
     values, expected = seen["value"], case.expected[part]
     wrong = difference(values, expected, question.relative_tolerance, part)
     if wrong is None:
@@ -148,7 +149,7 @@ def _check_part(question: PublicQuestion, case: PublicCase, part: str, seen: dic
         ):
             known = question.misconceptions[misconception_id]
             return Line(case.name, part, WRONG, f"{known.what} ({wrong})", known.look_at, misconception_id)
-    return Line(case.name, part, WRONG, wrong, "how your result differs from the worked numbers above this question")
+    return Line(case.name, part, WRONG, wrong, "the inputs of this case, worked by hand")
 
 
 def _exactness(values: Any, expected: Any) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dis
 import importlib
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -40,13 +41,18 @@ def _observe_part(
     called: list[Callable[..., Any]] = []
     try:
         values = run(_Recording(functions, called), inputs)
-    except Exception as error:
-        if any(is_stub(function) for function in called):
-            return dict(UNANSWERED)
-        return {"raised": f"{type(error).__name__}: {error}"}
-    if any(is_stub(function) for function in called):
-        return dict(UNANSWERED)
-    return {"value": {field: plain(value) for field, value in values.items()}}
+        seen = {"value": {field: plain(value) for field, value in values.items()}}
+    except (Exception, SystemExit) as error:
+        seen = {"raised": _told(error, called)}
+    return dict(UNANSWERED) if any(is_stub(function) for function in called) else seen
+
+
+def _told(error: BaseException, called: list[Callable[..., Any]]) -> str:
+    """An exception in a line, with the line of the student's own code that raised it where that is known."""
+    files = {function.__code__.co_filename for function in called if hasattr(function, "__code__")}
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
+    where = f" (line {own[-1].lineno}: {own[-1].line})" if own and own[-1].line else ""
+    return f"{type(error).__name__}: {error}{where}"
 
 
 class _Recording(dict[str, Callable[..., Any]]):

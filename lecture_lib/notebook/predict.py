@@ -16,25 +16,32 @@ def predict(key: str, guess: float | str | None) -> None:
         print(f"Recorded: {guess}")
 
 
-def reveal(key: str, actual: float | str, unit: str = "") -> None:
+def reveal(key: str, actual: float | str, unit: str = "", tolerance: float | None = None) -> None:
     """Show what happened beside what was predicted under `key`.
 
-    A number within 10 % counts as close: the point of a prediction is the size and the sign, not the digits.
+    Args:
+        key: the one that the prediction was recorded under.
+        actual: what happened, a number or a word.
+        unit: shown behind a number.
+        tolerance: how far a predicted number may be off, in the same unit; default: 10 % of the actual number.
+
     """
     shown = f"{actual:.4g}" if isinstance(actual, float | int) else str(actual)
-    print(f"It is {shown}{' ' + unit if unit else ''}. {_verdict(_PREDICTIONS.get(key), actual)}")
+    print(f"It is {shown}{' ' + unit if unit else ''}. {_verdict(_PREDICTIONS.get(key), actual, tolerance)}")
 
 
-def _verdict(guess: object, actual: float | str) -> str:
+def _verdict(guess: object, actual: float | str, tolerance: float | None) -> str:
     if guess is None:
         return "You made no prediction."
-    if isinstance(actual, float | int):
-        if not isinstance(guess, float | int):
-            return f"You predicted {guess!r}, which is not a number."
-        if math.isclose(guess, actual, rel_tol=0.1, abs_tol=1e-9):
-            return f"You predicted {guess:g}: right, or close to it."
-        direction = "too high" if guess > actual else "too low"
-        return f"You predicted {guess:g}, {direction}: find out why before you read on."
-    if str(guess).strip().lower() == actual.strip().lower():
-        return f"You predicted {guess}: right."
-    return f"You predicted {guess}: find out why it is not so before you read on."
+    if isinstance(actual, str):
+        right = str(guess).strip().lower() == actual.strip().lower()
+        return f"You predicted {guess}: " + ("right." if right else "find out why it is not so before you read on.")
+    try:
+        number = float(guess)  # type: ignore[arg-type]  # text and tensors too; what is no number is said below
+    except (TypeError, ValueError):
+        return f"You predicted {guess!r}, which is not a number."
+    allowed = abs(actual) / 10 if tolerance is None else tolerance
+    if math.isclose(number, actual, rel_tol=0.0, abs_tol=max(allowed, 1e-9)):
+        return f"You predicted {number:g}: right, or close to it."
+    direction = "too high" if number > actual else "too low"
+    return f"You predicted {number:g}, {direction}: find out why before you read on."

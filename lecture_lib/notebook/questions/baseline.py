@@ -21,10 +21,20 @@ def _field(name: str) -> Any:
     return run
 
 
-# Three of class 0 and one of class 1 to learn from; one of class 0 and three of class 1 to be measured on.
-_SKEWED = {"y_train": np.array([0, 0, 0, 1]), "y_val": np.array([0, 1, 1, 1]), "classes": 2}
-_CONSTANT = -(math.log(0.75) + 3 * math.log(0.25)) / 4
-_ENTROPY = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
+# Three of class 0 and one of class 1 to learn from; one of class 0 and four of class 1 to be measured on.
+_SKEWED = {"y_train": np.array([0, 0, 0, 1]), "y_val": np.array([0, 1, 1, 1, 1]), "classes": 2}
+_CONSTANT = -(math.log(0.75) + 4 * math.log(0.25)) / 5
+_SKEWED_MISTAKES: dict[str, dict[str, dict[str, float]]] = {
+    "peeks-at-validation": {
+        "majority_accuracy": {"majority_accuracy": 0.8},
+        "constant_loss": {"constant_loss": -(0.2 * math.log(0.2) + 0.8 * math.log(0.8))},
+    },
+    "scored-on-training": {
+        "majority_accuracy": {"majority_accuracy": 0.75},
+        "constant_loss": {"constant_loss": -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))},
+    },
+    "percent": {"majority_accuracy": {"majority_accuracy": 20.0}},
+}
 
 
 def _values(**fields: float) -> dict[str, dict[str, float]]:
@@ -48,21 +58,27 @@ QUESTION = PublicQuestion(
             },
         ),
         PublicCase(
-            name="skewed: labels 0, 0, 0, 1 to learn from, 0, 1, 1, 1 to be measured on",
+            name="skewed: trained on 0, 0, 0, 1, measured on 0, 1, 1, 1, 1",
             inputs=_SKEWED,
-            expected=_values(majority_accuracy=0.25, constant_loss=_CONSTANT, initial_loss=math.log(2)),
+            expected=_values(majority_accuracy=0.2, constant_loss=_CONSTANT, initial_loss=math.log(2)),
             mistakes={
-                "peeks-at-validation": _values(majority_accuracy=0.75, constant_loss=_ENTROPY),
+                **_SKEWED_MISTAKES,
                 "chance-level": _values(majority_accuracy=0.5, constant_loss=math.log(2)),
                 "log-base-2": _values(constant_loss=_CONSTANT / math.log(2), initial_loss=1.0),
-                "percent": _values(majority_accuracy=25.0),
+                "log-base-10": _values(constant_loss=_CONSTANT / math.log(10), initial_loss=math.log10(2)),
             },
         ),
         PublicCase(
-            name="three outputs, two classes seen",
+            name="the same with three outputs, one of them never used",
             inputs={**_SKEWED, "classes": 3},
-            expected=_values(majority_accuracy=0.25, constant_loss=_CONSTANT, initial_loss=math.log(3)),
-            mistakes={"classes-seen": _values(initial_loss=math.log(2))},
+            expected=_values(majority_accuracy=0.2, constant_loss=_CONSTANT, initial_loss=math.log(3)),
+            mistakes={
+                **_SKEWED_MISTAKES,
+                "classes-seen": _values(initial_loss=math.log(2)),
+                "chance-level": _values(majority_accuracy=1 / 3, constant_loss=math.log(3)),
+                "log-base-2": _values(constant_loss=_CONSTANT / math.log(2), initial_loss=math.log2(3)),
+                "log-base-10": _values(constant_loss=_CONSTANT / math.log(10), initial_loss=math.log10(3)),
+            },
         ),
     ),
     misconceptions={

@@ -39,13 +39,29 @@ QUESTION = PublicQuestion(
                 "cosine": {"cosine": 0.98994949},
             },
             mistakes={
-                "per-parameter": {"clipping": {"clipped": [np.array([1.0]), np.array([1.0])]}},
-                "always-rescaled": {},
                 "norm-after": {"clipping": {"clipped": [np.array([0.6]), np.array([0.8])], "norm": 1.0}},
                 "sum-of-norms": {"clipping": {"norm": 7.0}},
                 "squared-norm": {"clipping": {"norm": 25.0}},
                 "cosine-of-global": {"cosine": {"cosine": 1.0}},
                 "dot-product": {"cosine": {"cosine": 7.0}},
+            },
+        ),
+        PublicCase(
+            name="g = [3, 4], [12], max_norm 1",
+            inputs={"gradients": [np.array([3.0, 4.0]), np.array([12.0])], "max_norm": 1.0},
+            expected={
+                "clipping": {"clipped": [np.array([3.0, 4.0]) / 13, np.array([12.0]) / 13], "norm": 13.0},
+                "cosine": {"cosine": 17 / (13 * 2**0.5)},
+            },
+            mistakes={
+                "per-parameter": {"clipping": {"clipped": [np.array([0.6, 0.8]), np.array([1.0])]}},
+                "value-clipping": {"clipping": {"clipped": [np.array([1.0, 1.0]), np.array([1.0])]}},
+                "largest-norm": {"clipping": {"norm": 12.0}},
+                "norm-after": {"clipping": {"norm": 1.0}},
+                "sum-of-norms": {"clipping": {"norm": 17.0}},
+                "squared-norm": {"clipping": {"norm": 169.0}},
+                "cosine-of-global": {"cosine": {"cosine": 1.0}},
+                "dot-product": {"cosine": {"cosine": 17.0}},
             },
         ),
         PublicCase(

@@ -73,9 +73,9 @@ QUESTION = PublicQuestion(
         _faulty("labels", "labels -1, 0", "negative-labels", y_train=_Y_TRAIN - 1, y_val=np.array([-1, 0])),
         _faulty(
             "duplicates",
-            "a training row again in validation",
+            "a training row again in validation, with another label",
             "same-position-only",
-            x_val=np.stack([_X_VAL[0], _X_TRAIN[3]]),
+            x_val=np.stack([_X_TRAIN[3], _X_VAL[1]]),
         ),
         _faulty("class-stacked", "validation holds one class only", y_val=np.array([1, 1])),
         _faulty(
