@@ -17,7 +17,7 @@ _NOTE = (
 _STYLE = "summary{display:list-item} td,th{padding:2px 10px} pre{word-break:normal;overflow-wrap:anywhere}"
 
 
-class ReadableFeedback(NbGraderPreprocessor):  # type: ignore[misc]
+class ReadableFeedback(NbGraderPreprocessor):
     """For the feedback page only; the graded notebook stays as it is."""
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:

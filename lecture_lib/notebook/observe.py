@@ -41,7 +41,7 @@ def _observe_part(
     called: list[Callable[..., Any]] = []
     try:
         values = run(_Recording(functions, called), inputs)
-        seen = {"value": {field: plain(value) for field, value in values.items()}}
+        seen: dict[str, Any] = {"value": {field: plain(value) for field, value in values.items()}}
     except (Exception, SystemExit) as error:
         seen = {"raised": _told(error, called)}
     return dict(UNANSWERED) if any(is_stub(function) for function in called) else seen
