@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         code: int = options.run(options)
         return code
-    except (BankError, CourseError, ConversionError, NotebookError, ReleaseError, SecretError) as error:
+    except (BankError, CourseError, ConversionError, NotebookError, ReleaseError, SecretError, OSError) as error:
         print(f"autograde {options.command}: {error}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from . import notebooks
 from .course import Course
+from .gradebook import open_gradebook
 from .intake import Unreadable, file_digest, read_submission, submitted_students
 from .journal import (
     CRASHED,
@@ -24,6 +25,7 @@ from .journal import (
 )
 from .nbgrader_api import ConversionError, autograde
 from .notebooks import STAMP
+from .seeds import read_secret
 
 
 @dataclass
@@ -58,6 +60,10 @@ def grade(
 
     for assignment in assignments:
         course.require_release(assignment)
+    # What is wrong with the course concerns everybody: said once, before anybody is set aside for it.
+    read_secret(course.secret)
+    with open_gradebook(course):
+        pass
     todo = [
         (assignment, student)
         for assignment in assignments
@@ -88,11 +94,13 @@ def _grade_one(course: Course, assignment: str, student: str, version: str, dige
     try:
         read_submission(course, assignment, student)
         autograde(course, assignment, student)
-    except Unreadable as reason:
-        record.state, record.reason = UNREADABLE, str(reason)
+    except Unreadable as error:
+        record.state, record.reason = UNREADABLE, str(error)
         return record
-    except ConversionError as reason:
-        record.state, record.reason = FAILED, str(reason)
+    except Exception as error:
+        # One submission must not stop the class, whatever is wrong with it; a person looks at it.
+        reason = str(error) if isinstance(error, ConversionError) else f"{type(error).__name__}: {error}"
+        record.state, record.reason = FAILED, reason[:500]
         return record
     record.seconds = round(time.monotonic() - started, 2)
     stamp = notebooks.read(course.notebook("autograded", assignment, student)).metadata[STAMP]

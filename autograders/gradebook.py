@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import Any
 
@@ -12,6 +13,7 @@ from .course import Course, CourseError
 from .files import write_text_atomically
 from .intake import submitted_students
 from .journal import MISSING, Record, read_record
+from .nbgrader_api import put_scripts_on_path
 
 NOT_GRADED = "not graded"
 
@@ -32,23 +34,41 @@ class Row:
     reason: str
 
 
+@contextlib.contextmanager
+def open_gradebook(course: Course) -> Iterator[Any]:
+    """nbgrader's gradebook of a course. Raises CourseError when there is none, or one that cannot be read."""
+    from nbgrader.api import Gradebook
+    from sqlalchemy.exc import DatabaseError
+
+    if not (course.root / "gradebook.db").is_file():
+        raise CourseError(f"{course.root} holds no gradebook: run `autograde release` first.")
+    put_scripts_on_path()
+    try:
+        gradebook = Gradebook(course.gradebook)
+    except DatabaseError as error:
+        raise CourseError(f"{course.root / 'gradebook.db'} cannot be read: {error.orig}. Put a copy back.") from None
+    with gradebook:
+        yield gradebook
+
+
 def roster(course: Course) -> list[str]:
     """The students of the roster, or, without one, everybody who handed in anything."""
     if not course.roster.exists():
         return sorted({path.name for path in course.step("submitted", "").glob("*") if path.is_dir()})
-    with course.roster.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file)
-        if "id" not in (reader.fieldnames or []):
-            raise CourseError(f"{course.roster}: no column 'id'; it has {reader.fieldnames}")
-        return sorted({row["id"].strip() for row in reader if row["id"].strip()})
+    try:
+        lines = course.roster.read_text("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise CourseError(f"{course.roster}: not UTF-8 (byte {error.start}). Save it as CSV in UTF-8.") from None
+    reader = csv.DictReader(lines)
+    if "id" not in (reader.fieldnames or []):
+        raise CourseError(f"{course.roster}: no column 'id'; it has {reader.fieldnames}")
+    return sorted({student for row in reader if (student := (row["id"] or "").strip())})
 
 
 def rows(course: Course, assignments: Sequence[str]) -> list[Row]:
     """A row for every student of the roster (and whoever handed in besides) and every assignment."""
-    from nbgrader.api import Gradebook
-
     result = []
-    with Gradebook(course.gradebook) as gradebook:
+    with open_gradebook(course) as gradebook:
         for assignment in assignments:
             students = sorted({*roster(course), *submitted_students(course, assignment)})
             result += [_row(course, gradebook, assignment, student) for student in students]
@@ -87,9 +107,7 @@ def _row(course: Course, gradebook: Any, assignment: str, student: str) -> Row:
 
 def question_points(course: Course, assignment: str, student: str) -> dict[str, float | None]:
     """The automatic points of each test cell in nbgrader's gradebook, by question id."""
-    from nbgrader.api import Gradebook
-
-    with Gradebook(course.gradebook) as gradebook:
+    with open_gradebook(course) as gradebook:
         submission = gradebook.find_submission(assignment, student)
         return {
             grade.name.removesuffix("-test"): grade.auto_score

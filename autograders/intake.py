@@ -43,20 +43,34 @@ def check_notebook(content: bytes) -> dict[str, Any]:
         raise Unreadable(f"not UTF-8 text (byte {error.start}): it was saved by something else than Jupyter") from None
     except json.JSONDecodeError as error:
         raise Unreadable(f"not JSON (line {error.lineno}: {error.msg}): cut off, or not a notebook") from None
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"not a notebook's JSON ({type(error).__name__}: {str(error)[:80]})") from None
     if not isinstance(nb, dict) or not isinstance(nb.get("cells"), list):
         raise Unreadable("not a notebook: it has no list of cells")
-    if nb.get("nbformat") != 4:
-        raise Unreadable(f"notebook format {nb.get('nbformat')!r}, 4 is expected")
+    if nb.get("nbformat") != 4 or not isinstance(nb.get("nbformat_minor"), int):
+        raise Unreadable(f"notebook format {nb.get('nbformat')!r}.{nb.get('nbformat_minor')!r}, 4 is expected")
+    if not isinstance(nb.get("metadata"), dict) or not isinstance(nb["metadata"].get("lecture", {}), dict):
+        raise Unreadable("its metadata are not a notebook's")
     for number, cell in enumerate(nb["cells"]):
-        if not (
-            isinstance(cell, dict)
-            and isinstance(cell.get("metadata"), dict)
-            and cell.get("cell_type") in ("code", "markdown", "raw")
-            and isinstance(cell.get("source"), str | list)
-        ):
+        if not _is_cell(cell):
             raise Unreadable(f"cell {number} is not a cell")
+        if any("\ud800" <= character <= "\udfff" for character in "".join(cell["source"])):
+            raise Unreadable(
+                f"cell {number} holds half a character (a lone surrogate): it was saved by a broken program"
+            )
     _refuse_duplicates(nb["cells"])
     return nb
+
+
+def _is_cell(cell: Any) -> bool:
+    if not isinstance(cell, dict) or cell.get("cell_type") not in ("code", "markdown", "raw"):
+        return False
+    meta, source = cell.get("metadata"), cell.get("source")
+    if not isinstance(meta, dict) or not isinstance(meta.get("nbgrader", {}), dict):
+        return False
+    if not isinstance(meta.get("nbgrader", {}).get("grade_id", ""), str):
+        return False
+    return isinstance(source, str) or (isinstance(source, list) and all(isinstance(line, str) for line in source))
 
 
 def _refuse_duplicates(cells: list[dict[str, Any]]) -> None:
@@ -72,6 +86,5 @@ def _refuse_duplicates(cells: list[dict[str, Any]]) -> None:
 
 
 def _grade_id(cell: dict[str, Any]) -> str | None:
-    meta = cell["metadata"].get("nbgrader")
-    found = meta.get("grade_id") if isinstance(meta, dict) else None
-    return found if isinstance(found, str) else None
+    found: str | None = cell["metadata"].get("nbgrader", {}).get("grade_id")
+    return found

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .course import Course
+from .course import Course, CourseError
 from .files import write_text_atomically
 
 GRADED, UNREADABLE, CRASHED, OUT_OF_TIME, TAMPERED, FAILED, MISSING = (
@@ -50,7 +50,13 @@ def read_record(course: Course, assignment: str, student: str) -> Record | None:
     path = course.journal(assignment, student)
     if not path.exists():
         return None
-    return Record(**json.loads(path.read_text("utf-8")))
+    try:
+        return Record(**json.loads(path.read_text("utf-8")))
+    except (ValueError, TypeError) as error:
+        raise CourseError(
+            f"{path} is damaged ({type(error).__name__}). Put it back from a copy, or remove it: the submission is "
+            "then graded again, and earlier attempts are forgotten."
+        ) from None
 
 
 def write_record(course: Course, record: Record) -> None:

@@ -45,7 +45,7 @@ def _run(course: Course, converter: Any, assignment: str, student: str | None = 
 
     if not course.root.is_dir():
         raise CourseError(f"{course.root} does not exist: run `autograde release` first.")
-    _put_scripts_on_path()
+    put_scripts_on_path()
     config = course.config()
     coursedir = CourseDirectory(config=config)
     coursedir.assignment_id = assignment
@@ -76,7 +76,7 @@ def _name_the_notebook(app: Any, assignment: str, student: str) -> None:
     app.assignments, app.notebooks = {folder: [os.path.join(folder, notebook.name)]}, []  # noqa: PTH118 - keeps "./"
 
 
-def _put_scripts_on_path() -> None:
+def put_scripts_on_path() -> None:
     """nbgrader calls `alembic` by name to make a database, also when the environment is not activated."""
     scripts = str(Path(sys.executable).parent)
     if scripts not in os.environ.get("PATH", "").split(os.pathsep):

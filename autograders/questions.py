@@ -66,7 +66,11 @@ class Question:
         if all_unanswered(observations):
             parts = zero(self.id, self.hidden.PARTS, "not answered").parts
             return Verdict(self.id, parts, misconception=UNANSWERED)
-        verdict: Verdict = self.hidden.judge(cases, observations)
+        try:
+            verdict: Verdict = self.hidden.judge(cases, observations)
+        except Exception as error:
+            # Whatever a student's process sent, it costs this question only; a judge's own fault is found by verify.
+            return self.zero(f"the observation could not be judged ({type(error).__name__}: {str(error)[:100]})")
         return self._explained(verdict)
 
     def zero(self, incident: str, misconception: str | None = None) -> Verdict:

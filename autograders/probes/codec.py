@@ -65,7 +65,11 @@ def _decode_array(data: dict[str, Any]) -> np.ndarray:
     shape, text = data["shape"], data["array"]
     if data["dtype"] not in DTYPES or not isinstance(text, str) or len(text) > MAX_BYTES:
         raise MalformedObservation(f"an array of dtype {data['dtype']!s:.20} with {len(str(text))} characters")
-    if not isinstance(shape, list) or not all(type(size) is int and 0 <= size <= MAX_BYTES for size in shape):
+    if (
+        not isinstance(shape, list)
+        or len(shape) > MAX_DEPTH
+        or not all(type(size) is int and 0 <= size <= MAX_BYTES for size in shape)
+    ):
         raise MalformedObservation(f"an array of shape {shape!s:.40}")
     dtype = np.dtype(data["dtype"]).newbyteorder("<")
     try:
