@@ -239,7 +239,7 @@ def test_a_sweep_that_is_lost_at_once_has_no_suggestion():
     result = run_scripted([math.nan])
     assert result.losses == ()
     assert result.suggestion is None
-    assert "Lengthen" in result.reason
+    assert "Look at the inputs" in result.reason
 
 
 def test_result_is_plain_data():
@@ -425,6 +425,23 @@ def test_a_sweep_that_cannot_work_is_refused(options, says):
     arguments = {"loader": [make_data()], "optimizer": torch.optim.SGD(model.parameters(), lr=0.1)}
     with pytest.raises(ValueError, match=says):
         find_lr(model, loss_fn=loss_fn, **{**arguments, **options})
+
+
+def test_a_first_loss_that_is_not_finite_is_not_blamed_on_the_sweep():
+    model = make_model()
+    inputs, labels = make_data()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    result = find_lr(model, [(inputs * float("nan"), labels)], optimizer, F.cross_entropy)
+    assert result.suggestion is None
+    assert "Look at the inputs" in result.reason
+    assert "Lengthen" not in result.reason
+
+
+def test_a_sum_of_losses_is_refused():
+    model = make_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(ValueError, match="reduction='sum'"):
+        find_lr(model, [make_data()], optimizer, torch.nn.CrossEntropyLoss(reduction="sum"))
 
 
 def test_refused_at_the_first_step():

@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.optim.lr_scheduler import OneCycleLR
+from torch.optim.lr_scheduler import OneCycleLR, ReduceLROnPlateau
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from lecture_lib.data import TensorLoader
@@ -433,7 +433,23 @@ REFUSED = {
         TypeError,
         "schedule is a OneCycleLR.*Pass a function",
     ),
+    "half-epochs": (make_model, {"epochs": 1.5}, ValueError, "epochs is 1.5; .*whole number"),
+    "schedule-without-return": (
+        make_model,
+        {"schedule": lambda optimizer, total_steps: None},
+        TypeError,
+        "schedule returned NoneType.*`return` missing",
+    ),
+    "plateau": (
+        make_model,
+        {"schedule": lambda optimizer, _: ReduceLROnPlateau(optimizer)},
+        TypeError,
+        "ReduceLROnPlateau, which waits",
+    ),
+    "loss-class": (make_model, {"loss_fn": nn.CrossEntropyLoss}, TypeError, r"the class CrossEntropyLoss.*\(\)"),
+    "sum": (make_model, {"loss_fn": nn.CrossEntropyLoss(reduction="sum")}, ValueError, "reduction='sum'"),
     "folder": (make_model, {"best_path": "/no/such/folder/best.pt"}, FileNotFoundError, "best_path"),
+    "folder-as-file": (make_model, {"best_path": "/tmp"}, IsADirectoryError, "is a folder. Name a file"),
 }
 
 
@@ -448,10 +464,13 @@ def test_a_run_that_cannot_work_is_refused_before_time_is_spent(make, change, er
         "train_loader": DATA,
         "val_loader": DATA,
         "optimizer": torch.optim.SGD(model.parameters(), lr=0.1),
+        "loss_fn": loss_fn,
         "epochs": 1,
     }
+    before = weights(model)
     with pytest.raises(error, match=says):
-        train(model, loss_fn=loss_fn, **{**arguments, **change})
+        train(model, **{**arguments, **change})
+    assert same_weights(before, weights(model))
 
 
 class NoLength(IterableDataset):

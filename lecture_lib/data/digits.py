@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 REMEDY = (
-    "Restore assets/digits.npz and assets/digits.json together: `git checkout -- assets` in a checkout, "
-    "`pip install --force-reinstall lecture-lib` for an installed course."
+    "Restore assets/digits.npz and assets/digits.json together: unpack the course's bundle again, or run "
+    "`git checkout -- assets` in a checkout."
 )
 INK_LEVELS = 16  # a pixel counts the dark dots of a 4x4 block
 

@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 from lecture_lib.debugging.lr_result import LRFinderResult
 from lecture_lib.debugging.lr_suggestions import suggest_learning_rates
 from lecture_lib.debugging.unchanged import unchanged
-from lecture_lib.training.checks import require_batches, require_trainable
+from lecture_lib.training.checks import require_batches, require_mean_loss, require_trainable
 from lecture_lib.training.evaluate import Batches, LossFunction, require_mean, resolve_device
 
 
@@ -47,6 +47,7 @@ def find_lr(
     _check_settings(smoothing, diverge_factor)
     require_trainable(model, optimizer)
     require_batches(loader, "loader")
+    require_mean_loss(loss_fn)
     ratios = _rate_ratios(optimizer)
     device = resolve_device(model, device)
 
@@ -73,6 +74,8 @@ def find_lr(
             optimizer.step()
     used = rates[: len(losses)]
     suggestions, reason = suggest_learning_rates(used, smoothed)
+    if not losses:
+        reason = f"No suggestion: {stopped_because}, before any step. Look at the inputs and at the loss function."
     return LRFinderResult(used, tuple(losses), tuple(smoothed), stopped_because, suggestions, reason)
 
 

@@ -59,7 +59,8 @@ class LRFinderResult:
         ax.set_xscale("log")
         ax.set_xlabel("learning rate (log scale)")
         ax.set_ylabel("training loss (mean per example)")
-        ax.legend(fontsize="small", loc="upper left")
+        # Above the axes: inside, it covers the flat start of the curve.
+        ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)
         figure = ax.get_figure(root=True)
         assert figure is not None  # axes that were just drawn into belong to a figure
         return figure

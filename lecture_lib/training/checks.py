@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 
 def require_trainable(model: nn.Module, optimizer: Optimizer) -> None:
@@ -51,6 +52,29 @@ def require_schedule(schedule: Callable[..., Any] | None) -> None:
             f"schedule is a {type(schedule).__name__}; train makes it itself, for its number of steps. Pass "
             "a function: schedule=lambda optimizer, total_steps: OneCycleLR(optimizer, max_lr=1e-2, "
             "total_steps=total_steps)"
+        )
+
+
+def require_scheduler(made: object) -> LRScheduler:
+    """What a schedule made. Raises TypeError when it is no scheduler, or one that cannot step after a batch."""
+    if isinstance(made, ReduceLROnPlateau):
+        raise TypeError(
+            "schedule made a ReduceLROnPlateau, which waits for a validation loss; train steps every batch."
+        )
+    if not isinstance(made, LRScheduler):
+        raise TypeError(f"schedule returned {type(made).__name__}; train needs the scheduler. Is a `return` missing?")
+    return made
+
+
+def require_mean_loss(loss_fn: object) -> None:
+    """Raises TypeError or ValueError for a loss that is not called yet, or that is not the batch's mean."""
+    if isinstance(loss_fn, type):
+        raise TypeError(f"loss_fn is the class {loss_fn.__name__}. Make one: {loss_fn.__name__}()")
+    reduction = getattr(loss_fn, "reduction", "mean")
+    if reduction not in ("mean", "batchmean"):
+        raise ValueError(
+            f"loss_fn has reduction={reduction!r}; a step must not grow with the batch, so the recipe "
+            "takes its mean. Use reduction='mean'."
         )
 
 

@@ -57,7 +57,8 @@ def evaluate(
     """The model's mean loss and metric over the loader, in eval mode and without a graph.
 
     loader: batches of (inputs [B, ...], labels [B, ...]); a shorter last batch counts by its examples
-    loss_fn: outputs, labels -> mean loss of the batch
+    loss_fn: outputs, labels -> mean loss of the batch; weighted by the batch's examples, so class weights and
+        ignore_index, which divide by something else, make the result depend a little on the batches
     metric: outputs, labels -> mean of the batch
     device: where batches go; default: where the model's parameters are
 

@@ -43,6 +43,10 @@ def train(
 ) -> History:
     """Train the model in place, evaluate after each epoch, and keep a copy of the best weights.
 
+    Each epoch puts every module into train mode, also one that was frozen with eval().
+
+    model: gives outputs for inputs [B, ...]; its parameters are changed
+    optimizer: over the model's parameters; its learning rate holds unless a schedule sets it
     train_loader, val_loader: batches of (inputs [B, ...], labels [B, ...])
     loss_fn: outputs, labels -> mean loss of the batch
     epochs: passes over train_loader, 1 or more
@@ -57,7 +61,7 @@ def train(
     ValueError, TypeError or FileNotFoundError, before time is spent, for a run that cannot work.
     Source: lecture part 3, the recipe.
     """
-    _check_run(model, train_loader, val_loader, optimizer, epochs, schedule, best_path)
+    _check_run(model, train_loader, val_loader, optimizer, loss_fn, epochs, schedule, best_path)
     device = resolve_device(model, device)
     scheduler = _make_scheduler(schedule, optimizer, train_loader, epochs)
     history = History()
@@ -100,19 +104,23 @@ def _check_run(
     train_loader: Batches,
     val_loader: Batches,
     optimizer: Optimizer,
+    loss_fn: LossFunction,
     epochs: int,
     schedule: Schedule | None,
     best_path: str | Path | None,
 ) -> None:
     """Refuse a run that cannot work before it costs time."""
-    if epochs < 1:
-        raise ValueError(f"epochs is {epochs}; training takes 1 epoch or more.")
+    if not isinstance(epochs, int) or epochs < 1:
+        raise ValueError(f"epochs is {epochs!r}; training takes a whole number of epochs, 1 or more.")
     checks.require_trainable(model, optimizer)
     checks.require_batches(train_loader, "train_loader")
     checks.require_batches(val_loader, "val_loader")
     checks.require_schedule(schedule)
+    checks.require_mean_loss(loss_fn)
     if best_path is not None and not Path(best_path).parent.is_dir():
         raise FileNotFoundError(f"best_path {best_path}: its folder does not exist. Make it before training.")
+    if best_path is not None and Path(best_path).is_dir():
+        raise IsADirectoryError(f"best_path {best_path} is a folder. Name a file in it, for example best.pt.")
 
 
 def _make_scheduler(
@@ -123,7 +131,7 @@ def _make_scheduler(
     batches = checks.count_batches(train_loader)
     if batches is None:
         raise TypeError("a schedule needs the number of steps, and train_loader has no len(). Give it one.")
-    return schedule(optimizer, epochs * batches)
+    return checks.require_scheduler(schedule(optimizer, epochs * batches))
 
 
 def _with_progress(epochs: range, progress: bool) -> Iterable[int]:
