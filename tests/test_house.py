@@ -134,6 +134,7 @@ def test_the_readme_names_every_make_target_and_the_changelog_the_version() -> N
     readme = (ROOT / "README.md").read_text("utf-8")
     for target in targets:
         assert f"make {target}" in readme, target
+    assert not re.search(r"@[A-Z]+@|TODO|FIXME", readme)
     version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     from lecture_lib import __version__
 

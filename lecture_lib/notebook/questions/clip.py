@@ -36,7 +36,7 @@ QUESTION = PublicQuestion(
             inputs={"gradients": [np.array([3.0]), np.array([4.0])], "max_norm": 1.0},
             expected={
                 "clipping": {"clipped": [np.array([0.6]), np.array([0.8])], "norm": 5.0},
-                "cosine": {"cosine": 0.98994949},
+                "cosine": {"cosine": 7 / (5 * 2**0.5)},
             },
             mistakes={
                 "norm-after": {"clipping": {"clipped": [np.array([0.6]), np.array([0.8])], "norm": 1.0}},
