@@ -9,11 +9,13 @@ import subprocess
 import pytest
 from conftest import CLASS_SIZE, ROOT, GradedClass, autograde, copy_course
 
+from autograders import notebooks
 from autograders.course import Course
 from autograders.gradebook import compare_known, question_points, rows, write_csv
 from autograders.journal import read_record
 from autograders.notebooks import assignments
-from autograders.questions import QUESTIONS
+from autograders.probes import MIME
+from autograders.questions import QUESTIONS, by_test_id
 
 FIRST = "03a-training-recipe"
 
@@ -131,6 +133,17 @@ def test_a_class_is_not_simulated_among_real_students(course: Course) -> None:
     assert done.code == 1
     assert "submissions of 1 students (zoe-99" in done.err
     assert [path.name for path in course.step("submitted", "").iterdir()] == ["zoe-99"]
+
+
+def test_nothing_that_the_students_process_wrote_is_left_for_nbgrader_to_score(graded: GradedClass) -> None:
+    for path in sorted(graded.course.step("autograded", "").glob(f"*/{FIRST}/*.ipynb")):
+        for cell in notebooks.read(path).cells:
+            if by_test_id(cell.metadata.get("nbgrader", {}).get("grade_id", "")) is not None:
+                first, *others = cell.outputs
+                assert first.output_type == "execute_result"
+                assert 0 <= float(first.data["text/plain"]) <= cell.metadata["nbgrader"]["points"]
+                assert {output.output_type for output in others} == {"display_data"}
+                assert not any(MIME in output.data for output in others)
 
 
 def test_every_student_of_the_roster_has_a_row(graded: GradedClass, tmp_path) -> None:
