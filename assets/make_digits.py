@@ -7,6 +7,8 @@ The images come from scikit-learn's own copy (no download). `np.savez` stores me
 fixed date, so the same arrays give the same bytes on any POSIX machine.
 """
 
+from __future__ import annotations
+
 import argparse
 import hashlib
 import io

@@ -1,5 +1,7 @@
 """The embedded digits, the split and the loader."""
 
+from __future__ import annotations
+
 import json
 import random
 import runpy
@@ -89,7 +91,7 @@ def test_damaged_description_is_refused(assets_copy, content):
 @pytest.mark.parametrize("name", ["digits.npz", "digits.json"])
 def test_missing_file_is_named_with_the_remedy(assets_copy, name):
     (assets_copy / name).unlink()
-    with pytest.raises(FileNotFoundError, match=rf"{name} is missing.*git checkout"):
+    with pytest.raises(FileNotFoundError, match=rf"{name} is missing.*unpack the course's bundle again.*git checkout"):
         load_digits(assets_copy / "digits.npz")
 
 
@@ -167,6 +169,19 @@ def test_split_depends_on_the_seed_only():
     assert not torch.equal(first[0].sort().values, other[0].sort().values)
 
 
+@pytest.mark.parametrize("convert", [torch.Tensor.numpy, torch.Tensor.tolist], ids=["array", "list"])
+def test_split_takes_labels_as_array_or_list(convert):
+    labels = load_digits().labels
+    parts = stratified_split(convert(labels), (0.5, 0.5), seed=1)
+    for ours, theirs in zip(parts, stratified_split(labels, (0.5, 0.5), seed=1), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_split_refuses_a_single_fraction():
+    with pytest.raises(TypeError, match=r"fractions is 0\.8, of type float.*\(0\.8, 0\.2\)"):
+        stratified_split(load_digits().labels, 0.8, seed=0)
+
+
 def _ambient() -> tuple:
     return torch.get_rng_state().tolist(), random.getstate(), str(np.random.get_state(legacy=False))
 
@@ -199,8 +214,14 @@ def test_split_refuses_bad_fractions(fractions, says):
 
 @pytest.mark.parametrize(
     "labels",
-    [torch.zeros(10), torch.zeros(10, 2, dtype=torch.int64), torch.zeros(0, dtype=torch.int64)],
-    ids=["float", "one-hot", "empty"],
+    [
+        torch.zeros(10),
+        torch.zeros(10, 2, dtype=torch.int64),
+        torch.zeros(0, dtype=torch.int64),
+        ["cat", "dog"],
+        [0.0, 1.0],
+    ],
+    ids=["float", "one-hot", "empty", "names", "list-of-floats"],
 )
 def test_split_refuses_what_are_no_class_indices(labels):
     with pytest.raises(ValueError, match=r"integers of shape \[N\]"):
@@ -268,7 +289,7 @@ def test_shuffled_epochs_hold_every_row_once_together_and_in_a_new_order():
 @pytest.mark.parametrize("shuffle", [False, True], ids=["in-order", "shuffled"])
 def test_a_batch_changed_in_place_leaves_the_data_alone(shuffle):
     x = torch.ones(6, 2)
-    for (batch,) in TensorLoader(x, batch_size=3, shuffle=shuffle, seed=0):
+    for (batch,) in TensorLoader(x, batch_size=3, shuffle=shuffle, seed=0 if shuffle else None):
         batch.zero_()
     assert torch.equal(x, torch.ones(6, 2))
 
@@ -284,8 +305,11 @@ def test_a_batch_changed_in_place_leaves_the_data_alone(shuffle):
         ((torch.zeros(3),), {"batch_size": 0}, ValueError, "batch_size is 0"),
         ((torch.zeros(3),), {"batch_size": 4, "drop_last": True}, ValueError, "3 examples, batch_size 4"),
         ((torch.zeros(3),), {"shuffle": True}, ValueError, "needs seed"),
+        ((torch.zeros(3),), {"seed": 0}, ValueError, "seed=0 changes nothing without shuffle=True"),
+        ((torch.zeros(3),), {"batch_size": 64.0}, TypeError, "batch_size is 64.0, of type float"),
+        ((torch.zeros(3),), {"batch_size": "64"}, TypeError, "batch_size is '64', of type str"),
     ],
-    ids=["none", "lengths", "empty", "scalar", "list", "batch-size", "no-batch", "no-seed"],
+    ids=["none", "lengths", "empty", "scalar", "list", "batch-size", "no-batch", "no-seed", "seed", "float", "str"],
 )
 def test_loader_refuses(tensors, options, error, says):
     with pytest.raises(error, match=says):

@@ -1,5 +1,7 @@
 """The learning-rate finder: its sweep, its rules, and the state that it leaves."""
 
+from __future__ import annotations
+
 import json
 import math
 import random
@@ -409,7 +411,7 @@ def test_a_fresh_optimizer_is_fresh_again_and_training_goes_as_if_never_swept():
         ({"smoothing": 1.0}, "smoothing is 1.0"),
         ({"smoothing": -0.1}, "smoothing is -0.1"),
         ({"diverge_factor": 1.0}, "diverge_factor is 1.0"),
-        ({"device": "cuda"}, "model is on cpu"),
+        ({"device": "meta"}, "model is on cpu"),
         ({"loader": []}, "loader has 0 batches"),
         ({"loader": iter([make_data()])}, "loader is an iterator"),
         ({"optimizer": torch.optim.SGD(make_model().parameters(), lr=0.1)}, "another model"),
@@ -425,6 +427,47 @@ def test_a_sweep_that_cannot_work_is_refused(options, says):
     arguments = {"loader": [make_data()], "optimizer": torch.optim.SGD(model.parameters(), lr=0.1)}
     with pytest.raises(ValueError, match=says):
         find_lr(model, loss_fn=loss_fn, **{**arguments, **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"steps": 50.0}, "steps is 50.0, of type float"),
+        ({"start": "1e-5"}, "start is '1e-5', of type str; pass a number, without quotes"),
+        ({"stop": "1"}, "stop is '1'"),
+        ({"smoothing": None}, "smoothing is None"),
+        ({"diverge_factor": "4"}, "diverge_factor is '4'"),
+        ({"loss_fn": nn.CrossEntropyLoss}, "loss_fn is the class CrossEntropyLoss"),
+        ({"loader": make_data()}, "loader is data"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else None,
+)
+def test_settings_of_another_type_are_refused(options, says):
+    model = make_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(TypeError, match=says):
+        find_lr(model, **{"loader": [make_data()], "optimizer": optimizer, "loss_fn": F.cross_entropy, **options})
+
+
+def test_a_batch_that_does_not_fit_is_named():
+    model, (x, y) = make_model(), make_data()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(ValueError, match=r"batch 2: labels have dtype float32.*y\.long\(\)"):
+        find_lr(model, [(x, y), (x, y.float())], optimizer, F.cross_entropy)
+
+
+@pytest.mark.parametrize("whole", ["train", "eval"])
+def test_frozen_modules_stay_frozen_in_a_model_that_trains(whole):
+    model = make_model().train(whole == "train")
+    model[1].eval()
+    seen = set()
+
+    def loss_fn(outputs, labels):
+        seen.add(tuple(module.training for module in model.modules()))
+        return F.cross_entropy(outputs, labels)
+
+    find_lr(model, [make_data()], torch.optim.SGD(model.parameters(), lr=0.1), loss_fn, steps=3)
+    assert seen == {tuple(module is not model[1] or whole == "eval" for module in model.modules())}
 
 
 def test_a_first_loss_that_is_not_finite_is_not_blamed_on_the_sweep():
@@ -458,6 +501,14 @@ def test_refused_at_the_first_step():
         find_lr(model, Empty(), optimizer, F.cross_entropy)
     with pytest.raises(ValueError, match="reduction='mean'"):
         find_lr(model, [make_data()], optimizer, nn.CrossEntropyLoss(reduction="none"))
+
+
+def test_the_legend_stands_above_the_curves():
+    figure = run_scripted(TABLE_LOSSES).plot()
+    figure.draw_without_rendering()
+    (ax,) = figure.axes
+    assert ax.get_legend().get_window_extent().y0 >= ax.get_window_extent().y1
+    plt.close(figure)
 
 
 def test_plot_marks_the_suggestion_on_a_log_axis():

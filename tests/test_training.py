@@ -1,10 +1,14 @@
 """The recipe: evaluation, history, checkpoints and the loop, against computations written by hand."""
 
+from __future__ import annotations
+
 import json
 import math
 import os
 import random
+import re
 import stat
+from functools import partial
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -13,7 +17,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.optim.lr_scheduler import OneCycleLR, ReduceLROnPlateau
+from torch.optim.lr_scheduler import ConstantLR, OneCycleLR, ReduceLROnPlateau
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from lecture_lib.data import TensorLoader
@@ -174,8 +178,8 @@ def test_evaluate_leaves_cached_tensors_usable_in_training():
     [
         ([], F.cross_entropy, {}, "0 examples"),
         (iter([]), F.cross_entropy, {}, "0 examples"),
-        ([make_data()], nn.CrossEntropyLoss(reduction="none"), {}, r"shape \[50\].*reduction='mean'"),
-        ([make_data()], F.cross_entropy, {"device": "cuda"}, r"model is on cpu.*model\.to\('cuda'\)"),
+        ([make_data()], nn.CrossEntropyLoss(reduction="none"), {}, "reduction='none'.*reduction='mean'"),
+        ([make_data()], F.cross_entropy, {"device": "meta"}, r"model is on cpu.*model\.to\('meta'\)"),
     ],
     ids=["empty-list", "used-up", "loss-per-example", "other-device"],
 )
@@ -426,14 +430,14 @@ REFUSED = {
         ValueError,
         "6 parameter tensor.*another model",
     ),
-    "device": (make_model, {"device": "cuda"}, ValueError, r"model\.to\('cuda'\)"),
+    "device": (make_model, {"device": "meta"}, ValueError, r"model\.to\('meta'\)"),
     "made-scheduler": (
         make_model,
         {"schedule": OneCycleLR(torch.optim.SGD(make_model().parameters(), lr=1.0), 0.1, total_steps=9)},
         TypeError,
         "schedule is a OneCycleLR.*Pass a function",
     ),
-    "half-epochs": (make_model, {"epochs": 1.5}, ValueError, "epochs is 1.5; .*whole number"),
+    "half-epochs": (make_model, {"epochs": 1.5}, TypeError, "epochs is 1.5, of type float; .*whole number"),
     "schedule-without-return": (
         make_model,
         {"schedule": lambda optimizer, total_steps: None},
@@ -449,7 +453,42 @@ REFUSED = {
     "loss-class": (make_model, {"loss_fn": nn.CrossEntropyLoss}, TypeError, r"the class CrossEntropyLoss.*\(\)"),
     "sum": (make_model, {"loss_fn": nn.CrossEntropyLoss(reduction="sum")}, ValueError, "reduction='sum'"),
     "folder": (make_model, {"best_path": "/no/such/folder/best.pt"}, FileNotFoundError, "best_path"),
-    "folder-as-file": (make_model, {"best_path": "/tmp"}, IsADirectoryError, "is a folder. Name a file"),
+    "folder-as-file": (make_model, {"best_path": "/"}, IsADirectoryError, "best_path / is a folder. Name a file"),
+    "words-for-epochs": (make_model, {"epochs": "2"}, TypeError, "epochs is '2', of type str"),
+    "scheduler-class": (
+        make_model,
+        {"schedule": OneCycleLR},
+        TypeError,
+        r"the class OneCycleLR; train calls .*, and OneCycleLR wants max_lr there.*lambda",
+    ),
+    "schedule-of-one-argument": (
+        make_model,
+        {"schedule": lambda optimizer: ConstantLR(optimizer)},
+        TypeError,
+        r"cannot be called with \(optimizer, total_steps\): too many positional arguments",
+    ),
+    "schedule-with-an-argument-bound": (
+        make_model,
+        {"schedule": partial(OneCycleLR, max_lr=0.1)},
+        TypeError,
+        r"schedule partial cannot be called with \(optimizer, total_steps\)",
+    ),
+    "no-reduction": (
+        make_model,
+        {"loss_fn": nn.MSELoss(reduction="none")},
+        ValueError,
+        "a mean over the batch is expected",
+    ),
+    "loss-not-callable": (make_model, {"loss_fn": "mse"}, TypeError, "loss_fn is a str"),
+    "unknown-device": (make_model, {"device": "gpu"}, ValueError, "device is 'gpu'.*'cuda'"),
+    "data-for-batches": (
+        make_model,
+        {"train_loader": make_data(8)},
+        TypeError,
+        r"train_loader is data \(Tensor \[8, 6\] and Tensor \[8\]\).*TensorLoader",
+    ),
+    "validation-data-for-batches": (make_model, {"val_loader": make_data(8)}, TypeError, "val_loader is data"),
+    "one-tensor-for-batches": (make_model, {"train_loader": make_data(8)[0]}, TypeError, "train_loader is data"),
 }
 
 
@@ -471,6 +510,127 @@ def test_a_run_that_cannot_work_is_refused_before_time_is_spent(make, change, er
     with pytest.raises(error, match=says):
         train(model, **{**arguments, **change})
     assert same_weights(before, weights(model))
+
+
+def pair(x=None, y=None, count: int = 8) -> tuple:
+    """A batch of 8 whose inputs or labels are given."""
+    good = make_data(count)
+    return good[0] if x is None else x, good[1] if y is None else y
+
+
+WANTED = r"CrossEntropyLoss wants class indices \(torch.long\), shape \[8\]\. "
+UNFIT = {
+    "float-labels": (
+        pair(y=torch.zeros(8)),
+        ValueError,
+        rf"^batch 2: labels have dtype float32; {WANTED}Call y\.long\(\), or pass probabilities of shape \[8, 3\]\.$",
+    ),
+    "int32-labels": (pair(y=torch.zeros(8, dtype=torch.int32)), ValueError, r"dtype int32.*Call y\.long\(\)"),
+    "label-column": (
+        pair(y=torch.zeros(8, 1, dtype=torch.int64)),
+        ValueError,
+        rf"labels have shape \[8, 1\]; {WANTED}Call y\.squeeze\(1\)",
+    ),
+    "float-column": (pair(y=torch.zeros(8, 1)), ValueError, r"float32 and shape \[8, 1\].*y\.squeeze\(1\)\.long\(\)"),
+    "one-hot": (pair(y=torch.eye(8, 3, dtype=torch.int64)), ValueError, r"Call y\.argmax\(dim=1\)"),
+    "fewer-labels": (pair(y=torch.zeros(7, dtype=torch.int64)), ValueError, r"labels have shape \[7\].*its own label"),
+    "labels-from-1": (
+        pair(y=torch.tensor([1, 2, 3, 1, 2, 3, 1, 2])),
+        ValueError,
+        "batch 2: a label is 3 and the model has 3 outputs, so labels lie from 0 to 2. Subtract 1",
+    ),
+    "label-below-0": (pair(y=torch.full((8,), -1)), ValueError, "a label is -1"),
+    "pixels": (
+        pair(x=torch.zeros(8, 6, dtype=torch.uint8)),
+        ValueError,
+        r"batch 2: inputs have dtype uint8; the model's parameters are float32\. Pass x\.float\(\) / 255",
+    ),
+    "float64": (pair(x=torch.zeros(8, 6).double()), ValueError, r"dtype float64.*x\.to\(torch\.float32\)"),
+    "one-example": (pair(count=1), ValueError, r"batch 2: it holds 1 example.*drop_last=True"),
+    "three-parts": ((*pair(), 0), TypeError, r"batch 2 is a tuple of 3; a batch is a pair \(inputs, labels\)"),
+    "inputs-only": (pair()[0], TypeError, "batch 2 is a Tensor; a batch is a pair"),
+    "arrays": (pair(y=np.zeros(8)), TypeError, "batch 2: the labels are a ndarray, not a tensor"),
+    "an-example": ((torch.zeros(6), torch.tensor(1)), ValueError, "the labels are a single number.*DataLoader"),
+}
+
+
+@pytest.mark.parametrize("loss_fn", [nn.CrossEntropyLoss(), F.cross_entropy], ids=["module", "function"])
+@pytest.mark.parametrize(("batch", "error", "says"), UNFIT.values(), ids=UNFIT.keys())
+def test_a_batch_that_does_not_fit_is_named_with_the_remedy(batch, error, says, loss_fn):
+    model = make_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(error, match=says):
+        train(model, [pair(), batch], DATA, optimizer, loss_fn, 1)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "labels", "loss_fn"),
+    [
+        ((4, 3), torch.full((4, 3), 1 / 3), nn.CrossEntropyLoss()),
+        ((4, 3), torch.tensor([0, 1, 2, 0], dtype=torch.uint8), nn.CrossEntropyLoss()),
+        ((4, 3), torch.tensor([0, 1, 9, 0]), nn.CrossEntropyLoss(ignore_index=9)),
+        ((4, 3), torch.tensor([0, 1, -100, 0]), F.cross_entropy),
+        ((4, 3, 2, 2), torch.zeros(4, 2, 2, dtype=torch.int64), nn.CrossEntropyLoss()),
+        ((4, 3), torch.zeros(4, 3), nn.MSELoss()),
+    ],
+    ids=["probabilities", "uint8", "ignored", "ignored-by-default", "pixels", "regression"],
+)
+def test_whatever_torch_takes_is_not_refused(outputs, labels, loss_fn):
+    model = nn.Sequential(nn.Flatten(), nn.Linear(6, math.prod(outputs[1:])), nn.Unflatten(1, outputs[1:]))
+    batches = [(torch.zeros(4, 6), labels)]
+    train(model, batches, batches, torch.optim.SGD(model.parameters(), lr=0.1), loss_fn, 1, metric=no_metric)
+
+
+def test_a_model_that_converts_its_inputs_itself_is_not_refused():
+    class Scales(nn.Linear):
+        def forward(self, x):
+            return super().forward(x.float() / 255)
+
+    model = Scales(6, 3)
+    batches = [pair(x=torch.zeros(8, 6, dtype=torch.uint8))]
+    train(model, batches, batches, torch.optim.SGD(model.parameters(), lr=0.1), F.cross_entropy, 1)
+
+
+@pytest.mark.parametrize(
+    ("loss_fn", "error", "says"),
+    [
+        (
+            lambda outputs, y: F.cross_entropy(outputs, y).item(),
+            TypeError,
+            r"batch 1: .*returned a float.*without \.item",
+        ),
+        (
+            lambda outputs, y: F.cross_entropy(outputs, y, reduction="none"),
+            ValueError,
+            r"shape \[8\].*the batch's mean",
+        ),
+    ],
+    ids=["a-float", "one-for-each-example"],
+)
+def test_a_loss_that_is_no_scalar_tensor_is_refused(loss_fn, error, says):
+    model = make_model()
+    with pytest.raises(error, match=says):
+        train(model, DATA, DATA, torch.optim.SGD(model.parameters(), lr=0.1), loss_fn, 1)
+
+
+def test_other_failures_keep_their_error_and_gain_the_shapes():
+    model = make_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(RuntimeError, match="cannot be multiplied") as caught:
+        train(model, [pair(x=torch.zeros(8, 5))], DATA, optimizer, F.cross_entropy, 1)
+    assert caught.value.__notes__[0] == "batch 1: inputs of shape [8, 5] and dtype float32."
+    with pytest.raises(ValueError, match="Target size") as caught:
+        train(model, DATA, DATA, optimizer, lambda *both: F.binary_cross_entropy_with_logits(*both), 1)
+    assert (
+        caught.value.__notes__[0]
+        == "batch 1: outputs of shape [8, 3] and dtype float32, labels of shape [8] and dtype int64."
+    )
+
+
+def test_cuda_without_a_gpu_is_said(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match="device is 'cuda:0' and torch finds no GPU on this machine"):
+        evaluate(make_model(), DATA, F.cross_entropy, device="cuda:0")
 
 
 class NoLength(IterableDataset):
@@ -519,7 +679,106 @@ def test_progress_is_shown_when_asked_for(progress, capsys):
     assert ("2/2" in capsys.readouterr().err) == progress
 
 
+# ---------------------------------------------------------------- modes, gradients, a run that is stopped
+
+
+@pytest.mark.parametrize("whole", ["train", "eval"])
+def test_frozen_modules_stay_frozen_in_a_model_that_trains(whole):
+    """In every batch of every epoch and afterwards, also when the loss switches the modes."""
+    model = make_model()
+    model.train(whole == "train")
+    model[1].eval()
+    before = weights(model)
+    seen = []
+
+    def loss_fn(outputs, labels):
+        if torch.is_grad_enabled():
+            seen.append([module.training for module in model.modules()])
+            model.train()
+        return F.cross_entropy(outputs, labels)
+
+    train(model, DATA, DATA, torch.optim.SGD(model.parameters(), lr=0.1), loss_fn, 2)
+    frozen = [module is not model[1] or whole == "eval" for module in model.modules()]
+    assert seen == [frozen] * 2
+    assert [module.training for module in model.modules()] == frozen
+    assert torch.equal(weights(model)["1.running_mean"], before["1.running_mean"]) == (whole == "train")
+
+
+def test_gradients_outside_the_optimizer_neither_stop_the_run_nor_add_up():
+    model, (x, y) = make_model(), make_data(8)
+    optimizer = torch.optim.SGD(model[4].parameters(), lr=0.0)
+    gradients = []
+    model[0].weight.register_post_accumulate_grad_hook(lambda weight: gradients.append(weight.grad.clone()))
+    model[2].eval()  # without dropout the same batch has the same gradient
+    train(model, [(x, y)], DATA, optimizer, F.cross_entropy, 3)
+    assert torch.equal(gradients[0], gradients[1])
+    assert torch.equal(gradients[0], gradients[2])
+    # A gradient that no step uses may be infinite.
+    model[0].weight.register_hook(lambda gradient: gradient * math.inf)
+    train(model, [(x, y)], DATA, optimizer, F.cross_entropy, 1)
+
+
+def test_a_parameter_outside_the_model_is_checked_and_cleared():
+    model = make_model()
+    temperature = nn.Parameter(torch.ones(()))
+    optimizer = torch.optim.SGD([*model.parameters(), temperature], lr=0.1)
+    gradients = []
+    temperature.register_post_accumulate_grad_hook(lambda p: gradients.append(p.grad.item()))
+    train(model, DATA, DATA, optimizer, lambda outputs, y: (outputs * 0).mean() + temperature, 3)
+    assert gradients == [1.0] * 3
+    says = r"gradient of a parameter \[\] outside the model is not"
+    with pytest.raises(FloatingPointError, match=says):
+        train(model, DATA, DATA, optimizer, lambda outputs, y: (outputs * 0).mean() + (temperature * 0).sqrt(), 1)
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, "nan"], ids=["interrupted", "not-finite"])
+def test_a_stopped_run_carries_its_history_and_best_weights(stop):
+    model = make_model()
+    calls = []
+
+    def loss_fn(outputs, labels):
+        calls.append(None)
+        loss = F.cross_entropy(outputs, labels)
+        if len(calls) == 5:  # each epoch is a step and a validation
+            if stop == "nan":
+                return loss * math.nan
+            raise stop
+        return loss
+
+    model[1].eval()
+    modes = [module.training for module in model.modules()]
+    with pytest.raises(FloatingPointError if stop == "nan" else stop) as caught:
+        train(model, DATA, DATA, torch.optim.SGD(model.parameters(), lr=0.1), loss_fn, 9)
+    history = caught.value.history
+    assert [row.epoch for row in history.rows] == [1, 2]
+    assert "2 finished epoch(s)" in caught.value.__notes__[-1]
+    assert "history = sys.last_value.history" in caught.value.__notes__[-1]
+    assert [module.training for module in model.modules()] == modes
+    # The recipe goes on as after a whole run.
+    model.load_state_dict(history.best_state)
+    assert evaluate(model, DATA, F.cross_entropy).loss == history.best.val_loss
+
+
 # ---------------------------------------------------------------- history and checkpoints
+
+
+def test_best_weights_of_a_run_that_was_never_finite_are_an_error():
+    model = make_model()
+
+    def loss_fn(outputs, labels):
+        loss = F.cross_entropy(outputs, labels)
+        return loss if torch.is_grad_enabled() else loss * math.nan
+
+    history = train(model, DATA, DATA, torch.optim.SGD(model.parameters(), lr=0.1), loss_fn, 2)
+    with pytest.raises(ValueError, match=r"no best weights: 2 epoch\(s\) and none with a finite validation loss"):
+        model.load_state_dict(history.best_state)
+
+
+def test_every_colour_comes_from_the_palette():
+    library = Path(__file__).resolve().parents[1] / "lecture_lib"
+    for folder in ("data", "training", "debugging"):
+        for path in (library / folder).glob("*.py"):
+            assert not re.search(r"#[0-9A-Fa-f]{6}", path.read_text("utf-8")), path
 
 
 def epoch(number: int, val_loss: float, train_loss: float = 1.0) -> Epoch:

@@ -1,5 +1,7 @@
 """The embedded digits: real images, no download, verified before they are read."""
 
+from __future__ import annotations
+
 import hashlib
 import io
 import json
@@ -12,8 +14,8 @@ import torch
 from torch import Tensor
 
 REMEDY = (
-    "Restore assets/digits.npz and assets/digits.json together: unpack the course's bundle again, or run "
-    "`git checkout -- assets` in a checkout."
+    "Restore digits.npz and digits.json together: unpack the course's bundle again, or run `git checkout -- assets` "
+    "in a checkout."
 )
 INK_LEVELS = 16  # a pixel counts the dark dots of a 4x4 block
 
@@ -26,9 +28,11 @@ class DamagedDataError(ValueError):
 class Digits:
     """Images of handwritten digits and what they show.
 
-    images: float32 [1797, 1, 8, 8], ink from 0 (none) to 1 (full)
-    labels: int64 [1797], the digit 0..9
-    data_id: name and checksum of the file that was read, for the record of a run
+    Attributes:
+        images: float32 [1797, 1, 8, 8], ink from 0 (none) to 1 (full).
+        labels: int64 [1797], the digit 0..9.
+        data_id: name and checksum of the file that was read, for the record of a run.
+
     """
 
     images: Tensor
@@ -39,11 +43,19 @@ class Digits:
 def load_digits(path: str | Path | None = None) -> Digits:
     """Read the 1,797 optical digits that ship with the course.
 
-    path: the .npz file, with its .json description beside it; default: the copy that ships with lecture_lib.
-
-    Raises DamagedDataError when the file is not the described one, FileNotFoundError when a file is missing.
     Source: UCI Optical Recognition of Handwritten Digits, test part, https://doi.org/10.24432/C50P49 (CC BY
     4.0).
+
+    Args:
+        path: the .npz file, with its .json description beside it; default: the copy that ships with lecture_lib.
+
+    Returns:
+        The images and labels, and the id of the file.
+
+    Raises:
+        DamagedDataError: the file is not the described one.
+        FileNotFoundError: a file is missing.
+
     """
     file = _shipped_file() if path is None else Path(path)
     content = _read(file)

@@ -1,7 +1,10 @@
 """A loader for data that fits in memory: slices of tensors, no workers, no collation."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator
+from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -10,15 +13,20 @@ from torch import Tensor
 class TensorLoader:
     """Batches of tensors that share their first dimension.
 
-    tensors: one or more, each [N, ...]; a batch holds the same rows of each, as copies
-    batch_size: examples in a batch, 1 or more; the last batch is shorter unless drop_last
-    shuffle: a new order each epoch; needs a seed
-    seed: starts the loader's own generator, so that the ambient random stream is neither read nor moved
-    drop_last: leave out a last batch that is shorter than batch_size
-
-    Raises TypeError for what is not a tensor, ValueError for lengths that differ, no examples, no batches, a
-    batch_size below 1, and shuffle without seed.
     Source: lecture part 2, data. On in-memory digits DataLoader's workers only cost time.
+
+    Args:
+        tensors: one or more, each [N, ...]; a batch holds the same rows of each, as copies.
+        batch_size: examples in a batch, 1 or more; the last batch is shorter unless drop_last.
+        shuffle: a new order each epoch; needs a seed.
+        seed: starts the loader's own generator, so that the ambient random stream is neither read nor moved.
+        drop_last: leave out a last batch that is shorter than batch_size.
+
+    Raises:
+        TypeError: something is no tensor, or batch_size no whole number.
+        ValueError: the lengths differ, there are no examples or no batches, batch_size is below 1, or only one of
+            shuffle and seed is given.
+
     """
 
     def __init__(
@@ -30,8 +38,7 @@ class TensorLoader:
         drop_last: bool = False,
     ) -> None:
         self.examples = _count_examples(tensors)
-        if batch_size < 1:
-            raise ValueError(f"batch_size is {batch_size}; a batch holds 1 example or more.")
+        _require_count(batch_size)
         if drop_last and self.examples < batch_size:
             raise ValueError(
                 f"drop_last leaves no batch: {self.examples} examples, batch_size {batch_size}. Take a "
@@ -39,11 +46,13 @@ class TensorLoader:
             )
         if shuffle and seed is None:
             raise ValueError("shuffle=True needs seed=..., a whole number, so that the order can be had again.")
+        if seed is not None and not shuffle:
+            raise ValueError(f"seed={seed} changes nothing without shuffle=True. Pass both or neither.")
         self.tensors = tensors
         self.batch_size = batch_size
         self.drop_last = drop_last
         # DataLoader has an attribute of this name too: who saves a loader's state finds it in both.
-        self.generator = torch.Generator().manual_seed(seed) if shuffle and seed is not None else None
+        self.generator = torch.Generator().manual_seed(seed) if seed is not None else None
 
     def __len__(self) -> int:
         """The number of batches in an epoch."""
@@ -61,6 +70,16 @@ class TensorLoader:
             rows = order[batch * self.batch_size : (batch + 1) * self.batch_size]
             # Indexing copies: a batch that is changed in place leaves the data set alone.
             yield tuple(tensor[rows.to(tensor.device)] for tensor in self.tensors)
+
+
+def _require_count(batch_size: object) -> None:
+    if not isinstance(batch_size, Integral):
+        raise TypeError(
+            f"batch_size is {batch_size!r}, of type {type(batch_size).__name__}; it counts examples, for example 64. "
+            "Divide with //, or convert with int(...)."
+        )
+    if batch_size < 1:
+        raise ValueError(f"batch_size is {batch_size}; a batch holds 1 example or more.")
 
 
 def _count_examples(tensors: tuple[Tensor, ...]) -> int:

@@ -1,5 +1,7 @@
 """Splits: which examples are trained on, which are held out."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from itertools import accumulate
@@ -9,25 +11,33 @@ import torch
 from torch import Tensor
 
 
-def stratified_split(labels: Tensor, fractions: Sequence[float], *, seed: int) -> tuple[Tensor, ...]:
+def stratified_split(
+    labels: Tensor | np.ndarray | Sequence[int], fractions: Sequence[float], *, seed: int
+) -> tuple[Tensor, ...]:
     """Split examples at random so that every part has the class balance of the whole.
 
-    labels: class of each example, integers [N]
-    fractions: the share of each part, two or more, each above 0, sum 1
-    seed: the same seed gives the same split; the ambient random streams are neither read nor moved
-
-    Returns one int64 index tensor for each part, in random order; together they hold every index once.
-    Raises ValueError for labels that are no class indices, for fractions that do not add up, and for a class
-    too small to be in every part; ImportError without scikit-learn.
     Source: lecture part 3, validation; the drawing is scikit-learn's train_test_split.
+
+    Args:
+        labels: class of each example, integers [N], as a tensor, an array or a list.
+        fractions: the share of each part, two or more, each above 0, sum 1.
+        seed: the same seed gives the same split; the ambient random streams are neither read nor moved.
+
+    Returns:
+        One int64 index tensor for each part, in random order; together they hold every index once.
+
+    Raises:
+        TypeError: fractions is a single number.
+        ValueError: labels are no class indices, fractions do not add up, or a class is too small to be in every part.
+        ImportError: scikit-learn is not installed.
+
     """
-    _check_labels(labels)
+    classes = _as_classes(labels)
     _check_fractions(fractions)
     try:
         from sklearn.model_selection import train_test_split
     except ImportError:
         raise ImportError("stratified_split needs scikit-learn. Run: pip install scikit-learn") from None
-    classes = labels.cpu().numpy()
     _check_class_sizes(classes, fractions)
 
     # Rounding the running sum, not each share, makes the sizes add up to N.
@@ -44,15 +54,22 @@ def stratified_split(labels: Tensor, fractions: Sequence[float], *, seed: int) -
     return tuple(torch.from_numpy(part).to(torch.int64) for part in parts)
 
 
-def _check_labels(labels: Tensor) -> None:
-    if labels.ndim != 1 or labels.is_floating_point() or labels.is_complex() or len(labels) == 0:
+def _as_classes(labels: Tensor | np.ndarray | Sequence[int]) -> np.ndarray:
+    classes = labels.cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+    if classes.ndim != 1 or classes.dtype.kind not in "iub" or len(classes) == 0:
         raise ValueError(
-            f"labels have shape {list(labels.shape)} and dtype {labels.dtype}; a stratified split wants one "
+            f"labels have shape {list(classes.shape)} and dtype {classes.dtype}; a stratified split wants one "
             "class index for each example, integers of shape [N] with N above 0."
         )
+    return classes
 
 
 def _check_fractions(fractions: Sequence[float]) -> None:
+    if not isinstance(fractions, Sequence | np.ndarray):
+        raise TypeError(
+            f"fractions is {fractions!r}, of type {type(fractions).__name__}; name the share of every part, for "
+            "example (0.8, 0.2)."
+        )
     if len(fractions) < 2:
         raise ValueError(f"fractions {tuple(fractions)} name {len(fractions)} part(s); a split has 2 or more.")
     # `not 0 < f` also refuses NaN, for which every comparison is false.

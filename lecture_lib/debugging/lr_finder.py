@@ -1,18 +1,22 @@
 """The learning-rate finder: raise the rate at every step and watch the loss."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Sequence
+from numbers import Real
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from lecture_lib.debugging.lr_result import LRFinderResult
-from lecture_lib.debugging.lr_suggestions import suggest_learning_rates
-from lecture_lib.debugging.unchanged import unchanged
-from lecture_lib.training.checks import require_batches, require_mean_loss, require_trainable
-from lecture_lib.training.evaluate import Batches, LossFunction, require_mean, resolve_device
+from ..training.batches import Batches, LossFunction, forward, mean_loss, unpack
+from ..training.checks import require_batches, require_loss_function, require_trainable, require_whole, resolve_device
+from ..training.preserve import enter_train_mode
+from .lr_result import LRFinderResult
+from .lr_suggestions import suggest_learning_rates
+from .unchanged import unchanged
 
 
 def find_lr(
@@ -30,24 +34,36 @@ def find_lr(
 ) -> LRFinderResult:
     """Train with a rate that rises exponentially, record the loss of each step, and put everything back.
 
-    loader: batches of (inputs [B, ...], labels [B, ...]), begun again when it is shorter than the sweep
-    optimizer: gives the method and the ratio of its groups' rates; the swept rate is the first group's
-    loss_fn: outputs, labels -> mean loss of the batch
-    start, stop: first and last rate, 0 < start < stop
-    steps: 3 or more; each multiplies the rate by (stop / start) ** (1 / (steps - 1))
-    smoothing: share of the past in the running average, 0 (none) up to 1 (excluded)
-    diverge_factor: the sweep ends when the smoothed loss exceeds this many times its lowest; above 1
-    device: where batches go; default: where the model's parameters are
-
     Model, gradients, modes, optimizer, random streams and the loader's generator are afterwards as before,
-    bit for bit, also after an exception. Raises ValueError for a sweep or a program that cannot work.
+    bit for bit, also after an exception. As in train, a model in eval mode is swept in train mode, and in a model in
+    train mode the modules that you put into eval mode stay there.
     Source: L. Smith (2015), arXiv:1506.01186; lecture part 4, rung 5.
+
+    Args:
+        model: gives outputs for inputs [B, ...].
+        loader: batches of (inputs [B, ...], labels [B, ...]), begun again when it is shorter than the sweep.
+        optimizer: gives the method and the ratio of its groups' rates; the swept rate is the first group's.
+        loss_fn: outputs, labels -> mean loss of the batch.
+        start: first rate, above 0.
+        stop: last rate, above start.
+        steps: 3 or more; each multiplies the rate by (stop / start) ** (1 / (steps - 1)).
+        smoothing: share of the past in the running average, 0 (none) up to 1 (excluded).
+        diverge_factor: the sweep ends when the smoothed loss exceeds this many times its lowest; above 1.
+        device: where batches go; default: where the model's parameters are.
+
+    Returns:
+        The curve, why it ended, and the rates that it suggests.
+
+    Raises:
+        TypeError: a setting is no number, or a batch no pair of tensors.
+        ValueError: the sweep or the program cannot work.
+
     """
+    _check_settings(start=start, stop=stop, smoothing=smoothing, diverge_factor=diverge_factor)
     rates = sweep_rates(start, stop, steps)
-    _check_settings(smoothing, diverge_factor)
     require_trainable(model, optimizer)
     require_batches(loader, "loader")
-    require_mean_loss(loss_fn)
+    require_loss_function(loss_fn)
     ratios = _rate_ratios(optimizer)
     device = resolve_device(model, device)
 
@@ -55,19 +71,20 @@ def find_lr(
     smoothed: list[float] = []
     stopped_because = f"reached stop, learning rate {stop:g}, in {steps} steps"
     with unchanged(model, optimizer, loader):
-        model.train()
-        for rate, (x, y) in zip(rates, _endless(loader), strict=False):
+        enter_train_mode(model)
+        for number, (rate, batch) in enumerate(zip(rates, _endless(loader), strict=False), 1):
             _set_rates(optimizer, rate, ratios)
-            loss = require_mean(loss_fn(model(x.to(device)), y.to(device)))
+            x, y = unpack(batch, number, device)
+            loss = mean_loss(loss_fn, forward(model, x, number), y, number)
             if not math.isfinite(loss.item()):
-                stopped_because = f"the loss became {loss.item()} at learning rate {rate:.2g}, step {len(losses) + 1}"
+                stopped_because = f"the loss became {loss.item()} at learning rate {rate:.2g}, step {number}"
                 break
             losses.append(loss.item())
             smoothed = smooth(losses, smoothing)
             best = min(smoothed)
             # For a positive loss this is diverge_factor * best; it also holds for losses below 0.
             if smoothed[-1] > best + (diverge_factor - 1) * abs(best):
-                stopped_because = f"the loss diverged at learning rate {rate:.2g}, step {len(losses)}"
+                stopped_because = f"the loss diverged at learning rate {rate:.2g}, step {number}"
                 break
             optimizer.zero_grad()
             loss.backward()
@@ -83,8 +100,7 @@ def sweep_rates(start: float, stop: float, steps: int) -> tuple[float, ...]:
     """Rates from start to stop, both exactly, each a constant factor above the one before."""
     if not 0 < start < stop < math.inf:
         raise ValueError(f"start is {start} and stop {stop}; a sweep rises: 0 < start < stop, both finite.")
-    if steps < 3:
-        raise ValueError(f"steps is {steps}; 3 or more make a curve, 100 a readable one.")
+    require_whole(steps, "steps", 3)
     return tuple(np.geomspace(start, stop, steps).tolist())
 
 
@@ -102,7 +118,11 @@ def smooth(losses: Sequence[float], smoothing: float) -> list[float]:
     return averages
 
 
-def _check_settings(smoothing: float, diverge_factor: float) -> None:
+def _check_settings(*, start: float, stop: float, smoothing: float, diverge_factor: float) -> None:
+    settings = {"start": start, "stop": stop, "smoothing": smoothing, "diverge_factor": diverge_factor}
+    for name, value in settings.items():
+        if not isinstance(value, Real):
+            raise TypeError(f"{name} is {value!r}, of type {type(value).__name__}; pass a number, without quotes.")
     if not 0 <= smoothing < 1:
         raise ValueError(f"smoothing is {smoothing}; the share of the past lies from 0 up to 1, 1 excluded.")
     if not diverge_factor > 1:

@@ -1,7 +1,11 @@
 """What the learning-rate finder found, and its picture."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from ..palette import BLUE, SKY_BLUE, VERMILION
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -12,12 +16,14 @@ if TYPE_CHECKING:
 class LRFinderResult:
     """The curve of a sweep and how to read it.
 
-    learning_rates: the rate of each recorded step, [N]
-    losses: the batch's loss before that step was taken, [N]
-    smoothed: bias-corrected exponential average of the losses, [N]
-    stopped_because: why the sweep ended
-    suggestions: rate by rule ('steepest', 'minimum_over_10'); empty when the curve never falls
-    reason: what the suggestions rest on, or why there is none and what to change
+    Attributes:
+        learning_rates: the rate of each recorded step, [N].
+        losses: the batch's loss before that step was taken, [N].
+        smoothed: bias-corrected exponential average of the losses, [N].
+        stopped_because: why the sweep ended.
+        suggestions: rate by rule ('steepest', 'minimum_over_10'); empty when the curve never falls.
+        reason: what the suggestions rest on, or why there is none and what to change.
+
     """
 
     learning_rates: tuple[float, ...]
@@ -39,20 +45,28 @@ class LRFinderResult:
         """
         return self.suggestions.get("minimum_over_10")
 
-    def plot(self, ax: "Axes | None" = None) -> "Figure":
-        """Draw the raw (faint) and smoothed loss over the rate, the suggestion marked. ax: where."""
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Draw the raw (faint) and smoothed loss over the rate, the suggestion marked.
+
+        Args:
+            ax: where; default: a new figure.
+
+        Returns:
+            The figure.
+
+        """
         import matplotlib.pyplot as plt
 
         if ax is None:
             _, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
         rates = self.learning_rates
-        ax.plot(rates, self.losses, color="#56B4E9", alpha=0.5, linewidth=1, label="loss of each batch")
-        ax.plot(rates, self.smoothed, color="#0072B2", linewidth=2, label="smoothed loss")
+        ax.plot(rates, self.losses, color=SKY_BLUE, alpha=0.5, linewidth=1, label="loss of each batch")
+        ax.plot(rates, self.smoothed, color=BLUE, linewidth=2, label="smoothed loss")
         if self.suggestion is None:
             ax.text(0.5, 0.95, "no suggestion", transform=ax.transAxes, ha="center", va="top")
         else:
             label = f"suggestion {self.suggestion:.1e}"
-            ax.axvline(self.suggestion, color="#D55E00", linestyle="--", label=label)
+            ax.axvline(self.suggestion, color=VERMILION, linestyle="--", label=label)
         if self.smoothed:
             # One wild batch, drawn in full, would flatten the curve that is to be read.
             ax.set_ylim(top=1.1 * max(self.smoothed) - 0.1 * min(self.smoothed))

@@ -1,5 +1,7 @@
 """Reading the finder's curve: rules on plain numbers."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np
@@ -31,12 +33,17 @@ def minimum_over_10(learning_rates: Sequence[float], losses: Sequence[float]) ->
 def suggest_learning_rates(learning_rates: Sequence[float], losses: Sequence[float]) -> tuple[dict[str, float], str]:
     """Apply every rule to a finder's curve.
 
-    learning_rates: rising, above 0, [N]
-    losses: the loss at each rate, finite and best smoothed, [N]
+    Args:
+        learning_rates: rising, above 0, [N].
+        losses: the loss at each rate, finite and best smoothed, [N].
 
-    Returns the rates by the rule's name, and what they rest on. There is none when the curve has fewer than 3
-    points or never falls by 10 % of its first loss: the text then says what to change in the sweep.
-    Raises ValueError for inputs of different length.
+    Returns:
+        The rates by the rule's name, and what they rest on. There is none when the curve has fewer than 3 points or
+        never falls by 10 % of its first loss: the text then says what to change in the sweep.
+
+    Raises:
+        ValueError: the inputs differ in length.
+
     """
     if len(learning_rates) != len(losses):
         raise ValueError(f"{len(learning_rates)} rates and {len(losses)} losses; each rate needs its loss.")

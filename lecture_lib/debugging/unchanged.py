@@ -1,5 +1,7 @@
 """Try something out on a training program and leave it exactly as it was."""
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +11,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from lecture_lib.training.preserve import preserved_modes, preserved_random_streams
+from ..training.preserve import preserved_modes, preserved_random_streams
 
 
 @contextmanager

@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
+from ..palette import OKABE_ITO
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, in the order of use; told apart by the common kinds of colour blindness.
-OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+
+__all__ = ["OKABE_ITO", "show_figure"]
 
 
 def show_figure(figure: Figure, *, caption: str, alt: str) -> None:

@@ -1,8 +1,10 @@
 """Part 3 of the lecture: the recipe. Train, evaluate, keep the best."""
 
-from lecture_lib.training.checkpoint import save_atomically
-from lecture_lib.training.evaluate import Evaluation, accuracy, evaluate
-from lecture_lib.training.history import Epoch, History
-from lecture_lib.training.train import train
+from __future__ import annotations
+
+from .checkpoint import save_atomically
+from .evaluate import Evaluation, accuracy, evaluate
+from .history import Epoch, History
+from .train import train
 
 __all__ = ["Epoch", "Evaluation", "History", "accuracy", "evaluate", "save_atomically", "train"]

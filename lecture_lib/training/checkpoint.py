@@ -1,5 +1,7 @@
 """Checkpoints: written whole or not at all."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 from typing import Any
@@ -10,11 +12,15 @@ import torch
 def save_atomically(obj: Any, path: str | Path) -> None:
     """Save with torch.save so that `path` holds either its previous content or all of the new one.
 
-    obj: what to save; tensors in dicts, lists and tuples (a state_dict) load with weights_only=True
-    path: the file; its folder must exist
-
-    Raises FileNotFoundError when the folder does not exist; any error while writing leaves `path` as it was.
     Source: lecture part 3, save and load; rename(2) replaces a file in one step.
+
+    Args:
+        obj: what to save; tensors in dicts, lists and tuples (a state_dict) load with weights_only=True.
+        path: the file; its folder must exist.
+
+    Raises:
+        FileNotFoundError: the folder does not exist. Any error while writing leaves `path` as it was.
+
     """
     path = Path(path)
     if not path.parent.is_dir():

@@ -1,24 +1,34 @@
-"""What is refused: a run that cannot work, before it costs time, and a step that would ruin the weights."""
+"""What is refused before it costs time: a run that cannot work."""
 
-import math
-from collections.abc import Callable, Iterable, Iterator
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+
+
+def require_whole(value: object, name: str, least: int) -> None:
+    """TypeError for what is no whole number, ValueError for one below the least."""
+    if not isinstance(value, Integral):
+        raise TypeError(f"{name} is {value!r}, of type {type(value).__name__}; pass a whole number, {least} or more.")
+    if value < least:
+        raise ValueError(f"{name} is {value}; pass a whole number, {least} or more.")
 
 
 def require_trainable(model: nn.Module, optimizer: Optimizer) -> None:
-    """Raises ValueError when no step of this optimizer could change this model."""
+    """ValueError when no step of this optimizer could change this model."""
     trainable = {id(parameter) for parameter in model.parameters() if parameter.requires_grad}
     if not trainable:
         raise ValueError(
             "the model has no trainable parameters. Register them (nn.Parameter, nn.ModuleList), and set "
             "requires_grad=True on those that are to learn."
         )
-    optimised = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    optimised = optimised_parameters(optimizer)
     if trainable.isdisjoint(map(id, optimised)):
         raise ValueError(
             f"none of the optimizer's {len(optimised)} parameter tensor(s) is one of the model's "
@@ -27,11 +37,22 @@ def require_trainable(model: nn.Module, optimizer: Optimizer) -> None:
         )
 
 
+def optimised_parameters(optimizer: Optimizer) -> list[nn.Parameter]:
+    """Every parameter that the optimizer steps, group after group."""
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
 def require_batches(loader: Iterable[Any], name: str) -> None:
-    """Raises ValueError when the loader is known to be empty or can be read only once."""
+    """TypeError for data that is not in batches, ValueError for a loader that is empty or can be read only once."""
     # Not `iter(loader) is loader`: a DataLoader's iter() draws from the ambient random stream.
     if isinstance(loader, Iterator):
         raise ValueError(f"{name} is an iterator, used up after one epoch. Pass a loader or a list of batches.")
+    parts = loader if isinstance(loader, tuple | list) else [loader]
+    if parts and hasattr(parts[0], "shape"):
+        held = " and ".join(f"{type(part).__name__} {list(getattr(part, 'shape', []))}" for part in parts[:2])
+        raise TypeError(
+            f"{name} is data ({held}), not batches of it. Pass TensorLoader(inputs, labels, batch_size=64)."
+        )
     if count_batches(loader) == 0:
         raise ValueError(f"{name} has 0 batches. Look at the split, at batch_size and at drop_last.")
 
@@ -45,65 +66,50 @@ def count_batches(loader: Iterable[Any]) -> int | None:
         return None
 
 
-def require_schedule(schedule: Callable[..., Any] | None) -> None:
-    """Raises TypeError for a scheduler that is made already, for a number of steps that train cannot know."""
-    if schedule is not None and not callable(schedule):
-        raise TypeError(
-            f"schedule is a {type(schedule).__name__}; train makes it itself, for its number of steps. Pass "
-            "a function: schedule=lambda optimizer, total_steps: OneCycleLR(optimizer, max_lr=1e-2, "
-            "total_steps=total_steps)"
-        )
-
-
-def require_scheduler(made: object) -> LRScheduler:
-    """What a schedule made. Raises TypeError when it is no scheduler, or one that cannot step after a batch."""
-    if isinstance(made, ReduceLROnPlateau):
-        raise TypeError(
-            "schedule made a ReduceLROnPlateau, which waits for a validation loss; train steps every batch."
-        )
-    if not isinstance(made, LRScheduler):
-        raise TypeError(f"schedule returned {type(made).__name__}; train needs the scheduler. Is a `return` missing?")
-    return made
-
-
-def require_mean_loss(loss_fn: object) -> None:
-    """Raises TypeError or ValueError for a loss that is not called yet, or that is not the batch's mean."""
+def require_loss_function(loss_fn: object) -> None:
+    """TypeError for a class or what cannot be called, ValueError for a loss that is no mean."""
     if isinstance(loss_fn, type):
-        raise TypeError(f"loss_fn is the class {loss_fn.__name__}. Make one: {loss_fn.__name__}()")
+        raise TypeError(f"loss_fn is the class {loss_fn.__name__}. Pass an instance of it: {loss_fn.__name__}().")
+    if not callable(loss_fn):
+        raise TypeError(f"loss_fn is a {type(loss_fn).__name__}; pass a function of (outputs, labels).")
     reduction = getattr(loss_fn, "reduction", "mean")
+    # KLDivLoss calls the mean over examples batchmean.
     if reduction not in ("mean", "batchmean"):
         raise ValueError(
-            f"loss_fn has reduction={reduction!r}; a step must not grow with the batch, so the recipe "
-            "takes its mean. Use reduction='mean'."
+            f"loss_fn has reduction={reduction!r}; a mean over the batch is expected, so that neither the step nor the "
+            "reported loss grows with batch_size. Use reduction='mean'."
         )
 
 
-def require_finite_loss(loss: Tensor, epoch: int, step: int, learning_rate: float) -> float:
-    """The loss as a number. Raises FloatingPointError, before backward, when it is NaN or infinite."""
-    value = loss.item()
-    if not math.isfinite(value):
-        raise FloatingPointError(
-            f"epoch {epoch}, step {step}, learning rate {learning_rate:g}: the loss is {value}. The weights "
-            "are those before this step. Look for NaN in this batch's inputs; else lower the rate (find_lr "
-            "shows its range)."
-        )
-    return value
+def require_file_path(path: str | Path, name: str) -> None:
+    """FileNotFoundError when the folder of the file does not exist, IsADirectoryError when the path is a folder."""
+    if not Path(path).parent.is_dir():
+        raise FileNotFoundError(f"{name} {path}: its folder does not exist. Make it before training.")
+    if Path(path).is_dir():
+        raise IsADirectoryError(f"{name} {path} is a folder. Name a file in it, for example {Path(path) / 'best.pt'}.")
 
 
-def require_finite_gradients(model: nn.Module, epoch: int, step: int, learning_rate: float) -> None:
-    """Raises FloatingPointError, before the step, when a gradient is NaN or infinite."""
-    gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
-    # The largest magnitude, not the 2-norm: squares of large finite gradients overflow.
-    finite = {
-        name: torch.linalg.vector_norm(gradient, math.inf).isfinite()
-        for name, gradient in gradients.items()
-        if gradient is not None
-    }
-    # One question to the device for all gradients: a GPU's queue stops at each answer that is waited for.
-    if finite and not torch.stack(list(finite.values())).all():
-        name = next(name for name, is_finite in finite.items() if not is_finite)
-        raise FloatingPointError(
-            f"epoch {epoch}, step {step}, learning rate {learning_rate:g}: the loss is finite and the "
-            f"gradient of {name} is not. The weights are those before this step. Look for sqrt, log or a "
-            "division at 0 in the model or loss."
+def resolve_device(model: nn.Module, device: torch.device | str | None) -> torch.device:
+    """The device for batches: the asked-for one when the model is there, else the model's own."""
+    parameter = next(model.parameters(), None)
+    own = torch.device("cpu") if parameter is None else parameter.device
+    if device is None:
+        return own
+    try:
+        device = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise ValueError(
+            f"device is {device!r}, which torch does not know. Use 'cpu', 'cuda' (an NVIDIA or AMD GPU) or 'mps' "
+            "(Apple)."
+        ) from None
+    if device.type == "cuda" and own.type != "cuda" and not torch.cuda.is_available():
+        raise ValueError(
+            f"device is '{device}' and torch finds no GPU on this machine. Leave device out, or use 'cpu'."
         )
+    # "cuda" means any of them; "cuda:1" is meant as it is said.
+    if parameter is not None and (device.type != own.type or device.index not in (None, own.index)):
+        raise ValueError(
+            f"the model is on {own} and batches would go to {device}. Call model.to('{device}') before you "
+            "make the optimizer."
+        )
+    return device if parameter is None else own

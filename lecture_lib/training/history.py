@@ -1,26 +1,32 @@
 """What a training run leaves behind: a row for each epoch and the best weights."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from ..palette import BLUE, GREEN, VERMILION
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-# Okabe and Ito's palette, told apart by the colour-blind.
-BLUE, VERMILION, GREEN = "#0072B2", "#D55E00", "#009E73"
 
 
 @dataclass(frozen=True)
 class Epoch:
     """One pass over the training data.
 
-    epoch: counted from 1
-    train_loss: mean over the epoch's examples, each taken before its own step, in train mode
-    val_loss, val_metric: means over the validation set after the epoch, in eval mode
-    learning_rate: the first parameter group's rate in the epoch's last step
-    steps: optimizer steps since training began
+    Attributes:
+        epoch: counted from 1.
+        train_loss: mean over the epoch's examples, each taken before its own step, in train mode.
+        val_loss: mean over the validation set after the epoch, in eval mode.
+        val_metric: likewise.
+        learning_rate: the first parameter group's rate in the epoch's last step.
+        steps: optimizer steps since training began.
+
     """
 
     epoch: int
@@ -35,17 +41,41 @@ class Epoch:
 class History:
     """The rows of a run in order, and the weights of the best epoch.
 
-    rows: one for each finished epoch
-    best_state: state_dict of the epoch with the lowest validation loss, copied to the CPU; empty before there
-    is one
+    Attributes:
+        rows: one for each finished epoch.
+
     """
 
     rows: list[Epoch] = field(default_factory=list)
-    best_state: dict[str, Any] = field(default_factory=dict)
+    _best_state: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def best_state(self) -> dict[str, Any]:
+        """The state_dict of the epoch with the lowest validation loss, copied to the CPU.
+
+        Raises:
+            ValueError: there are no best weights, since no epoch had a finite validation loss.
+
+        """
+        if not self._best_state:
+            raise ValueError(
+                f"no best weights: {len(self.rows)} epoch(s) and none with a finite validation loss. Train for one, or "
+                "look for NaN in the validation inputs."
+            )
+        return self._best_state
+
+    @best_state.setter
+    def best_state(self, state: dict[str, Any]) -> None:
+        self._best_state = state
 
     @property
     def best(self) -> Epoch:
-        """The first epoch with the lowest finite validation loss. ValueError when there is none."""
+        """The first epoch with the lowest finite validation loss.
+
+        Raises:
+            ValueError: there is none.
+
+        """
         finite = [row for row in self.rows if math.isfinite(row.val_loss)]
         if not finite:
             raise ValueError(
@@ -58,10 +88,18 @@ class History:
         """The rows as plain dicts, for a table or a run record."""
         return [asdict(row) for row in self.rows]
 
-    def plot(self, ax: "Axes | None" = None) -> "Figure":
+    def plot(self, ax: Axes | None = None) -> Figure:
         """Draw both losses (left axis) and the validation metric (right axis), the best epoch marked.
 
-        ax: where the losses go; default: a new figure. Raises ValueError for a history without epochs.
+        Args:
+            ax: where the losses go; default: a new figure.
+
+        Returns:
+            The figure.
+
+        Raises:
+            ValueError: no epoch has a finite validation loss.
+
         """
         best = self.best
         import matplotlib.pyplot as plt
@@ -91,3 +129,18 @@ class History:
         figure = ax.get_figure(root=True)
         assert figure is not None  # axes that were just drawn into belong to a figure
         return figure
+
+
+@contextmanager
+def carried_by_exceptions(history: History) -> Iterator[None]:
+    """What stops a run, an interrupt included, carries what was finished until then as `.history`."""
+    try:
+        yield
+    except BaseException as error:
+        error.history = history  # type: ignore[attr-defined]
+        if history.rows:
+            error.add_note(
+                f"{len(history.rows)} finished epoch(s) are in this exception's history. In a notebook: import sys; "
+                "history = sys.last_value.history"
+            )
+        raise
