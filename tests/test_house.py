@@ -61,7 +61,8 @@ def test_probes_know_no_judge_and_no_answer() -> None:
 def test_the_library_imports_only_what_it_says() -> None:
     """Heavy packages are imported where they are used, and seaborn or pandas nowhere."""
     script = (
-        "import sys, lecture_lib, lecture_lib.tape, lecture_lib.data, lecture_lib.training, lecture_lib.debugging, lecture_lib.notebook\n"
+        "import sys, lecture_lib.data, lecture_lib.training, lecture_lib.debugging\n"
+        "import lecture_lib.notebook, lecture_lib.tape\n"
         "print(' '.join(sorted({name.split('.')[0] for name in sys.modules})))"
     )
     loaded = set(

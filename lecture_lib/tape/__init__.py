@@ -3,6 +3,7 @@
 `tensor` says what is recorded and how gradients flow back, `operations` holds every operation with its backward rules.
 """
 
+from .gradcheck import GradientError, gradcheck
 from .graph import no_grad
 from .layers import Linear, ReLU, Sequential
 from .operations.arithmetic import linear, matmul
@@ -14,6 +15,7 @@ from .tensor import Tensor, record
 __all__ = [
     "SGD",
     "Adam",
+    "GradientError",
     "Linear",
     "ReLU",
     "Sequential",
@@ -21,6 +23,7 @@ __all__ = [
     "concatenate",
     "cross_entropy",
     "exp",
+    "gradcheck",
     "linear",
     "log",
     "log_softmax",

@@ -112,6 +112,12 @@ def dtype_for(values: ArrayLike, dtype: np.dtype) -> np.dtype | None:
     return None if isinstance(values, Array | np.generic) else dtype
 
 
+def no_history(tensor: Tensor) -> None:
+    """Refuse to make an array of a tensor that gradients flow to."""
+    if tensor.requires_grad:
+        raise TypeError(errors.AS_ARRAY.format(shape=tensor.shape))
+
+
 def replacement(tensor: Tensor, array: Array, how: str) -> None:
     """Refuse new values for a result, and those of another shape or dtype."""
     if not tensor.is_leaf:

@@ -123,3 +123,23 @@ FRACTION = "{name}={value}: it must be 0 or more and below 1, for example 0.9."
 NO_GRADIENTS = (
     "optimizer.step(): no parameter has a gradient. Call loss.backward() first, and zero_grad() after the step."
 )
+
+# Checking gradients.
+GRADCHECK_INPUT = (
+    "gradcheck: input {position} is {got}; it wants float64 leaves that require gradients, for differences need their "
+    "digits. Make it with Tensor(values, requires_grad=True)."
+)
+GRADCHECK_RANDOM = (
+    "gradcheck: two calls of the function recorded different operations or values, so differences say nothing. "
+    "Give it a generator with the same seed in each call."
+)
+GRADIENT = (
+    "operation '{operation}' (number {place} of {count}): for its input {number} of shape {shape}, entry {entry}, the "
+    "backward rule gives {compared.gradient:.6g}, central differences {compared.central:.6g}. "
+    "Look at that rule's formula."
+)
+GRADIENT_OUTSIDE = (
+    "input {position}, entry {entry}: the gradient is {compared.gradient:.6g}, central differences "
+    "{compared.central:.6g}, yet each operation on its own is right. Something takes values past the tape: look for "
+    ".data, detach(), no_grad() or NumPy on the way."
+)

@@ -142,8 +142,7 @@ class Tensor:
         return self
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
-        if self._requires_grad:
-            raise TypeError(errors.AS_ARRAY.format(shape=self.shape))
+        checks.no_history(self)
         return np.array(self._array, dtype=dtype)
 
     def __len__(self) -> int:
@@ -212,6 +211,8 @@ def record(operation: str, value: Array, *inputs: tuple[Tensor, Rule]) -> Tensor
 
     """
     value = np.asarray(value)  # NumPy's functions give a number, not an array, for arrays without axes
+    if mode.replay:
+        value = mode.replay(operation, value)
     value.setflags(write=False)
     requires_grad = False
     for source, _ in inputs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,12 @@ def copied(values: ArrayLike, dtype: DTypeLike | None, requires_grad: bool) -> n
             raise TypeError((errors.INTEGER_GRADIENT if integer else errors.DTYPE).format(dtype=array.dtype))
     array.setflags(write=False)
     return array
+
+
+def copied_key(key: Any) -> tuple[Any, ...]:
+    """An index as a tuple of our own: its lists and arrays could be changed before the walk back."""
+    keys = key if isinstance(key, tuple) else (key,)
+    return tuple(np.array(part) if hasattr(part, "__array__") else copy.deepcopy(part) for part in keys)
 
 
 class Values(np.ndarray):

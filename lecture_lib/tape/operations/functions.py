@@ -37,8 +37,7 @@ def exp(x: Tensor) -> Tensor:
 
 def log(x: Tensor) -> Tensor:
     """The natural logarithm."""
-    a = x._array
-    return record("log", np.log(a), (x, lambda gradient: gradient / a))
+    return record("log", np.log(x._array), (x, lambda gradient: gradient / x._array))
 
 
 def sqrt(x: Tensor) -> Tensor:

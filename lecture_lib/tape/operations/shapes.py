@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
@@ -13,6 +12,7 @@ from .. import errors
 from ..checks import explained
 from ..graph import Array
 from ..tensor import Lengths, Tensor, record
+from ..values import copied_key
 
 
 def reshape(x: Tensor, *shape: Lengths) -> Tensor:
@@ -32,9 +32,7 @@ def transpose(x: Tensor, *axes: Lengths) -> Tensor:
 
 def index(x: Tensor, key: Any) -> Tensor:
     """x[key], with NumPy's keys; an entry that is taken several times gets the sum of its gradients."""
-    keys = key if isinstance(key, tuple) else (key,)
-    # Copies: a list or an array could be changed before the walk back.
-    keys = tuple(np.array(part) if isinstance(part, Tensor) else copy.deepcopy(part) for part in keys)
+    keys = copied_key(key)
     value = explained(errors.INDEX, x._array.__getitem__, keys, shape=x.shape)
 
     def rule(gradient: Array) -> Array:
