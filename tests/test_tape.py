@@ -149,6 +149,9 @@ def test_no_grad_ends_with_its_block_also_after_an_error_and_holds_for_its_threa
     assert (x * 2).requires_grad
     seen = []
     with no_grad():
+        with no_grad():
+            pass
+        assert not (x * 2).requires_grad
         thread = threading.Thread(target=lambda: seen.append((x * 2).requires_grad))
         thread.start()
         thread.join()
@@ -355,7 +358,7 @@ def test_a_rule_of_ones_own_and_its_mistakes() -> None:
         with pytest.raises(ValueError, match="backward rule of operation 'cube'"):
             cube(x, wrong).sum().backward()
     with pytest.raises(ValueError, match="read-only"):
-        cube(x, lambda gradient: gradient.__imul__(2)).sum().backward()
+        (cube(x, lambda gradient: gradient.__imul__(2)) * 3.0).sum().backward()
 
 
 # What is refused: the value, the limit and the remedy.
