@@ -331,6 +331,10 @@ def test_results_and_constants_may_be_rebound_while_recording() -> None:
     total *= 2.0
     total.backward()
     assert x.grad == 8
+    start = total = Tensor(1.0)
+    total += x
+    total.backward()
+    assert (x.grad, start.item()) == (9, 1)
 
 
 def test_data_behaves_like_an_array() -> None:
