@@ -111,6 +111,17 @@ def test_a_parameter_without_gradient_keeps_its_value_and_zero_grad_reaches_all(
     assert [parameter.grad for parameter in model.parameters()] == [None, None]
 
 
+def test_the_velocity_is_the_optimizers_own() -> None:
+    x = Tensor([1.0], requires_grad=True)
+    optimizer = tape.SGD([x], 1.0, momentum=0.5)
+    (x * 1.0).sum().backward()
+    optimizer.step()
+    assert x.grad is not None
+    x.grad[:] = 0  # in place, as one may
+    optimizer.step()
+    assert x.data == -0.5
+
+
 LEAF = Tensor(1.0, requires_grad=True)
 REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no parameters": (lambda: tape.SGD([], 0.1), ValueError, "0 parameters"),
@@ -190,6 +201,13 @@ def test_gradcheck_names_operation_and_entry(operation: Callable[[Tensor], Tenso
     with pytest.raises(GradientError, match=message):
         gradcheck(lambda x, w: operation((x @ w).exp()).tanh().sum(), x, w)
     assert x.grad is None
+
+
+def test_gradcheck_tells_a_steep_curve_from_a_kink() -> None:
+    """Between the one-sided differences, which lie 0.002 apart here, and wrong all the same."""
+    curve = wrong("curve", lambda a: 1000 * a**2, lambda a: 2000 * a + 5e-4)
+    with pytest.raises(GradientError, match="operation 'curve'"):
+        gradcheck(curve, Tensor([0.0], requires_grad=True))
 
 
 def test_gradcheck_names_the_input_whose_rule_is_off() -> None:
