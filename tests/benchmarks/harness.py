@@ -191,15 +191,13 @@ def _python_with_peers() -> str:
 
     The environment sees the product's packages behind its own, so PyTorch is not installed twice.
     """
-    if not ENVIRONMENT.is_relative_to(ROOT / "build"):
-        raise ValueError(f"{ENVIRONMENT} is not in build/")
     python = ENVIRONMENT / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     product = sysconfig.get_path("purelib")
     stamp = ENVIRONMENT / "made-for.txt"
     made_for = f"Python {platform.python_version()} beside {product}\n{REQUIREMENTS.read_text('utf-8')}"
     if stamp.exists() and stamp.read_text("utf-8") == made_for:
         return str(python)
-    progress(f"making the peers' environment in {ENVIRONMENT.relative_to(ROOT)} (once) ...")
+    progress(f"making the peers' environment in build/{ENVIRONMENT.name} (once) ...")
     pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries=1", "--timeout=15"]
     ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
     try:

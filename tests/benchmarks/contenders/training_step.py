@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from lecture_lib.tape import Tensor, cross_entropy, linear, no_grad, relu
+
 Step = Callable[[], Any]
 Weights = Callable[[], list[np.ndarray]]
 Contender = tuple[Step, Weights]
@@ -81,8 +83,6 @@ def by_hand(given: Problem) -> Contender:
 
 def tape(given: Problem) -> Contender:
     """The course's own."""
-    from lecture_lib.tape import Tensor, cross_entropy, linear, no_grad, relu
-
     x, labels, rate = Tensor(given.x), given.labels, given.learning_rate
     weights = [Tensor(array, requires_grad=True) for array in given.weights]
     w1, b1, w2, b2 = weights
