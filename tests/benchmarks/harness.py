@@ -99,16 +99,18 @@ def paired(
         contenders[name]()
     gc.collect()
     gc.freeze()
-    for number in range(rounds):
-        first = number % len(names)
-        for name in names[first:] + names[:first]:
-            call = contenders[name]
-            gc.collect()
-            start = clock()
-            for _ in range(calls):
-                call()
-            found[name].append((clock() - start) / calls)
-    gc.unfreeze()
+    try:
+        for number in range(rounds):
+            first = number % len(names)
+            for name in names[first:] + names[:first]:
+                call = contenders[name]
+                gc.collect()
+                start = clock()
+                for _ in range(calls):
+                    call()
+                found[name].append((clock() - start) / calls)
+    finally:
+        gc.unfreeze()
     return Timings(found)
 
 
