@@ -88,7 +88,8 @@ def not_recording(tensor: Tensor, how: str, recording: bool) -> None:
 
 def linear_shapes(x: Tensor, weight: Tensor, bias: Tensor) -> None:
     """Refuse what is no batch of rows for the layer."""
-    if not (x.ndim == 2 and weight.ndim == 2 and bias.ndim == 1 and (x.shape[1], bias.shape[0]) == weight.shape):
+    rows, columns = x._array.shape, bias._array.shape
+    if not (len(rows) == 2 and len(columns) == 1 and (rows[1], columns[0]) == weight._array.shape):
         raise ValueError(errors.LINEAR.format(x=x.shape, weight=weight.shape, bias=bias.shape))
 
 
@@ -99,10 +100,10 @@ def class_labels(logits: Tensor, labels: ArrayLike | Tensor) -> Array:
         raise TypeError(errors.LABEL_DTYPE.format(dtype=classes.dtype, shape=logits.shape[:1]))
     if logits.ndim != 2 or classes.shape != logits.shape[:1] or not classes.size:
         raise ValueError(errors.LABEL_SHAPE.format(logits=logits.shape, labels=classes.shape))
-    outside = (classes < 0) | (classes >= logits.shape[1])
+    count = logits._array.shape[1]
+    outside = classes.astype(np.uint64) >= count  # as unsigned numbers, negative ones are huge
     if outside.any():
         first = int(np.argmax(outside))
-        count = logits.shape[1]
         raise ValueError(errors.LABEL_RANGE.format(position=first, label=classes[first], classes=count, last=count - 1))
     return classes
 
@@ -120,9 +121,9 @@ def no_history(tensor: Tensor) -> None:
 
 def replacement(tensor: Tensor, array: Array, how: str) -> None:
     """Refuse new values for a result, and those of another shape or dtype."""
-    if not tensor.is_leaf:
+    if tensor._operation:
         raise RuntimeError(errors.RESULT_CHANGED.format(how=how, operation=tensor._operation))
-    if array.shape != tensor.shape or array.dtype != tensor.dtype:
+    if array.shape != tensor._array.shape or array.dtype != tensor._array.dtype:
         got, wanted = errors.kind(array), errors.kind(tensor._array)
         raise ValueError(errors.REPLACEMENT.format(how=how, got=got, wanted=wanted))
 

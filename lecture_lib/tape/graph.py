@@ -64,7 +64,9 @@ def walk_back(root: Tensor, gradient: Array) -> Iterator[tuple[Tensor, Array]]:
         yield tensor, gradient
         for source, rule in tensor._inputs or ():
             if source._requires_grad:
-                share = fitted(rule(gradient), source, tensor)
+                share, wanted = rule(gradient), source._array
+                if type(share) is not Array or share.shape != wanted.shape or share.dtype is not wanted.dtype:
+                    share = fitted(share, source, tensor)
                 gradients[source] = np.asarray(gradients[source] + share) if source in gradients else share
 
 
@@ -87,10 +89,8 @@ def newest_first(root: Tensor) -> list[Tensor]:
 
 def fitted(share: Array, source: Tensor, result: Tensor) -> Array:
     """Undo broadcasting: an entry that was used many times gets the sum of the gradients of its uses."""
-    share, wanted = np.asarray(share), source._array
-    if share.shape == wanted.shape and share.dtype == wanted.dtype:
-        return share
-    added = max(share.ndim - wanted.ndim, 0)
-    stretched = [axis for axis in range(added, share.ndim) if wanted.shape[axis - added] == 1]
+    share, shape = np.asarray(share), source._array.shape
+    added = max(share.ndim - len(shape), 0)
+    stretched = [axis for axis in range(added, share.ndim) if shape[axis - added] == 1]
     share = share.sum(axis=(*range(added), *stretched), keepdims=True)
     return checks.gradient_of(source, share.reshape(share.shape[added:]), result)

@@ -46,12 +46,15 @@ class Optimizer:
             RuntimeError: none has one.
 
         """
-        if all(parameter.grad is None for parameter in self.parameters):
-            raise RuntimeError(errors.NO_GRADIENTS)
+        rate = float(self.learning_rate)  # NumPy's own numbers would make float64 of float32
+        changed = False
         for position, parameter in enumerate(self.parameters):
             if parameter.grad is not None:
-                change = float(self.learning_rate) * self.direction(position, parameter.grad)
+                change = rate * self.direction(position, parameter.grad)
                 parameter._replace(parameter._array - change, "optimizer.step()")
+                changed = True
+        if not changed:
+            raise RuntimeError(errors.NO_GRADIENTS)
 
     def direction(self, position: int, gradient: Array) -> Array:
         """What is subtracted from parameter number `position`, for a learning rate of 1."""

@@ -77,8 +77,8 @@ def cross_entropy(logits: Tensor, labels: ArrayLike | Tensor) -> Tensor:
     losses = np.log(sums[:, 0]) - shifted[examples, classes]
 
     def rule(gradient: Array) -> Array:
-        share = exponentials / sums
-        share[examples, classes] -= 1
-        return share * (gradient / len(classes))
+        share = exponentials * (gradient / len(classes) / sums)
+        share[examples, classes] -= gradient / len(classes)
+        return share
 
     return record("cross_entropy", losses.sum() / len(classes), (logits, rule))

@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from lecture_lib.data import load_digits, stratified_split
-from lecture_lib.tape import Tensor, cross_entropy, linear, no_grad, relu
+from lecture_lib.tape import SGD, Linear, ReLU, Sequential, Tensor, cross_entropy, no_grad
 
 WIDTHS = (64, 128, 10)
 BATCH_SIZE = 64
@@ -30,29 +30,17 @@ def train(
     wall, cpu = time.perf_counter(), time.process_time()
     draw = np.random.default_rng(seed)
     inputs, hidden, classes = WIDTHS
-    starts = [
-        draw.normal(0, (2 / inputs) ** 0.5, (inputs, hidden)),
-        np.zeros(hidden),
-        draw.normal(0, (2 / hidden) ** 0.5, (hidden, classes)),
-        np.zeros(classes),
-    ]
-    weights = [Tensor(start, dtype=np.float32, requires_grad=True) for start in starts]
-    w1, b1, w2, b2 = weights
-
-    def logits(x: np.ndarray) -> Tensor:
-        return linear(relu(linear(Tensor(x), w1, b1)), w2, b2)
-
+    layers = Linear(inputs, hidden, generator=draw, dtype=np.float32), ReLU()
+    model = Sequential(*layers, Linear(hidden, classes, generator=draw, dtype=np.float32))
+    optimizer = SGD(model.parameters(), LEARNING_RATE)
     accuracy, epoch = 0.0, 0
     while accuracy < accuracy_wanted and epoch < most_epochs:
         epoch += 1
         order = draw.permutation(len(train[1]))
         for rows in np.array_split(order, len(order) // BATCH_SIZE):
-            for weight in weights:
-                weight.zero_grad()
-            cross_entropy(logits(train[0][rows]), train[1][rows]).backward()
-            with no_grad():
-                for weight in weights:
-                    weight -= LEARNING_RATE * weight.grad
+            optimizer.zero_grad()
+            cross_entropy(model(Tensor(train[0][rows])), train[1][rows]).backward()
+            optimizer.step()
         with no_grad():
-            accuracy = float((logits(held_out[0]).data.argmax(axis=1) == held_out[1]).mean())
+            accuracy = float((model(Tensor(held_out[0])).data.argmax(axis=1) == held_out[1]).mean())
     return accuracy, time.perf_counter() - wall, time.process_time() - cpu, epoch

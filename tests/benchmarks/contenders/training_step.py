@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lecture_lib.tape import Tensor, cross_entropy, linear, no_grad, relu
+from lecture_lib.tape import SGD, Linear, ReLU, Sequential, Tensor, cross_entropy
 
 Step = Callable[[], Any]
 Weights = Callable[[], list[np.ndarray]]
@@ -83,25 +83,26 @@ def by_hand(given: Problem) -> Contender:
 
 def tape(given: Problem) -> Contender:
     """The course's own."""
-    x, labels, rate = Tensor(given.x), given.labels, given.learning_rate
-    weights = [Tensor(array, requires_grad=True) for array in given.weights]
-    w1, b1, w2, b2 = weights
+    x, labels = Tensor(given.x), given.labels
+    w1, _, w2, _ = given.weights
+    unused = np.random.default_rng(0)
+    model = Sequential(Linear(*w1.shape, generator=unused), ReLU(), Linear(*w2.shape, generator=unused))
+    for layer, (weight, bias) in zip(model.layers[::2], (given.weights[:2], given.weights[2:]), strict=True):
+        layer.weight, layer.bias = Tensor(weight, requires_grad=True), Tensor(bias, requires_grad=True)
+    optimizer = SGD(model.parameters(), learning_rate=given.learning_rate)
 
     def step() -> Tensor:
-        for weight in weights:
-            weight.zero_grad()
-        loss = cross_entropy(linear(relu(linear(x, w1, b1)), w2, b2), labels)
+        optimizer.zero_grad()
+        loss = cross_entropy(model(x), labels)
         loss.backward()
-        with no_grad():
-            for weight in weights:
-                weight -= rate * weight.grad
+        optimizer.step()
         return loss
 
-    return step, lambda: [np.array(weight.data) for weight in weights]
+    return step, lambda: [np.array(weight.data) for weight in model.parameters()]
 
 
 def pytorch(given: Problem) -> Contender:
-    """PyTorch in eager mode."""
+    """PyTorch in eager mode, everything at its defaults (SGD with foreach or fused is a little faster)."""
     import torch
     from torch import nn
 
@@ -130,8 +131,8 @@ def hips_autograd(given: Problem) -> Contender:
     import autograd.numpy as anp
     from autograd import value_and_grad
 
-    x, rate = given.x, given.learning_rate
-    one_hot = np.eye(len(given.weights[-1]), dtype=x.dtype)[given.labels]  # faster here than indexing
+    x, labels, rate = given.x, given.labels, given.learning_rate
+    examples = np.arange(len(x))
     weights = [array.copy() for array in given.weights]
 
     def loss_of(weights: list[Any]) -> Any:
@@ -139,7 +140,7 @@ def hips_autograd(given: Problem) -> Contender:
         logits = anp.dot(anp.maximum(anp.dot(x, w1) + b1, 0), w2) + b2
         shifted = logits - anp.max(logits, axis=1, keepdims=True)
         log_sums = anp.log(anp.sum(anp.exp(shifted), axis=1))
-        return anp.mean(log_sums - anp.sum(shifted * one_hot, axis=1))
+        return anp.mean(log_sums - shifted[examples, labels])
 
     loss_and_gradients = value_and_grad(loss_of)
 
@@ -153,7 +154,7 @@ def hips_autograd(given: Problem) -> Contender:
 
 
 def mygrad(given: Problem) -> Contender:
-    """MyGrad with its defaults (it guards the memory of a graph's arrays, as the tape does)."""
+    """MyGrad with its defaults: it makes the arrays of a graph read-only, as the tape does; without it is faster."""
     import mygrad as mg
     from mygrad.nnet.activations import relu
     from mygrad.nnet.losses import softmax_crossentropy
