@@ -3,6 +3,7 @@
 `tensor` says what is recorded and how gradients flow back, `operations` holds every operation with its backward rules.
 """
 
+from .draw import Drawing, draw
 from .gradcheck import GradientError, gradcheck
 from .graph import no_grad
 from .layers import Linear, ReLU, Sequential
@@ -11,17 +12,21 @@ from .operations.functions import cross_entropy, exp, log, log_softmax, relu, si
 from .operations.shapes import concatenate
 from .optimizers import SGD, Adam
 from .tensor import Tensor, record
+from .trace import Trace, trace
 
 __all__ = [
     "SGD",
     "Adam",
+    "Drawing",
     "GradientError",
     "Linear",
     "ReLU",
     "Sequential",
     "Tensor",
+    "Trace",
     "concatenate",
     "cross_entropy",
+    "draw",
     "exp",
     "gradcheck",
     "linear",
@@ -34,4 +39,5 @@ __all__ = [
     "sigmoid",
     "sqrt",
     "tanh",
+    "trace",
 ]

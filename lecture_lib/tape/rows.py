@@ -10,7 +10,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .graph import seed, walk_back
+from .checks import seed
+from .graph import walk_back
 from .tensor import Tensor
 
 Array = np.ndarray
