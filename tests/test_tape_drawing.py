@@ -471,7 +471,9 @@ def edges(svg: str) -> list[np.ndarray]:
     for edge in parsed(svg).iter(f"{SVG}g"):
         if edge.get("class") == "edge":
             at, points = np.zeros(2), []
-            for command, text in re.findall("([MCL])([^MCL]*)", edge.find(f"{SVG}path").get("d")):
+            steps = re.findall("([MCL])([^MCL]*)", edge.find(f"{SVG}path").get("d"))
+            assert [command for command, _ in steps].count("M") == 1
+            for command, text in steps:
                 numbers = np.array(text.split(), float).reshape(-1, 2)
                 t = np.linspace(0, 1, 40)[:, None]
                 if command == "C":
@@ -556,19 +558,23 @@ def crossings(inputs: list[list[int]]) -> int:
         ([[], [], [], [0, 1], [2], [2, 1], [3], [4, 5, 6]], 0),
         ([[], [], [0], [1], [0], [1], [2, 3, 4, 5]], 0),
         ([[], [], [0, 1], [0, 1], [2, 3]], 1),
+        ([[], [], [1, 1], [0, 0], [3, 2], [2, 0], [4, 5]], 1),
     ],
-    ids=["tree", "shared", "interleaved", "unavoidable"],
+    ids=["tree", "shared", "interleaved", "unavoidable", "best not last"],
 )
 def test_edges_cross_no_more_than_they_must(inputs: list[list[int]], fewest: int) -> None:
     assert crossings(inputs) == fewest
 
 
-def test_leaves_stand_left_of_what_uses_them() -> None:
+def test_inputs_stand_beside_the_operation_in_its_order() -> None:
     loss, names = square_of_a_line()
     found = boxes(draw(loss, **names).svg)
-    for row in trace(loss, **names):
-        for name in row.inputs:
-            assert found[trace(loss, **names)[name].number][2] < found[row.number][0]
+    rows = trace(loss, **names)
+    for row in rows:
+        inputs = [found[rows[name].number] for name in row.inputs]
+        assert [right < found[row.number][0] for _, _, right, _ in inputs] == [True] * len(inputs)
+        assert len({left for left, *_ in inputs}) <= 1
+        assert inputs == sorted(inputs, key=lambda box: box[1])
 
 
 def test_the_kinds_differ_in_outline_and_colour() -> None:
