@@ -123,8 +123,7 @@ def _svg(rows: Trace, lines: list[list[str]], layout: Layout, alt: str) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="{-_MARGIN:g} {-_MARGIN:g} {width:.0f} {height:.0f}" font-size="12" '
-        "font-family=\"ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace\" "
-        'style="max-width: 100%; height: auto">',
+        "font-family=\"ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace\">",
         f"<title>Computation graph of {escape(rows.rows[-1].name)}</title>",
         f"<desc>{escape(alt)}</desc>",
         f'<rect x="{-_MARGIN + 0.5:g}" y="{-_MARGIN + 0.5:g}" width="{width - 1:.0f}" height="{height - 1:.0f}" rx="8" '
