@@ -83,7 +83,7 @@ def paired(
 ) -> Timings:
     """Time contenders side by side: each has one turn in every round, and each round starts with another one.
 
-    The garbage collector stays on, as in training, but it passes over what was there before (half a million objects
+    The garbage collector stays on, as in training, but it passes over what was there before (300,000 objects
     once PyTorch is imported), and a turn starts without the garbage of the one before. One unmeasured round warms up.
 
     Args:

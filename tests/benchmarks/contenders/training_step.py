@@ -101,7 +101,7 @@ def tape(given: Problem) -> Contender:
 
 
 def pytorch(given: Problem) -> Contender:
-    """PyTorch in eager mode."""
+    """PyTorch in eager mode, everything at its defaults (SGD with foreach or fused is a little faster)."""
     import torch
     from torch import nn
 
@@ -130,8 +130,8 @@ def hips_autograd(given: Problem) -> Contender:
     import autograd.numpy as anp
     from autograd import value_and_grad
 
-    x, rate = given.x, given.learning_rate
-    one_hot = np.eye(len(given.weights[-1]), dtype=x.dtype)[given.labels]  # faster here than indexing
+    x, labels, rate = given.x, given.labels, given.learning_rate
+    examples = np.arange(len(x))
     weights = [array.copy() for array in given.weights]
 
     def loss_of(weights: list[Any]) -> Any:
@@ -139,7 +139,7 @@ def hips_autograd(given: Problem) -> Contender:
         logits = anp.dot(anp.maximum(anp.dot(x, w1) + b1, 0), w2) + b2
         shifted = logits - anp.max(logits, axis=1, keepdims=True)
         log_sums = anp.log(anp.sum(anp.exp(shifted), axis=1))
-        return anp.mean(log_sums - anp.sum(shifted * one_hot, axis=1))
+        return anp.mean(log_sums - shifted[examples, labels])
 
     loss_and_gradients = value_and_grad(loss_of)
 
@@ -153,7 +153,7 @@ def hips_autograd(given: Problem) -> Contender:
 
 
 def mygrad(given: Problem) -> Contender:
-    """MyGrad with its defaults (it guards the memory of a graph's arrays, as the tape does)."""
+    """MyGrad with its defaults: it makes the arrays of a graph read-only, as the tape does; without it is faster."""
     import mygrad as mg
     from mygrad.nnet.activations import relu
     from mygrad.nnet.losses import softmax_crossentropy
