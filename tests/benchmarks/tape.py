@@ -2,6 +2,7 @@
 
 Step. The same step (64-32-10 network with ReLU, batch 64, cross-entropy, plain SGD) for every contender, on one thread,
 in CPU time of that thread, with a turn for each contender in every round; a ratio is the median of the rounds' ratios.
+A turn is 100 steps, as in a training loop: a single step finds the caches as the contender before it left them.
 Before that all must give the same loss and the same update from the same weights. Batches are in each contender's own
 type beforehand. micrograd computes with scalars: with --quick it gets 4 of the 64 examples and its time is multiplied
 by 16, which the row says and which flatters it.
@@ -33,6 +34,7 @@ from harness import Row, Timings, at_most, paired, progress
 from lecture_lib.tape import Tensor
 
 BATCH, SUBSET = 64, 4
+STEPS_A_TURN = 100
 BUILDERS = {
     "the tape": training_step.tape,
     "NumPy by hand": training_step.by_hand,
@@ -55,7 +57,7 @@ def measure(quick: bool) -> list[Row]:
     rows = []
     for dtype in (np.float32, np.float64):
         progress(f"training step, {np.dtype(dtype).name} ...")
-        rows += steps(dtype, rounds=20 if quick else 200)
+        rows += steps(dtype, rounds=8 if quick else 60)
     progress("training step, micrograd ...")
     rows += scalar_steps(examples=SUBSET if quick else BATCH, rounds=2 if quick else 5)
     for what, build in {"chain of operations": chain, "one value used by all": fan_out}.items():
@@ -69,7 +71,7 @@ def steps(dtype: type, rounds: int) -> list[Row]:
     """The rows of the training step in one dtype."""
     name = np.dtype(dtype).name
     ready, missing = agreeing(BUILDERS, problem(dtype, examples=BATCH), AGREEMENT[name])
-    return step_rows(name, paired(ready, rounds=rounds, calls=20)) + [
+    return step_rows(name, paired(ready, rounds=rounds, calls=STEPS_A_TURN)) + [
         Row(f"step, {name}: {absent} (not installed)", None, "µs") for absent in missing
     ]
 
@@ -127,10 +129,9 @@ def scalar_steps(examples: int, rounds: int) -> list[Row]:
     if missing:
         return [Row(f"{what} (not installed)", None, "µs")]
     step = training_step.tape(problem(np.float64, examples=BATCH))[0]
-    steps_a_turn = 100  # of the tape: one would be measured with cold caches after seconds of micrograd
-    ready["the tape"] = lambda: [step() for _ in range(steps_a_turn)]
+    ready["the tape"] = lambda: [step() for _ in range(STEPS_A_TURN)]  # one alone would find cold caches
     timings = paired(ready, rounds=rounds)
-    ratio = timings.ratio("micrograd", "the tape") * scale * steps_a_turn
+    ratio = timings.ratio("micrograd", "the tape") * scale * STEPS_A_TURN
     return [
         Row(what, timings.seconds("micrograd") * scale * 1e6, "µs"),
         Row("step, float64: micrograd / the tape", ratio, "ratio"),
