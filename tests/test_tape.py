@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from counting import code_lines
 
 from lecture_lib import tape
 from lecture_lib.tape import Tensor, no_grad, record
@@ -473,25 +474,3 @@ def test_the_core_stays_small_enough_to_read_in_one_sitting() -> None:
     folder = ROOT / "lecture_lib" / "tape"
     files = [folder / "tensor.py", folder / "graph.py", *(folder / "operations").glob("*.py")]
     assert sum(map(code_lines, files)) <= 350
-
-
-def code_lines(path: Path) -> int:
-    import ast
-    import io
-    import tokenize
-
-    text = path.read_text("utf-8")
-    documented = {
-        line
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
-    }
-    skipped = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
-    lines = {
-        line
-        for token in tokenize.generate_tokens(io.StringIO(text).readline)
-        if token.type not in skipped
-        for line in range(token.start[0], token.end[0] + 1)
-    }
-    return len(lines - documented)

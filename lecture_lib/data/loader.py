@@ -22,6 +22,9 @@ class TensorLoader:
         seed: starts the loader's own generator, so that the ambient random stream is neither read nor moved.
         drop_last: leave out a last batch that is shorter than batch_size.
 
+    Attributes:
+        ids: the rows of the latest batch, int64 [B]; train names them when something in it is not finite.
+
     Raises:
         TypeError: something is no tensor, or batch_size no whole number.
         ValueError: the lengths differ, there are no examples or no batches, batch_size is below 1, or only one of
@@ -51,6 +54,7 @@ class TensorLoader:
         self.tensors = tensors
         self.batch_size = batch_size
         self.drop_last = drop_last
+        self.ids = torch.arange(0)
         # DataLoader has an attribute of this name too: who saves a loader's state finds it in both.
         self.generator = torch.Generator().manual_seed(seed) if seed is not None else None
 
@@ -68,6 +72,7 @@ class TensorLoader:
             order = torch.randperm(self.examples, generator=self.generator)
         for batch in range(len(self)):
             rows = order[batch * self.batch_size : (batch + 1) * self.batch_size]
+            self.ids = rows
             # Indexing copies: a batch that is changed in place leaves the data set alone.
             yield tuple(tensor[rows.to(tensor.device)] for tensor in self.tensors)
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from numbers import Real
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from ..training.batches import Batches, LossFunction, forward, mean_loss, unpack
+from ..training.batches import Batches, LossFunction, forward, unpack
 from ..training.checks import require_batches, require_loss_function, require_trainable, require_whole, resolve_device
+from ..training.losses import mean_loss
 from ..training.preserve import enter_train_mode
 from .lr_result import LRFinderResult
 from .lr_suggestions import suggest_learning_rates
@@ -72,10 +74,10 @@ def find_lr(
     stopped_because = f"reached stop, learning rate {stop:g}, in {steps} steps"
     with unchanged(model, optimizer, loader):
         enter_train_mode(model)
-        for number, (rate, batch) in enumerate(zip(rates, _endless(loader), strict=False), 1):
+        for number, (rate, given) in enumerate(zip(rates, _endless(loader), strict=False), 1):
             _set_rates(optimizer, rate, ratios)
-            x, y = unpack(batch, number, device)
-            loss = mean_loss(loss_fn, forward(model, x, number), y, number)
+            batch = unpack(given, number).to(device)
+            loss = mean_loss(loss_fn, forward(model, batch), batch)
             if not math.isfinite(loss.item()):
                 stopped_because = f"the loss became {loss.item()} at learning rate {rate:.2g}, step {number}"
                 break
@@ -147,7 +149,7 @@ def _set_rates(optimizer: Optimizer, rate: float, ratios: Sequence[float]) -> No
             group["lr"] = rate * ratio
 
 
-def _endless(loader: Batches) -> Iterator[Sequence[Tensor]]:
+def _endless(loader: Batches) -> Iterator[Any]:
     """The loader's batches, epoch after epoch."""
     while True:
         batch = None

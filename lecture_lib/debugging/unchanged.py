@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from ..training.preserve import preserved_modes, preserved_random_streams
+from ..training.preserve import preserved_loader, preserved_modes, preserved_random_streams
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def unchanged(model: nn.Module, optimizer: Optimizer, loader: object) -> Iterato
     """
     with (
         preserved_random_streams(),
-        _preserved_generators(loader),
+        preserved_loader(loader),
         preserved_modes(model),
         _preserved_optimizer(optimizer),
         _preserved_tensors(model, optimizer),
@@ -95,22 +95,3 @@ def _give_back(kept: tuple[Any, Any]) -> Any:
         value[:] = content
         return value
     return content
-
-
-@contextmanager
-def _preserved_generators(loader: object) -> Iterator[None]:
-    """A loader's own generators: its order is drawn from them when an epoch begins."""
-    batch_sampler = getattr(loader, "batch_sampler", None)
-    owners = [
-        loader,
-        getattr(loader, "sampler", None),
-        batch_sampler,
-        getattr(batch_sampler, "sampler", None),
-    ]
-    generators = [getattr(owner, "generator", None) for owner in owners]
-    states = [(g, g.get_state()) for g in generators if isinstance(g, torch.Generator)]
-    try:
-        yield
-    finally:
-        for generator, state in states:
-            generator.set_state(state)

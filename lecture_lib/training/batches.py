@@ -2,131 +2,179 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-Batches = Iterable[Sequence[Tensor]]  # each batch: inputs [B, ...], labels [B, ...]
-LossFunction = Callable[[Tensor, Tensor], Tensor]  # outputs, labels -> the batch's mean loss, a scalar tensor
+Batches = Iterable[Any]
+Unpack = Callable[[Any], tuple[Any, Any]]  # a batch as the loader gives it -> inputs, labels
+LossFunction = Callable[[Any, Any], Tensor]  # outputs, labels -> the batch's mean loss, a scalar tensor
+
+LABEL_KEYS = ("labels", "label", "targets", "target", "y")
+ID_KEYS = ("ids", "example_ids", "id")
 
 
-def unpack(batch: Any, number: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """The inputs and labels of a batch, on the device. `number` counts batches from 1, for messages."""
-    if not isinstance(batch, tuple | list) or len(batch) != 2:
+@dataclass(frozen=True)
+class Batch:
+    """What a model learns from in one forward pass.
+
+    Attributes:
+        inputs: a tensor, or a tuple or dict of arguments for the model.
+        labels: what the loss compares the outputs with: a tensor, or a structure of them.
+        ids: which examples these are, if the loader says so; for messages.
+        number: counted from 1 in each epoch; for messages.
+
+    """
+
+    inputs: Any
+    labels: Any
+    ids: Any
+    number: int
+
+    @property
+    def examples(self) -> int:
+        """How many examples it holds: the length of the first tensor in the labels."""
+        tensor = next(_tensors(self.labels))
+        if getattr(tensor, "ndim", 1) == 0:
+            raise ValueError(
+                f"batch {self.number}: the labels are a single number; they have one entry for each example. A Dataset "
+                "gives single examples: wrap it in DataLoader(dataset, batch_size=64)."
+            )
+        return len(tensor)
+
+    def to(self, device: torch.device) -> Batch:
+        """The same batch with its tensors on the device."""
+        return replace(self, inputs=_moved(self.inputs, device), labels=_moved(self.labels, device))
+
+
+def unpack(batch: Any, number: int, rule: Unpack | None = None, loader: object = None) -> Batch:
+    """The inputs and labels of a batch as the loader gave it.
+
+    Args:
+        batch: (inputs, labels); several inputs and labels (a, b, labels); or a dict of the model's arguments with the
+            labels under "labels", "label", "targets", "target" or "y", and maybe "ids".
+        number: counted from 1, for messages.
+        rule: for other structures: batch -> inputs, labels.
+        loader: who gave it; its attribute `ids`, if there, names the examples of its latest batch.
+
+    Raises:
+        TypeError, ValueError: there are no inputs and labels in it.
+
+    """
+    ids = getattr(loader, "ids", None)
+    if rule is None and isinstance(batch, tuple | list) and len(batch) == 2 and _plain(*batch):
+        return Batch(batch[0], batch[1], ids, number)  # the common case, for this runs at each step
+    if rule is not None:
+        inputs, labels = _by_rule(batch, number, rule)
+    elif isinstance(batch, Mapping):
+        inputs, labels = _from_mapping(batch, number)
+        ids = next((batch[key] for key in ID_KEYS if key in batch), ids)
+    elif isinstance(batch, tuple | list) and len(batch) >= 2:
+        inputs, labels = batch[0] if len(batch) == 2 else tuple(batch[:-1]), batch[-1]
+    else:
         held = f" of {len(batch)}" if isinstance(batch, tuple | list) else ""
         raise TypeError(
-            f"batch {number} is a {type(batch).__name__}{held}; a batch is a pair (inputs, labels) of tensors. For "
-            "data in memory pass TensorLoader(inputs, labels, batch_size=64)."
+            f"batch {number} is a {type(batch).__name__}{held}; a batch is a pair (inputs, labels) of tensors, a "
+            "longer tuple that ends with the labels, or a dict with 'labels'. For data in memory pass "
+            "TensorLoader(inputs, labels, batch_size=64); for other structures unpack=..."
         )
-    for name, part in zip(("inputs", "labels"), batch, strict=True):
-        if not hasattr(part, "to"):
+    for name, part in (("inputs", inputs), ("labels", labels)):
+        if next(_tensors(part), None) is None:
             raise TypeError(
                 f"batch {number}: the {name} are a {type(part).__name__}, not a tensor. Use torch.as_tensor; a Dataset "
                 "goes into a DataLoader first."
             )
-    x, y = (part.to(device) for part in batch)
-    if y.ndim == 0:
-        raise ValueError(
-            f"batch {number}: the labels are a single number; they have one entry for each example. A Dataset gives "
-            "single examples: wrap it in DataLoader(dataset, batch_size=64)."
-        )
-    return x, y
+    unpacked = Batch(inputs, labels, ids, number)
+    _ = unpacked.examples  # refuses labels that are a single number
+    return unpacked
 
 
-def forward(model: nn.Module, x: Tensor, number: int) -> Tensor:
+def forward(model: nn.Module, batch: Batch) -> Any:
     """The model's outputs. A failure is explained afterwards: a model may well convert its inputs itself."""
+    inputs = batch.inputs
     try:
-        outputs: Tensor = model(x)
+        if isinstance(inputs, Tensor):
+            return model(inputs)
+        return model(**inputs) if isinstance(inputs, Mapping) else model(*inputs)
     except Exception as error:
+        x = next(_tensors(inputs))
         if "more than 1 value per channel" in str(error) and any(isinstance(m, _BatchNorm) for m in model.modules()):
             raise ValueError(
-                f"batch {number}: it holds {len(x)} example, of which batch normalisation in train mode can take no "
-                "variance. Pass drop_last=True to the loader, or a batch_size that leaves no single one."
+                f"batch {batch.number}: it holds {len(x)} example, of which batch normalisation in train mode can take "
+                "no variance. Pass drop_last=True to the loader, or a batch_size that leaves no single one."
             ) from error
         own = next((parameter.dtype for parameter in model.parameters() if parameter.is_floating_point()), x.dtype)
         # Only a RuntimeError: whole numbers that an embedding cannot look up are an IndexError.
         if isinstance(error, RuntimeError) and x.dtype != own:
             remedy = "x.float() / 255, for pixels from 0 to 255" if x.dtype == torch.uint8 else f"x.to({own})"
             raise ValueError(
-                f"batch {number}: inputs have dtype {_name(x.dtype)}; the model's parameters are {_name(own)}. "
-                f"Pass {remedy}."
+                f"batch {batch.number}: inputs have dtype {name_of(x.dtype)}; the model's parameters are "
+                f"{name_of(own)}. Pass {remedy}."
             ) from error
-        error.add_note(f"batch {number}: inputs {_describe(x)}.")
+        error.add_note(f"batch {batch.number}: inputs {describe(inputs)}.")
         raise
-    return outputs
 
 
-def mean_loss(loss_fn: LossFunction, outputs: Tensor, y: Tensor, number: int) -> Tensor:
-    """The loss of a batch, one number that carries a gradient."""
-    if isinstance(loss_fn, nn.CrossEntropyLoss):
-        _require_classes(outputs, y, loss_fn.ignore_index, number)
-    elif loss_fn is F.cross_entropy:
-        _require_classes(outputs, y, -100, number)
-    try:
-        loss = loss_fn(outputs, y)
-    except Exception as error:
-        error.add_note(f"batch {number}: outputs {_describe(outputs)}, labels {_describe(y)}.")
-        raise
-    if not isinstance(loss, Tensor):
-        raise TypeError(
-            f"batch {number}: loss_fn returned a {type(loss).__name__}; backward needs the tensor. Return it without "
-            ".item() or float()."
-        )
-    if loss.numel() != 1:
-        raise ValueError(
-            f"batch {number}: loss_fn returned shape {list(loss.shape)}; expected one number, the batch's mean. Use "
-            "reduction='mean', or .mean()."
-        )
-    return loss
+def describe(value: object) -> str:
+    """Shape and dtype of a tensor, or of the tensors in a structure."""
+    if isinstance(value, Tensor):
+        return f"of shape {list(value.shape)} and dtype {name_of(value.dtype)}"
+    parts = ", ".join(f"{list(tensor.shape)} {name_of(tensor.dtype)}" for tensor in _tensors(value))
+    return f"of type {type(value).__name__}" + (f" ({parts})" if parts else "")
 
 
-def _require_classes(outputs: Tensor, y: Tensor, ignore_index: int, number: int) -> None:
-    """What cross-entropy takes: class indices, or probabilities of the shape of the outputs."""
-    if not isinstance(outputs, Tensor) or outputs.ndim < 2:
-        raise ValueError(
-            f"batch {number}: outputs are {_describe(outputs)}; CrossEntropyLoss wants logits [B, C], one for "
-            "each class."
-        )
-    if y.is_floating_point() and y.shape == outputs.shape:
-        return
-    wanted = [outputs.shape[0], *outputs.shape[2:]]
-    # torch also takes uint8, though only for outputs [B, C].
-    indices = y.dtype == torch.long or (y.dtype == torch.uint8 and outputs.ndim == 2)
-    if not indices or list(y.shape) != wanted:
-        found = [] if indices else [f"dtype {_name(y.dtype)}"]
-        found += [] if list(y.shape) == wanted else [f"shape {list(y.shape)}"]
-        raise ValueError(
-            f"batch {number}: labels have {' and '.join(found)}; CrossEntropyLoss wants class indices (torch.long), "
-            f"shape {wanted}. {_remedy(y, outputs, indices)}, or pass probabilities of shape {list(outputs.shape)}."
-        )
-    classes = outputs.shape[1]
-    wrong = ((y < 0) | (y >= classes)) & (y != ignore_index)
-    if wrong.any():
-        raise ValueError(
-            f"batch {number}: a label is {y[wrong][0].item()} and the model has {classes} outputs, so labels lie from "
-            f"0 to {classes - 1}. Subtract 1 from labels that count from 1, or give the last layer an output for each "
-            "class."
-        )
-
-
-def _remedy(y: Tensor, outputs: Tensor, indices: bool) -> str:
-    if y.shape == outputs.shape:
-        return "Call y.argmax(dim=1) on one-hot labels"
-    call = "y" if y.ndim < 2 or y.shape[1] != 1 else "y.squeeze(1)"
-    if not indices:
-        call += ".long()"
-    return "Give each example its own label" if call == "y" else f"Call {call}"
-
-
-def _name(dtype: torch.dtype) -> str:
+def name_of(dtype: torch.dtype) -> str:
+    """'float32' for torch.float32."""
     return str(dtype).removeprefix("torch.")
 
 
-def _describe(value: object) -> str:
-    if isinstance(value, Tensor):
-        return f"of shape {list(value.shape)} and dtype {_name(value.dtype)}"
-    return f"of type {type(value).__name__}"
+def _plain(inputs: Any, labels: Any) -> bool:
+    return isinstance(inputs, Tensor) and isinstance(labels, Tensor) and labels.ndim > 0
+
+
+def _by_rule(batch: Any, number: int, rule: Unpack) -> tuple[Any, Any]:
+    parts = rule(batch)
+    if not isinstance(parts, tuple | list) or len(parts) != 2:
+        raise TypeError(
+            f"batch {number}: unpack returned {describe(parts)}; it returns the pair (inputs, labels). Is a `return` "
+            "missing?"
+        )
+    return parts[0], parts[1]
+
+
+def _from_mapping(batch: Mapping[Any, Any], number: int) -> tuple[dict[Any, Any], Any]:
+    found = [key for key in LABEL_KEYS if key in batch]
+    if len(found) != 1:
+        raise ValueError(
+            f"batch {number} is a dict with {sorted(map(str, batch))}; the labels are expected under exactly one of "
+            f"{', '.join(LABEL_KEYS)}. Rename a key, or pass unpack=lambda batch: (inputs, labels)."
+        )
+    skipped = {found[0], *ID_KEYS}
+    return {key: value for key, value in batch.items() if key not in skipped}, batch[found[0]]
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    """The tensors of a structure, in order; what has a `to` counts, such as a packed sequence."""
+    if isinstance(value, Mapping):
+        for part in value.values():
+            yield from _tensors(part)
+    elif hasattr(value, "to"):
+        yield value
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from _tensors(part)
+
+
+def _moved(value: Any, device: torch.device) -> Any:
+    if hasattr(value, "to"):
+        return value.to(device)
+    if isinstance(value, Mapping):
+        return {key: _moved(part, device) for key, part in value.items()}
+    if isinstance(value, tuple | list):
+        parts = [_moved(part, device) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return value

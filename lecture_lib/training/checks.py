@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
-from numbers import Integral
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,14 @@ def require_whole(value: object, name: str, least: int) -> None:
         raise TypeError(f"{name} is {value!r}, of type {type(value).__name__}; pass a whole number, {least} or more.")
     if value < least:
         raise ValueError(f"{name} is {value}; pass a whole number, {least} or more.")
+
+
+def require_positive(value: object, name: str) -> None:
+    """TypeError for what is no number, ValueError for NaN and for one that is not above 0."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} is {value!r}, of type {type(value).__name__}; pass a number above 0, such as 1.0.")
+    if math.isnan(value) or value <= 0:
+        raise ValueError(f"{name} is {value}; pass a number above 0, such as 1.0, or leave clipping out.")
 
 
 def require_trainable(model: nn.Module, optimizer: Optimizer) -> None:
@@ -81,12 +90,43 @@ def require_loss_function(loss_fn: object) -> None:
         )
 
 
-def require_file_path(path: str | Path, name: str) -> None:
-    """FileNotFoundError when the folder of the file does not exist, IsADirectoryError when the path is a folder."""
-    if not Path(path).parent.is_dir():
-        raise FileNotFoundError(f"{name} {path}: its folder does not exist. Make it before training.")
-    if Path(path).is_dir():
-        raise IsADirectoryError(f"{name} {path} is a folder. Name a file in it, for example {Path(path) / 'best.pt'}.")
+def require_settings(
+    epochs: int,
+    accumulate: int,
+    patience: int | None,
+    checkpoint_every: int | None,
+    max_norm: float | None,
+    non_finite: str,
+) -> None:
+    """TypeError and ValueError for counts that count nothing, and for an unknown way to treat what is not finite."""
+    require_whole(epochs, "epochs", 1)
+    require_whole(accumulate, "accumulate", 1)
+    if patience is not None:
+        require_whole(patience, "patience", 1)
+    if checkpoint_every is not None:
+        require_whole(checkpoint_every, "checkpoint_every", 1)
+    if max_norm is not None:
+        require_positive(max_norm, "max_norm")
+    if non_finite not in ("raise", "skip"):
+        raise ValueError(f"non_finite is {non_finite!r}; it is 'raise' or 'skip'.")
+
+
+def resolve_folder(checkpoints: str | Path | None, resume: bool, every: int | None) -> Path | None:
+    """The folder for checkpoints, made if need be; an earlier run's is not overwritten."""
+    if checkpoints is None:
+        if resume or every is not None:
+            asked = "resume=True" if resume else f"checkpoint_every={every}"
+            raise ValueError(f"{asked} without checkpoints. Name the folder: checkpoints='runs/first'.")
+        return None
+    folder = Path(checkpoints)
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"checkpoints {folder} is a file. Name a folder for last.pt and best.pt.")
+    if (folder / "last.pt").exists() and not resume:
+        raise FileExistsError(
+            f"{folder / 'last.pt'} is of an earlier run. Go on from it with resume=True, or name another folder."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def resolve_device(model: nn.Module, device: torch.device | str | None) -> torch.device:

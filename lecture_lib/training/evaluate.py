@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from .batches import Batches, LossFunction, forward, mean_loss, unpack
+from .batches import Batches, LossFunction, Unpack, forward
+from .batches import unpack as unpack_batch
 from .checks import require_loss_function, resolve_device
+from .losses import Count, count_terms, mean_loss
+from .precision import Precision, choose_precision
 from .preserve import preserved_modes, preserved_random_streams
 
-Metric = Callable[[Tensor, Tensor], float]  # outputs, labels -> the batch's mean
+Metric = Callable[[Any, Any], float]  # outputs, labels -> the batch's mean
 
 
 @dataclass(frozen=True)
@@ -61,13 +65,15 @@ def evaluate(
     loss_fn: LossFunction,
     *,
     metric: Metric = accuracy,
+    precision: str | Precision = "fp32",
+    count: Count | None = None,
+    unpack: Unpack | None = None,
     device: torch.device | str | None = None,
 ) -> Evaluation:
     """The model's mean loss and metric over the loader, in eval mode and without a graph.
 
-    Each batch's mean counts by its number of examples. For a plain mean that gives the mean over all examples,
-    whatever the batches. A loss with class weights or ignore_index divides by the weights of the batch instead, so
-    that its result depends on how the examples fall into batches: take one batch for the exact value.
+    Each batch's mean loss counts by the number of terms that it is the mean of (see `losses.count_terms`), and its
+    metric by its examples, so the result is the mean over the data set however it falls into batches.
 
     Leaves each module's mode and the random streams (torch, CUDA, NumPy, Python) as they were, also after an
     exception, so that training goes on as if it had not been evaluated.
@@ -78,6 +84,9 @@ def evaluate(
         loader: batches of (inputs [B, ...], labels [B, ...]); a shorter last batch counts by its examples.
         loss_fn: outputs, labels -> mean loss of the batch.
         metric: outputs, labels -> mean of the batch.
+        precision: as in `train`.
+        count: labels -> how many terms the batch's mean loss is the mean of.
+        unpack: batch -> (inputs, labels), for batches of another structure.
         device: where batches go; default: where the model's parameters are.
 
     Returns:
@@ -91,17 +100,27 @@ def evaluate(
     """
     require_loss_function(loss_fn)
     device = resolve_device(model, device)
-    total_loss, total_metric, examples = 0.0, 0.0, 0
+    if not isinstance(precision, Precision):
+        precision = choose_precision(precision, device)
+    total_loss, total_metric, terms, examples = 0.0, 0.0, 0.0, 0
     # no_grad, not inference_mode: a tensor that the model caches here can still take part in training.
     with preserved_random_streams(), preserved_modes(model), torch.no_grad():
         model.eval()
-        for number, batch in enumerate(loader, 1):
-            x, y = unpack(batch, number, device)
-            outputs = forward(model, x, number)
+        for number, given in enumerate(loader, 1):
+            batch = unpack_batch(given, number, unpack, loader)
+            counted = count_terms(loss_fn, batch, count)
+            batch = batch.to(device)
+            with precision.autocast():
+                outputs = forward(model, batch)
+                # A mean over nothing is 0/0, and counts for nothing.
+                loss = mean_loss(loss_fn, outputs, batch).item() if counted else 0.0
             # The mean of batch means would give an example of a short last batch more weight.
-            total_loss += mean_loss(loss_fn, outputs, y, number).item() * len(y)
-            total_metric += float(metric(outputs, y)) * len(y)
-            examples += len(y)
+            total_loss += loss * counted
+            total_metric += float(metric(outputs, batch.labels)) * batch.examples
+            terms += counted
+            examples += batch.examples
     if examples == 0:
         raise ValueError("the loader gave 0 examples. Pass one with data; an iterator that was used up gives nothing.")
-    return Evaluation(total_loss / examples, total_metric / examples, examples)
+    if terms == 0:
+        raise ValueError(f"all labels of {examples} examples are masked: there is no loss. Look at ignore_index.")
+    return Evaluation(total_loss / terms, total_metric / examples, examples)

@@ -3,50 +3,113 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from .checks import optimised_parameters
+from .clipping import Groups
 
 
-def require_finite_loss(loss: Tensor, epoch: int, step: int, learning_rate: float) -> float:
-    """The loss as a number.
+@dataclass
+class Moment:
+    """Where in a run something happened, for messages."""
 
-    Raises:
-        FloatingPointError: before backward, when the loss is NaN or infinite.
+    epoch: int = 0
+    step: int = 0
+    learning_rate: float = 0.0
+    ids: list[Any] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        where = f"epoch {self.epoch}, step {self.step}, learning rate {self.learning_rate:g}"
+        named = [str(one.tolist() if isinstance(one, Tensor) else one) for one in self.ids if one is not None]
+        return where + (f", examples {'; '.join(named)[:500]}" if named else "")
+
+
+class FiniteGuard:
+    """Keeps non-finite losses and gradients from the weights.
+
+    On the CPU a look at each number is cheap, so the error comes at once. A GPU would have to stop for each look:
+    there the step's gradients are set to zero on the device when they, or the loss, are not finite, and the error
+    comes at the next `look`, when the host waits for the device anyway.
+
+    Args:
+        model: names the parameters in messages.
+        optimizer: whose gradients count.
+        deferred: look at the device only when asked to.
 
     """
-    value = loss.item()
-    if not math.isfinite(value):
-        raise FloatingPointError(
-            f"epoch {epoch}, step {step}, learning rate {learning_rate:g}: the loss is {value}. The weights "
-            "are those before this step. Look for NaN in this batch's inputs; else lower the rate (find_lr "
-            "shows its range)."
+
+    def __init__(self, model: nn.Module, optimizer: Optimizer, *, deferred: bool) -> None:
+        self.model = model
+        self.optimizer = optimizer
+        self.deferred = deferred
+        self._finite: Tensor | None = None  # whether all was finite since the last look, on the device
+        self._seen: Moment | None = None
+
+    def loss_is_finite(self, loss: Tensor) -> bool:
+        """Whether a loss is finite; when deferred True, and noted on the device."""
+        if self.deferred:
+            self._note(loss.detach().isfinite().all())
+            return True
+        return math.isfinite(loss.item())
+
+    def gradients_are_finite(self, groups: Groups, norm: Tensor | float) -> bool:
+        """Whether all gradients are finite; when deferred True, and those of a bad step are zero.
+
+        Args:
+            groups: the gradients of the optimizer's parameters, see `clipping.gradients_by_device`.
+            norm: their global norm: finite only if they are; where it is not, each of them is looked at.
+
+        """
+        if not self.deferred:
+            return math.isfinite(norm) or all_finite(groups.values())
+        for gradients in groups.values():
+            for gradient in gradients:
+                self._note(gradient.isfinite().all())
+        for gradients in groups.values():
+            for gradient in gradients:
+                finite = cast(Tensor, self._finite).to(gradient.device)
+                gradient.copy_(torch.where(finite, gradient, torch.zeros_like(gradient)))
+        return True
+
+    def look(self, moment: Moment) -> None:
+        """Wait for the device and raise when something since the last look was not finite."""
+        if self._finite is not None and not bool(self._finite):
+            raise FloatingPointError(
+                f"{moment}: a loss or gradient since the last look was not finite; those steps were taken with "
+                "gradients of zero, so the weights are finite. Run on the CPU for the step and its examples; look for "
+                "NaN in the inputs, or lower the rate."
+            )
+        self._finite = None
+
+    def _note(self, finite: Tensor) -> None:
+        self._finite = finite if self._finite is None else self._finite & finite.to(self._finite.device)
+
+    def loss_error(self, loss: Tensor, moment: Moment) -> FloatingPointError:
+        """What to raise for a loss that is not finite."""
+        return FloatingPointError(
+            f"{moment}: the loss is {loss.item()}. The weights are those before this step. Look for NaN in this "
+            "batch's inputs; else lower the rate (find_lr shows its range)."
         )
-    return value
 
-
-def require_finite_gradients(
-    model: nn.Module, optimizer: Optimizer, epoch: int, step: int, learning_rate: float
-) -> None:
-    """Look at the gradients that the optimizer is about to use.
-
-    Raises:
-        FloatingPointError: before the step, when a gradient is NaN or infinite.
-
-    """
-    gradients = [(p, p.grad) for p in optimised_parameters(optimizer) if p.grad is not None]
-    # The largest magnitude, not the 2-norm: squares of large finite gradients overflow.
-    finite = [torch.linalg.vector_norm(gradient, math.inf).isfinite() for _, gradient in gradients]
-    # One question to the device for all gradients: a GPU's queue stops at each answer that is waited for.
-    if finite and not torch.stack(finite).all():
-        culprit = next(parameter for (parameter, _), ok in zip(gradients, finite, strict=True) if not ok)
-        names = {id(parameter): name for name, parameter in model.named_parameters()}
+    def gradient_error(self, moment: Moment) -> FloatingPointError:
+        """What to raise for gradients that are not finite."""
+        parameters = [p for p in optimised_parameters(self.optimizer) if p.grad is not None]
+        culprit = next(p for p in parameters if p.grad is not None and not all_finite([[p.grad]]))
+        names = {id(parameter): name for name, parameter in self.model.named_parameters()}
         name = names.get(id(culprit), f"a parameter {list(culprit.shape)} outside the model")
-        raise FloatingPointError(
-            f"epoch {epoch}, step {step}, learning rate {learning_rate:g}: the loss is finite and the "
-            f"gradient of {name} is not. The weights are those before this step. Look for sqrt, log or a "
-            "division at 0 in the model or loss."
+        return FloatingPointError(
+            f"{moment}: the loss is finite and the gradient of {name} is not. The weights are those before this step. "
+            "Look for sqrt, log or a division at 0 in the model or loss."
         )
+
+
+def all_finite(groups: Iterable[Sequence[Tensor]]) -> bool:
+    """Whether all entries of all tensors are finite."""
+    # The largest magnitude, which works for sparse tensors too.
+    return all(bool(torch.linalg.vector_norm(one, math.inf).isfinite()) for group in groups for one in group)

@@ -25,7 +25,9 @@ class Epoch:
         val_loss: mean over the validation set after the epoch, in eval mode.
         val_metric: likewise.
         learning_rate: the first parameter group's rate in the epoch's last step.
-        steps: optimizer steps since training began.
+        steps: optimizer steps since training began, the skipped ones included.
+        skipped: how many of them changed no weights, because something was not finite.
+        gradient_norms: each layer's gradient norm before clipping, the epoch's mean; empty unless asked for.
 
     """
 
@@ -35,6 +37,8 @@ class Epoch:
     val_metric: float
     learning_rate: float
     steps: int
+    skipped: int = 0
+    gradient_norms: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -43,11 +47,18 @@ class History:
 
     Attributes:
         rows: one for each finished epoch.
+        stopped: why the run ended before its last epoch; empty when it did not.
 
     """
 
     rows: list[Epoch] = field(default_factory=list)
+    stopped: str = ""
     _best_state: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def has_best(self) -> bool:
+        """Whether there are best weights."""
+        return bool(self._best_state)
 
     @property
     def best_state(self) -> dict[str, Any]:
@@ -84,7 +95,7 @@ class History:
             )
         return min(finite, key=lambda row: row.val_loss)
 
-    def as_rows(self) -> list[dict[str, float]]:
+    def as_rows(self) -> list[dict[str, Any]]:
         """The rows as plain dicts, for a table or a run record."""
         return [asdict(row) for row in self.rows]
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import numpy as np
-import torch
 from torch import nn
+
+from .streams import loader_streams, random_streams, restore_loader_streams, restore_random_streams
 
 
 def enter_train_mode(model: nn.Module) -> None:
@@ -45,14 +44,18 @@ def preserved_modes(model: nn.Module) -> Iterator[None]:
 @contextmanager
 def preserved_random_streams() -> Iterator[None]:
     """Put the random streams of torch (CPU and CUDA), NumPy and Python back."""
-    streams = torch.get_rng_state(), np.random.get_state(), random.getstate()
-    # Asking CUDA for its state would start it, which costs seconds and forbids a later fork.
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+    streams = random_streams()
     try:
         yield
     finally:
-        torch.set_rng_state(streams[0])
-        np.random.set_state(streams[1])
-        random.setstate(streams[2])
-        if cuda is not None:
-            torch.cuda.set_rng_state_all(cuda)
+        restore_random_streams(streams)
+
+
+@contextmanager
+def preserved_loader(loader: object) -> Iterator[None]:
+    """Put a loader's own generators back: its order is drawn from them when an epoch begins."""
+    states = loader_streams(loader)
+    try:
+        yield
+    finally:
+        restore_loader_streams(loader, states)

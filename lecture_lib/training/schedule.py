@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -21,9 +22,11 @@ _REMEDY = (
 
 
 def make_scheduler(
-    schedule: Schedule | None, optimizer: Optimizer, train_loader: Batches, epochs: int
+    schedule: Schedule | None, optimizer: Optimizer, train_loader: Batches, epochs: int, *, accumulate: int = 1
 ) -> LRScheduler | None:
     """The scheduler for a run, or None without a schedule.
+
+    An optimizer step takes `accumulate` batches; the last one of an epoch takes those that are left.
 
     Raises:
         TypeError: the schedule is no function of (optimizer, total_steps), made no scheduler or one that cannot be
@@ -36,7 +39,7 @@ def make_scheduler(
     batches = count_batches(train_loader)
     if batches is None:
         raise TypeError("a schedule needs the number of steps, and train_loader has no len(). Give it one.")
-    scheduler = schedule(optimizer, epochs * batches)
+    scheduler = schedule(optimizer, epochs * math.ceil(batches / accumulate))
     # By torch's classes it is a scheduler too, so it is asked for first.
     if isinstance(scheduler, ReduceLROnPlateau):
         raise TypeError(

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
 from . import checks
-from .batches import Batches, LossFunction, forward, mean_loss, unpack
-from .checkpoint import save_atomically
+from .batches import Batches, LossFunction, Unpack
+from .ema import ExponentialMovingAverage
 from .evaluate import Metric, accuracy, evaluate
-from .finite import require_finite_gradients, require_finite_loss
+from .finite import FiniteGuard, Moment
 from .history import Epoch, History, carried_by_exceptions
+from .losses import Count
+from .position import Position, Run
+from .precision import choose_precision
+from .preflight import try_validation_batch
 from .preserve import enter_train_mode, module_modes, preserved_modes, set_modes
+from .progress import Progress
+from .recipe import Recipe
 from .schedule import Schedule, make_scheduler
+from .windows import warn_when_not_exact, windows
 
 
 def train(
@@ -31,12 +39,29 @@ def train(
     epochs: int,
     *,
     metric: Metric = accuracy,
+    accumulate: int = 1,
+    max_norm: float | None = None,
+    precision: str = "fp32",
     schedule: Schedule | None = None,
+    ema: float | None = None,
+    patience: int | None = None,
+    checkpoints: str | Path | None = None,
+    checkpoint_every: int | None = None,
+    resume: bool = False,
+    non_finite: Literal["raise", "skip"] = "raise",
+    count: Count | None = None,
+    unpack: Unpack | None = None,
     device: torch.device | str | None = None,
-    best_path: str | Path | None = None,
+    gradient_norms: bool = False,
+    on_epoch: Callable[[Epoch], object] | None = None,
+    stop: Callable[[], bool] | None = None,
     progress: bool = False,
 ) -> History:
     """Train the model in place, evaluate after each epoch, and keep a copy of the best weights.
+
+    One optimizer step learns from a window of `accumulate` batches, exactly as from one batch that holds them all,
+    also where they differ in size or in masked labels, unless the model takes batch statistics (BatchNorm) or draws
+    noise (dropout): then a warning says so. The last window of an epoch may be shorter.
 
     A model in eval mode is put into train mode. In a model in train mode, modules that you put into eval mode stay
     there, such as a frozen batch normalisation.
@@ -47,86 +72,123 @@ def train(
 
     Args:
         model: gives outputs for inputs [B, ...]; its parameters are changed.
-        train_loader: batches of (inputs [B, ...], labels [B, ...]), read once an epoch.
+        train_loader: batches (inputs [B, ...], labels [B, ...]), longer tuples that end with the labels, or dicts of
+            the model's arguments with "labels"; read once an epoch.
         val_loader: batches of the same kind, read after each epoch, none of which the model learns from.
         optimizer: over the model's parameters; its learning rate holds unless a schedule sets it.
         loss_fn: outputs, labels -> mean loss of the batch.
         epochs: passes over train_loader, 1 or more.
         metric: outputs, labels -> mean of the batch, on validation data.
+        accumulate: K, batches in a window, 1 or more.
+        max_norm: clip the global norm of the window's gradient to this, above 0.
+        precision: "fp32"; "bf16" or "fp16" (autocast; parameters, gradients and optimizer state stay FP32); "auto".
         schedule: optimizer, total_steps -> scheduler, stepped once after each optimizer step.
+        ema: decay of an exponential moving average of the weights, for example 0.999, smaller in the first steps; it is
+            what is evaluated and kept as best, while the model ends with its own weights.
+        patience: stop after this many epochs in a row without a lower validation loss.
+        checkpoints: a folder for `last.pt` (everything, to resume from) and `best.pt` (the best weights).
+        checkpoint_every: optimizer steps between writes of `last.pt`; default: after each epoch.
+        resume: go on from `last.pt` if there is one. On the CPU the weights are then bit for bit those of a run that
+            was never stopped, given the same arguments and a loader without persistent workers.
+        non_finite: "raise", or "skip" the step and count it.
+        count: labels -> how many terms the batch's mean loss is the mean of; default: see `losses.count_terms`.
+        unpack: batch -> (inputs, labels), for batches of another structure.
         device: where batches go; default: where the model's parameters are.
-        best_path: also keep the best state_dict in this file; it loads with weights_only=True.
-        progress: show a bar over the epochs.
+        gradient_norms: keep each layer's gradient norm, before clipping, in the history: the epoch's mean.
+        on_epoch: called with the epoch's row; an exception from it ends the run.
+        stop: asked after each optimizer step; True ends the run, after a last checkpoint.
+        progress: show a bar over the steps.
 
     Returns:
         The history; `model.load_state_dict(history.best_state)` brings the best weights back.
 
     Raises:
         FloatingPointError: a loss or gradient is not finite; it has not reached the weights.
-        ValueError, TypeError, FileNotFoundError, IsADirectoryError: the run cannot work; before time is spent, or at
-            the batch that does not fit.
+        ValueError, TypeError, OSError: the run cannot work; before time is spent, or at the batch that does not fit.
         ImportError: progress without tqdm.
 
     """
-    checks.require_whole(epochs, "epochs", 1)
+    checks.require_settings(epochs, accumulate, patience, checkpoint_every, max_norm, non_finite)
     checks.require_trainable(model, optimizer)
     checks.require_batches(train_loader, "train_loader")
     checks.require_batches(val_loader, "val_loader")
     checks.require_loss_function(loss_fn)
-    if best_path is not None:
-        checks.require_file_path(best_path, "best_path")
     device = checks.resolve_device(model, device)
-    scheduler = make_scheduler(schedule, optimizer, train_loader, epochs)
-
+    autocast = choose_precision(precision, device)
+    scheduler = make_scheduler(schedule, optimizer, train_loader, epochs, accumulate=accumulate)
+    average = None if ema is None else ExponentialMovingAverage(model, ema)
+    folder = checks.resolve_folder(checkpoints, resume, checkpoint_every)
+    try_validation_batch(model, train_loader, val_loader, loss_fn, unpack, autocast, device)
     enter_train_mode(model)
-    modes = module_modes(model)
+    warn_when_not_exact(model, accumulate)
+
     history = History()
-    step, best_loss = 0, math.inf
-    with carried_by_exceptions(history), preserved_modes(model):
-        for epoch in _with_progress(range(1, epochs + 1), progress):
+    settings = {
+        "epochs": epochs,
+        "accumulate": accumulate,
+        "precision": autocast.name,
+        "max_norm": max_norm,
+        "ema": ema,
+    }
+    run = Run(model, optimizer, train_loader, history, scheduler, average, autocast, settings, folder, checkpoint_every)
+    position = run.resumed() if resume else Position()
+    if position.step == 0:
+        run.save(position)  # so that even a run that dies in its first step begins again where it began
+    history.stopped = position.out_of(patience)
+    guard = FiniteGuard(model, optimizer, deferred=device.type == "cuda" and non_finite == "raise")
+    recipe = Recipe(model, loss_fn, optimizer, device, autocast, guard, max_norm, non_finite, gradient_norms)
+    modes = module_modes(model)
+    bar = Progress(progress, train_loader, epochs, accumulate, position.step)
+    with carried_by_exceptions(history), preserved_modes(model), bar:
+        while position.epoch <= epochs and not history.stopped:
             set_modes(modes)
-            total_loss, examples = 0.0, 0
-            for number, batch in enumerate(train_loader, 1):
-                x, y = unpack(batch, number, device)
-                step += 1
-                learning_rate = float(optimizer.param_groups[0]["lr"])
-
-                outputs = forward(model, x, number)
-                loss = mean_loss(loss_fn, outputs, y, number)
-                total_loss += require_finite_loss(loss, epoch, step, learning_rate) * len(y)
-                examples += len(y)
-
-                optimizer.zero_grad()
-                model.zero_grad()  # also what the optimizer leaves alone, where gradients would add up for ever
-                loss.backward()
-                require_finite_gradients(model, optimizer, epoch, step, learning_rate)
-                optimizer.step()
-                if scheduler is not None:
+            batches, first = run.batches(position), position.batches + 1
+            for window in windows(batches, accumulate, loss_fn, count, unpack, train_loader, first):
+                position.learning_rate = float(optimizer.param_groups[0]["lr"])
+                moment = Moment(position.epoch, position.step + 1, position.learning_rate, window.ids)
+                loss_sum, taken = recipe.learn(window, moment, position.norms)
+                if taken and scheduler is not None:
                     scheduler.step()
-            if examples == 0:
-                raise ValueError(f"train_loader gave 0 examples in epoch {epoch}. Pass one with data for every epoch.")
+                if taken and average is not None:
+                    average.update()
+                position.add(window, loss_sum, taken)
+                bar.step()
+                if run.due(position):
+                    guard.look(moment)
+                    run.save(position)
+                if stop is not None and stop():
+                    history.stopped = f"asked to stop after step {position.step}"
+                    run.save(position)
+                    return history
+            position.require_examples()
+            guard.look(Moment(position.epoch, position.step, position.learning_rate))
 
-            validation = evaluate(model, val_loader, loss_fn, metric=metric, device=device)
-            row = Epoch(epoch, total_loss / examples, validation.loss, validation.metric, learning_rate, step)
-            history.rows.append(row)
-            # False for NaN too: such an epoch is never the best.
-            if -math.inf < validation.loss < best_loss:
-                best_loss = validation.loss
-                history.best_state = _copy_state(model)
-                if best_path is not None:
-                    save_atomically(history.best_state, best_path)
+            with nullcontext() if average is None else average.applied():
+                validation = evaluate(
+                    model,
+                    val_loader,
+                    loss_fn,
+                    metric=metric,
+                    precision=autocast,
+                    count=count,
+                    unpack=unpack,
+                    device=device,
+                )
+                # False for NaN too: such an epoch is never the best.
+                improved = -math.inf < validation.loss < position.best_loss
+                if improved:
+                    history.best_state = _copy_state(model)
+            history.rows.append(position.row(validation))
+            position.judge(validation.loss, improved)
+            if improved:
+                run.save_best()
+            history.stopped = position.out_of(patience)
+            position.next_epoch()
+            run.save(position)
+            bar.epoch(history.rows[-1])
+            if on_epoch is not None:
+                on_epoch(history.rows[-1])
     return history
-
-
-def _with_progress(epochs: range, progress: bool) -> Iterable[int]:
-    if not progress:
-        return epochs
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:
-        raise ImportError("progress=True needs tqdm. Run: pip install tqdm") from None
-    bar: Iterable[int] = tqdm(epochs, unit="epoch")
-    return bar
 
 
 def _copy_state(model: nn.Module) -> dict[str, Any]:

@@ -1,0 +1,146 @@
+"""Gradient clipping: by the global norm, which the recipe uses, and two other ways to compare it with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from .checks import require_positive
+
+Parameters = Iterable[Tensor] | Tensor
+Groups = dict[torch.device, list[Tensor]]
+
+
+@torch.no_grad()
+def clip_by_global_norm(parameters: Parameters, max_norm: float) -> Tensor:
+    """Scale all gradients by one factor, so that the norm over all of them is at most max_norm.
+
+    The direction is kept. The factor is max_norm / norm, exactly 1 for a norm at or below max_norm;
+    `torch.nn.utils.clip_grad_norm_` divides by norm + 1e-6, so it ends slightly below max_norm. Call it once for each
+    optimizer step: after the last backward of the window, and after unscaling under FP16. Nothing waits for the device.
+
+    [3, 4] with max_norm 1 has norm 5 and becomes [0.6, 0.8].
+    Source: Pascanu, Mikolov and Bengio 2013, arXiv:1211.5063; lecture part 3, clipping.
+
+    Args:
+        parameters: those whose .grad is scaled in place, each counted once; without a gradient they do not count.
+            Sparse gradients are coalesced.
+        max_norm: largest 2-norm of all gradients together, above 0; math.inf only measures.
+
+    Returns:
+        The norm before, a scalar; 0 without gradients. When it is not finite, the gradients are as they were. FP32
+        squares overflow, so that is also the case for finite gradients above about 1e19.
+
+    Raises:
+        TypeError, ValueError: max_norm is no number above 0.
+
+    """
+    require_positive(max_norm, "max_norm")
+    groups = gradients_by_device(parameters)
+    norm = global_norm(groups)
+    shorten(groups, norm, max_norm)
+    return norm
+
+
+def shorten(groups: Groups, norm: Tensor | float, max_norm: float) -> None:
+    """Scale gradients whose norm is known by max_norm / norm, if that is below 1.
+
+    Args:
+        groups: see `gradients_by_device`.
+        norm: their global norm. A number saves work where the norm is at most max_norm; a tensor is not waited for.
+        max_norm: above 0.
+
+    """
+    if isinstance(norm, Tensor):
+        # A norm of 0, and one that is not finite and counts as 0 here, gives infinity and so the factor 1.
+        scale = (max_norm / norm.nan_to_num(0.0, 0.0)).clamp_(max=1.0)
+        for device, gradients in groups.items():
+            torch._foreach_mul_(gradients, scale.to(device))
+    elif max_norm < norm < math.inf:
+        for gradients in groups.values():
+            torch._foreach_mul_(gradients, max_norm / norm)
+
+
+@torch.no_grad()
+def clip_by_parameter_norm(parameters: Parameters, max_norm: float) -> Tensor:
+    """Scale each parameter's gradient by its own factor, so that its own norm is at most max_norm.
+
+    The direction of the whole gradient changes: [3, 4] in two parameters becomes [1, 1] with max_norm 1, where the
+    global norm gives [0.6, 0.8]. It exists to be compared (practice problem P6). A gradient whose own norm is not
+    finite stays as it was. Arguments and errors are those of `clip_by_global_norm`.
+
+    Returns:
+        The global norm before, a scalar.
+
+    """
+    require_positive(max_norm, "max_norm")
+    groups = gradients_by_device(parameters)
+    norm = global_norm(groups)
+    for gradients in groups.values():
+        scales = (max_norm / torch.stack(_norms(gradients)).nan_to_num(0.0, 0.0)).clamp_(max=1.0)
+        torch._foreach_mul_(gradients, scales.unbind())
+    return norm
+
+
+@torch.no_grad()
+def clip_by_value(parameters: Parameters, max_value: float) -> Tensor:
+    """Move each entry of each gradient into [-max_value, max_value].
+
+    The direction changes: [3, 4] becomes [1, 1] with max_value 1. It exists to be compared. NaN stays NaN and ±inf
+    becomes ±max_value, so look at the returned norm.
+
+    Args:
+        parameters: as in `clip_by_global_norm`.
+        max_value: largest magnitude of an entry, above 0.
+
+    Returns:
+        The global norm before, a scalar.
+
+    Raises:
+        TypeError, ValueError: max_value is no number above 0.
+
+    """
+    require_positive(max_value, "max_value")
+    groups = gradients_by_device(parameters)
+    norm = global_norm(groups)
+    for gradients in groups.values():
+        torch._foreach_clamp_min_(gradients, -max_value)
+        torch._foreach_clamp_max_(gradients, max_value)
+    return norm
+
+
+def gradients_by_device(parameters: Parameters) -> Groups:
+    """Each gradient once; of a sparse one its values."""
+    if isinstance(parameters, Tensor):
+        parameters = [parameters]
+    groups: Groups = {}
+    # A parameter that is listed twice must be neither counted nor scaled twice.
+    for parameter in {id(parameter): parameter for parameter in parameters}.values():
+        gradient = parameter.grad
+        if gradient is None:
+            continue
+        if gradient.is_sparse:
+            # Entries that share an index add up, and only their sums have the gradient's norm.
+            parameter.grad = gradient = gradient.coalesce()
+            gradient = gradient.values()
+        groups.setdefault(gradient.device, []).append(gradient)
+    return groups
+
+
+def global_norm(groups: Groups) -> Tensor:
+    """The 2-norm of all gradients as one vector, on the device of the first of them."""
+    if not groups:
+        return torch.zeros(())
+    first = next(iter(groups))
+    norms = [norm.to(first) for gradients in groups.values() for norm in _norms(gradients)]
+    return torch.linalg.vector_norm(torch.stack(norms))
+
+
+def _norms(gradients: list[Tensor]) -> list[Tensor]:
+    """Each gradient's own 2-norm; in FP32 for half precision, where a norm above 65504 would overflow."""
+    if any(gradient.dtype in (torch.float16, torch.bfloat16) for gradient in gradients):
+        gradients = [gradient.float() if gradient.itemsize == 2 else gradient for gradient in gradients]
+    return list(torch._foreach_norm(gradients))

@@ -1,0 +1,112 @@
+"""The heart of the recipe: what happens in one optimizer step, in this order."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from .batches import LossFunction, forward
+from .checks import optimised_parameters
+from .clipping import Groups, global_norm, gradients_by_device, shorten
+from .finite import FiniteGuard, Moment, all_finite
+from .initialisation import gradient_norms
+from .losses import mean_loss
+from .precision import Precision
+from .windows import Window
+
+
+@dataclass
+class Recipe:
+    """How a window of micro-batches becomes one step.
+
+    Attributes:
+        model, loss_fn, optimizer, device: as in `train`.
+        precision: casts the forward pass, and scales the loss where gradients would underflow.
+        guard: keeps what is not finite from the weights.
+        max_norm: of the gradient, or None.
+        non_finite: whether to raise or to skip the step.
+        gradient_norms: whether each layer's norm is wanted.
+
+    """
+
+    model: nn.Module
+    loss_fn: LossFunction
+    optimizer: Optimizer
+    device: torch.device
+    precision: Precision
+    guard: FiniteGuard
+    max_norm: float | None
+    non_finite: Literal["raise", "skip"]
+    gradient_norms: bool
+
+    def __post_init__(self) -> None:
+        self.optimised = optimised_parameters(self.optimizer)
+        self.parameters = list({id(one): one for one in (*self.optimised, *self.model.parameters())}.values())
+        self._forget_gradients()
+
+    def learn(self, window: Window, moment: Moment, norms: dict[str, float]) -> tuple[Tensor | float, bool]:
+        """One step.
+
+        Args:
+            window: what to learn from.
+            moment: for messages.
+            norms: each layer's gradient norm, before clipping, is added here when they are wanted.
+
+        Returns:
+            The sum of the window's losses (each mean loss times its count), and whether the step was taken.
+
+        Raises:
+            FloatingPointError: something is not finite, and that is to raise.
+
+        """
+        total: Tensor | float = 0.0
+        for batch, weight, count in window:
+            batch = batch.to(self.device)
+            with self.precision.autocast():
+                loss = mean_loss(self.loss_fn, forward(self.model, batch), batch)
+            if not self.guard.loss_is_finite(loss):
+                if self.non_finite == "raise":
+                    raise self.guard.loss_error(loss, moment)
+                return 0.0, self._forget_gradients()
+            self.precision.backward(loss if weight == 1 else loss * weight)
+            total = total + self._number(loss) * count
+        self.precision.unscale(self.optimizer)
+        groups = gradients_by_device(self.optimised)
+        norm = self._norm(groups)
+        # A scaler looks itself, and takes a smaller scale: an overflow in FP16 is part of its search.
+        if self.precision.scaler is None and not self.guard.gradients_are_finite(groups, norm):
+            if self.non_finite == "raise":
+                raise self.guard.gradient_error(moment)
+            return 0.0, self._forget_gradients()
+        if self.gradient_norms:
+            for layer, of_layer in gradient_norms(self.model).items():
+                norms[layer] = norms.get(layer, 0.0) + (of_layer or 0.0)
+        if self.max_norm is not None:
+            shorten(groups, norm, self.max_norm)
+        taken = self.precision.step(self.optimizer)
+        self._forget_gradients()
+        return total, taken
+
+    def _norm(self, groups: Groups) -> Tensor | float:
+        """The global norm of the gradients; on a GPU it stays there."""
+        norm = global_norm(groups)
+        if norm.device.type != "cpu":
+            return norm
+        if math.isinf(norm) and all_finite(groups.values()):  # the squares of large finite gradients overflow
+            norm = global_norm({device: [one.double() for one in group] for device, group in groups.items()})
+        return norm.item()
+
+    def _number(self, loss: Tensor) -> Tensor | float:
+        """For the history: a number where that costs no waiting."""
+        return loss.detach().double() if self.device.type == "cuda" else loss.item()
+
+    def _forget_gradients(self) -> bool:
+        """All of them: those that the optimizer leaves alone would add up for ever."""
+        for parameter in self.parameters:
+            parameter.grad = None
+        return False
