@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from lecture_lib.data import TensorLoader
+from lecture_lib.data import TensorLoader, load_digits, stratified_split
 from lecture_lib.training import evaluate, train
 from lecture_lib.training.clipping import gradients_by_device
 from lecture_lib.training.finite import FiniteGuard, Moment
@@ -144,6 +144,22 @@ def test_a_count_function_says_what_a_loss_of_ones_own_is_the_mean_of() -> None:
     with torch.no_grad():
         expected = torch.cat([((big(x) - y) ** 2).mean(-1)[there] for x, (y, there) in batches]).mean()
     assert history.rows[0].val_loss == pytest.approx(expected.item(), abs=1e-14)
+
+
+@pytest.mark.parametrize("counted", [-1, float("nan"), torch.ones(2), None, "3"], ids=repr)
+def test_a_count_that_is_none_is_named(counted: Any) -> None:
+    batches = make_batches([4])
+    model = make_model()
+    with pytest.raises(ValueError, match=r"batch 1: count gave .* for labels of shape \[4\]"):
+        train(
+            model,
+            batches,
+            batches,
+            torch.optim.SGD(model.parameters(), lr=0.1),
+            F.cross_entropy,
+            1,
+            count=lambda _: counted,
+        )
 
 
 @pytest.mark.parametrize("loss_fn", [nn.MSELoss(), nn.L1Loss(), F.mse_loss], ids=["mse", "l1", "function"])
@@ -529,3 +545,62 @@ def test_gradient_norms_by_layer_are_the_epochs_mean_before_clipping() -> None:
         for epoch, of_epoch in enumerate((norms[:2], norms[2:])):
             mean = sum(float(row[place]) for row in of_epoch) / 2
             assert history.rows[epoch].gradient_norms[layer] == pytest.approx(mean, rel=1e-5)
+
+
+# Precision, through train: the parts have their own tests.
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_digits_are_learned_as_well_and_what_is_stored_stays_fp32(precision: str) -> None:
+    torch.set_default_dtype(torch.float32)
+    digits = load_digits()
+    kept, held_out = stratified_split(digits.labels, (0.8, 0.2), seed=0)
+    x = digits.images.flatten(1)
+    found = {}
+    for name in ("fp32", precision):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+        seen = set()
+        model[2].register_forward_hook(lambda module, inputs, output, seen=seen: seen.add(output.dtype))
+        loader = TensorLoader(x[kept], digits.labels[kept], batch_size=64, shuffle=True, seed=0)
+        held = TensorLoader(x[held_out], digits.labels[held_out], batch_size=256)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+        found[name] = train(model, loader, held, optimizer, F.cross_entropy, 8, precision=name, max_norm=1.0)
+        computed = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[name]
+        assert seen == {computed}
+        stored = [value for state in optimizer.state.values() for value in state.values()]
+        assert {value.dtype for value in [*model.parameters(), *stored]} == {torch.float32}
+    assert found[precision].best.val_metric >= found["fp32"].best.val_metric - 0.005
+    assert found[precision].rows[-1].val_loss != found["fp32"].rows[-1].val_loss
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_clipping_sees_the_true_size_of_the_gradient(precision: str) -> None:
+    """FP16's are scaled by 65,536 until they are unscaled."""
+    torch.set_default_dtype(torch.float32)
+    x, y = make_batches([32])[0]
+    batches = [(x.float(), y)]
+    model, before = make_model(), make_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    train(model, batches, batches, optimizer, F.cross_entropy, 1, precision=precision, max_norm=0.01)
+    moved = [new - old for new, old in zip(model.parameters(), before.parameters(), strict=True)]
+    assert torch.cat([change.flatten() for change in moved]).norm().item() == pytest.approx(0.01, rel=1e-3)
+
+
+def test_an_overflow_in_fp16_is_a_skipped_step_not_an_error() -> None:
+    torch.set_default_dtype(torch.float32)
+    x, y = make_batches([32])[0]
+    batches = [(x.float(), y)] * 3
+    model = make_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    calls = 0
+
+    def loss_fn(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        nonlocal calls
+        calls += outputs.requires_grad
+        # Times the scale of 65,536 more than FP16 holds, in the first step only.
+        return F.cross_entropy(outputs, labels) * (1e4 if calls == 1 and outputs.requires_grad else 1.0)
+
+    history = train(model, batches, batches[:1], optimizer, loss_fn, 1, precision="fp16")
+    assert (history.rows[0].skipped, history.rows[0].steps) == (1, 3)
+    assert all(parameter.isfinite().all() for parameter in model.parameters())

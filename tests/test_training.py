@@ -462,6 +462,9 @@ REFUSED = {
     "non-finite": (make_model, {"non_finite": "ignore"}, ValueError, "'raise' or 'skip'"),
     "precision": (make_model, {"precision": "fp8"}, ValueError, "precision is 'fp8'; pass one of 'fp32', 'bf16'"),
     "max_norm": (make_model, {"max_norm": 0.0}, ValueError, "max_norm is 0.0"),
+    "stop": (make_model, {"stop": 3}, TypeError, "stop is 3, of type int; pass a function"),
+    "unwritable": (make_model, {"checkpoints": "/proc/no/folder"}, OSError, "cannot be made.*may write to"),
+    "ema-text": (make_model, {"ema": "0.9"}, ValueError, "decay is 0.9"),
     "ema": (make_model, {"ema": 1.0}, ValueError, "decay is 1.0"),
     "words-for-epochs": (make_model, {"epochs": "2"}, TypeError, "epochs is '2', of type str"),
     "scheduler-class": (

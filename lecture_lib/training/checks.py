@@ -21,6 +21,13 @@ def require_whole(value: object, name: str, least: int) -> None:
         raise ValueError(f"{name} is {value}; pass a whole number, {least} or more.")
 
 
+def require_functions(**functions: object) -> None:
+    """TypeError for what is neither left out nor a function."""
+    for name, function in functions.items():
+        if function is not None and not callable(function):
+            raise TypeError(f"{name} is {function!r}, of type {type(function).__name__}; pass a function.")
+
+
 def require_positive(value: object, name: str) -> None:
     """TypeError for what is no number, ValueError for NaN and for one that is not above 0."""
     if isinstance(value, bool) or not isinstance(value, Real):
@@ -125,7 +132,10 @@ def resolve_folder(checkpoints: str | Path | None, resume: bool, every: int | No
         raise FileExistsError(
             f"{folder / 'last.pt'} is of an earlier run. Go on from it with resume=True, or name another folder."
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(f"checkpoints {folder} cannot be made: {error}. Name a folder that you may write to.") from error
     return folder
 
 

@@ -55,10 +55,12 @@ def count_terms(loss_fn: LossFunction, batch: Batch, count: Count | None) -> flo
     """
     labels = batch.labels
     if count is not None:
-        number = float(count(labels))
+        counted = count(labels)
+        one = counted.numel() == 1 if isinstance(counted, Tensor) else isinstance(counted, int | float)
+        number = float(counted) if one else -1.0
         if not 0 <= number < float("inf"):
             raise ValueError(
-                f"batch {batch.number}: count gave {number} for labels {describe(labels)}; it counts what the mean "
+                f"batch {batch.number}: count gave {counted} for labels {describe(labels)}; it counts what the mean "
                 "loss is the mean of, 0 or more. For masked labels: count=lambda labels: (labels != -100).sum()"
             )
         return number

@@ -109,6 +109,7 @@ def train(
 
     """
     checks.require_settings(epochs, accumulate, patience, checkpoint_every, max_norm, non_finite)
+    checks.require_functions(count=count, unpack=unpack, on_epoch=on_epoch, stop=stop)
     checks.require_trainable(model, optimizer)
     checks.require_batches(train_loader, "train_loader")
     checks.require_batches(val_loader, "val_loader")
