@@ -485,6 +485,21 @@ def test_on_a_device_that_waits_the_weights_stay_finite_and_the_error_comes_at_t
         guard.look(Moment(1, 4, 0.1))
 
 
+def test_an_epoch_of_skipped_steps_is_an_error_that_says_so() -> None:
+    x, y = make_batches([8])[0]
+    model = make_model()
+    with pytest.raises(ValueError, match=r"led to no step \(2 skipped: a loss or gradient was not finite\)"):
+        train(
+            model,
+            [(x * float("nan"), y)] * 2,
+            [(x, y)],
+            torch.optim.SGD(model.parameters(), lr=0.1),
+            F.cross_entropy,
+            1,
+            non_finite="skip",
+        )
+
+
 # Stopping.
 
 
@@ -601,6 +616,7 @@ def test_an_overflow_in_fp16_is_a_skipped_step_not_an_error() -> None:
         # Times the scale of 65,536 more than FP16 holds, in the first step only.
         return F.cross_entropy(outputs, labels) * (1e4 if calls == 1 and outputs.requires_grad else 1.0)
 
-    history = train(model, batches, batches[:1], optimizer, loss_fn, 1, precision="fp16")
+    history = train(model, batches, batches[:1], optimizer, loss_fn, 1, precision="fp16", gradient_norms=True)
+    assert all(0 < norm < 10 for norm in history.rows[0].gradient_norms.values())
     assert (history.rows[0].skipped, history.rows[0].steps) == (1, 3)
     assert all(parameter.isfinite().all() for parameter in model.parameters())

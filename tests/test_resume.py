@@ -43,8 +43,14 @@ def program(folder: Path | None, *, seed: int = 0, widths: int = 8, **options: A
     model = nn.Sequential(nn.Linear(6, widths), nn.Dropout(0.2), nn.Tanh(), nn.Linear(widths, 3))
     x, y = torch.randn(40, 6, generator=torch.Generator().manual_seed(1)), torch.arange(40) % 3
     optimizer = options.pop("optimizer", torch.optim.SGD)(model.parameters(), lr=0.1)
-    loader = TensorLoader(x, y, batch_size=8, shuffle=True, seed=3)
-    options = {"resume": False, "epochs": 3, **options}
+    loader_seed = options.pop("loader_seed", 3)
+    shuffle = {} if loader_seed is None else {"shuffle": True, "seed": loader_seed}
+    loader = TensorLoader(x, y, batch_size=options.pop("batch_size", 8), **shuffle)
+
+    def schedule(optimizer: torch.optim.Optimizer, total: int) -> OneCycleLR:
+        return OneCycleLR(optimizer, max_lr=0.2, total_steps=total, cycle_momentum=False)
+
+    options = {"resume": False, "epochs": 3, "schedule": schedule, **options}
     return model, train(
         model,
         loader,
@@ -52,7 +58,6 @@ def program(folder: Path | None, *, seed: int = 0, widths: int = 8, **options: A
         optimizer,
         F.cross_entropy,
         checkpoints=folder,
-        schedule=lambda optimizer, total: OneCycleLR(optimizer, max_lr=0.2, total_steps=total, cycle_momentum=False),
         **options,
     )
 
@@ -125,6 +130,9 @@ def test_an_earlier_run_is_not_overwritten(tmp_path: Path) -> None:
 
 OTHERS: dict[str, tuple[dict[str, Any], str]] = {
     "settings": ({"max_norm": 1.0}, r"max_norm was None, now 1\.0.*another folder"),
+    "schedule": ({"schedule": None}, "schedule was 'OneCycleLR', now 'NoneType'"),
+    "batches": ({"batch_size": 20}, "batches was 5, now 2"),
+    "order": ({"loader_seed": None}, "state of 1 generator.*this loader has 0"),
     "epochs": ({"epochs": 9}, "epochs was 3, now 9"),
     "model": ({"widths": 9}, r"another model: 0\.weight \[8, 6\] instead of \[9, 6\]"),
     "optimizer": ({"optimizer": torch.optim.AdamW}, "another optimizer: SGD.*AdamW"),
@@ -142,6 +150,7 @@ def test_another_runs_checkpoint_is_refused_and_nothing_changes(name: str, tmp_p
 
 
 DAMAGE: dict[str, Callable[[Path], Any]] = {
+    "another program's": lambda path: torch.save({"weights": torch.ones(2)}, path),
     "cut": lambda path: path.write_bytes(path.read_bytes()[:500]),
     "empty": lambda path: path.write_bytes(b""),
     "text": lambda path: path.write_text("weights"),
@@ -152,5 +161,5 @@ DAMAGE: dict[str, Callable[[Path], Any]] = {
 def test_a_damaged_checkpoint_is_named(name: str, tmp_path: Path) -> None:
     program(tmp_path)
     DAMAGE[name](tmp_path / "last.pt")
-    with pytest.raises(ValueError, match=r"last\.pt is (damaged|refused)"):
+    with pytest.raises(ValueError, match=r"last\.pt is (damaged|refused|no checkpoint of train)"):
         program(tmp_path, resume=True)

@@ -49,7 +49,6 @@ class FiniteGuard:
         self.optimizer = optimizer
         self.deferred = deferred
         self._finite: Tensor | None = None  # whether all was finite since the last look, on the device
-        self._seen: Moment | None = None
 
     def loss_is_finite(self, loss: Tensor) -> bool:
         """Whether a loss is finite; when deferred True, and noted on the device."""

@@ -22,6 +22,8 @@ from .precision import Precision
 from .streams import loader_streams, random_streams, restore_loader_streams, restore_random_streams
 from .windows import Window
 
+FORMAT = "lecture-lib training 1"
+
 
 @dataclass
 class Position:
@@ -30,7 +32,7 @@ class Position:
     Attributes:
         epoch: the epoch in progress, counted from 1.
         batches: read from the loader in this epoch.
-        first_step: steps before this epoch.
+        taken: steps of this epoch that changed weights.
         step: windows trained on since the run began, taken or not.
         skipped: how many of them changed no weights.
         loss_sum: the epoch's losses, each times its count.
@@ -45,7 +47,7 @@ class Position:
 
     epoch: int = 1
     batches: int = 0
-    first_step: int = 0
+    taken: int = 0
     step: int = 0
     skipped: int = 0
     loss_sum: Tensor | float = 0.0
@@ -61,6 +63,7 @@ class Position:
         self.step += 1
         self.batches += window.read
         self.skipped += not taken
+        self.taken += taken
         if taken:
             self.loss_sum = self.loss_sum + loss_sum
             self.loss_count += window.count
@@ -68,12 +71,13 @@ class Position:
     def require_examples(self) -> None:
         """ValueError when an epoch is over and nothing was learned in it."""
         if self.loss_count == 0:
-            why = "gave 0 examples" if self.batches == 0 else "gave nothing to learn from: all labels are masked"
+            why = "gave 0 examples" if self.batches == 0 else "gave nothing to learn from (all labels masked)"
+            if self.skipped:
+                why = f"led to no step ({self.skipped} skipped: a loss or gradient was not finite)"
             raise ValueError(f"train_loader {why} in epoch {self.epoch}. Pass one with data for every epoch.")
 
     def row(self, validation: Evaluation) -> Epoch:
         """The epoch's row in the history."""
-        steps = max(self.step - self.first_step, 1)
         return Epoch(
             self.epoch,
             float(self.loss_sum) / self.loss_count,
@@ -82,7 +86,7 @@ class Position:
             self.learning_rate,
             self.step,
             self.skipped,
-            {layer: norm / steps for layer, norm in self.norms.items()},
+            {layer: norm / self.taken for layer, norm in self.norms.items()},
         )
 
     def judge(self, loss: float, improved: bool) -> None:
@@ -102,7 +106,7 @@ class Position:
         self.batches = 0
         self.loss_sum = self.loss_count = 0.0
         self.norms = {}
-        self.first_step = self.step
+        self.taken = 0
         self.streams = {}
 
 
@@ -160,6 +164,7 @@ class Run:
             return
         position.loss_sum = float(position.loss_sum)  # on a GPU: waits for it
         state = {
+            "format": FORMAT,
             "settings": self.settings,
             "position": vars(position),
             "random": random_streams(),
@@ -185,7 +190,10 @@ class Run:
             return Position()
         path = self.folder / "last.pt"
         state = load_checkpoint(path)
+        if not isinstance(state, dict) or state.get("format") != FORMAT:
+            raise ValueError(f"{path} is no checkpoint of train ({FORMAT}). Was it written by something else?")
         _require_same_settings(state["settings"], self.settings, path)
+        restore_loader_streams(self.loader, state["loader"])
         restore_module(self.model, state["model"])
         restore_optimizer(self.optimizer, state["optimizer"])
         if self.scheduler is not None:
@@ -196,7 +204,6 @@ class Run:
         self.history.rows[:] = [Epoch(**row) for row in state["rows"]]
         if state["best"] is not None:
             self.history.best_state = state["best"]
-        restore_loader_streams(self.loader, state["loader"])
         restore_random_streams(state["random"])
         return Position(**state["position"])
 

@@ -55,7 +55,7 @@ class Recipe:
         Args:
             window: what to learn from.
             moment: for messages.
-            norms: each layer's gradient norm, before clipping, is added here when they are wanted.
+            norms: each layer's gradient norm, before clipping, is added here if they are wanted and the step is taken.
 
         Returns:
             The sum of the window's losses (each mean loss times its count), and whether the step was taken.
@@ -83,12 +83,12 @@ class Recipe:
             if self.non_finite == "raise":
                 raise self.guard.gradient_error(moment)
             return 0.0, self._forget_gradients()
-        if self.gradient_norms:
-            for layer, of_layer in gradient_norms(self.model).items():
-                norms[layer] = norms.get(layer, 0.0) + (of_layer or 0.0)
+        by_layer = gradient_norms(self.model) if self.gradient_norms else {}
         if self.max_norm is not None:
             shorten(groups, norm, self.max_norm)
         taken = self.precision.step(self.optimizer)
+        for layer, of_layer in by_layer.items() if taken else ():
+            norms[layer] = norms.get(layer, 0.0) + (of_layer or 0.0)
         self._forget_gradients()
         return total, taken
 

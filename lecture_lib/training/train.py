@@ -130,6 +130,8 @@ def train(
         "precision": autocast.name,
         "max_norm": max_norm,
         "ema": ema,
+        "schedule": type(scheduler).__name__,
+        "batches": checks.count_batches(train_loader),
     }
     run = Run(model, optimizer, train_loader, history, scheduler, average, autocast, settings, folder, checkpoint_every)
     position = run.resumed() if resume else Position()
