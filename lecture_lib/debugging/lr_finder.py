@@ -12,10 +12,14 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from ..training.batches import Batches, LossFunction, forward, unpack
-from ..training.checks import require_batches, require_loss_function, require_trainable, require_whole, resolve_device
-from ..training.losses import mean_loss
+from ..training import checks
+from ..training.batches import Batches, LossFunction, Unpack
+from ..training.finite import FiniteGuard, Moment, NonFiniteError
+from ..training.losses import Count
+from ..training.precision import choose_precision
 from ..training.preserve import enter_train_mode
+from ..training.recipe import Recipe
+from ..training.windows import windows
 from .lr_result import LRFinderResult
 from .lr_suggestions import suggest_learning_rates
 from .unchanged import unchanged
@@ -32,6 +36,11 @@ def find_lr(
     steps: int = 100,
     smoothing: float = 0.9,
     diverge_factor: float = 4.0,
+    accumulate: int = 1,
+    max_norm: float | None = None,
+    precision: str = "fp32",
+    count: Count | None = None,
+    unpack: Unpack | None = None,
     device: torch.device | str | None = None,
 ) -> LRFinderResult:
     """Train with a rate that rises exponentially, record the loss of each step, and put everything back.
@@ -43,14 +52,19 @@ def find_lr(
 
     Args:
         model: gives outputs for inputs [B, ...].
-        loader: batches of (inputs [B, ...], labels [B, ...]), begun again when it is shorter than the sweep.
+        loader: batches as `train` takes them, begun again when it is shorter than the sweep.
         optimizer: gives the method and the ratio of its groups' rates; the swept rate is the first group's.
         loss_fn: outputs, labels -> mean loss of the batch.
         start: first rate, above 0.
         stop: last rate, above start.
-        steps: 3 or more; each multiplies the rate by (stop / start) ** (1 / (steps - 1)).
+        steps: optimizer steps, 3 or more; each multiplies the rate by (stop / start) ** (1 / (steps - 1)).
         smoothing: share of the past in the running average, 0 (none) up to 1 (excluded).
         diverge_factor: the sweep ends when the smoothed loss exceeds this many times its lowest; above 1.
+        accumulate: batches in a step, as in `train`: sweep what you will train.
+        max_norm: of the gradient, as in `train`.
+        precision: as in `train`.
+        count: as in `train`.
+        unpack: as in `train`.
         device: where batches go; default: where the model's parameters are.
 
     Returns:
@@ -63,34 +77,38 @@ def find_lr(
     """
     _check_settings(start=start, stop=stop, smoothing=smoothing, diverge_factor=diverge_factor)
     rates = sweep_rates(start, stop, steps)
-    require_trainable(model, optimizer)
-    require_batches(loader, "loader")
-    require_loss_function(loss_fn)
+    checks.require_settings(1, accumulate, None, None, max_norm, "raise")
+    checks.require_functions(count=count, unpack=unpack)
+    checks.require_trainable(model, optimizer)
+    checks.require_batches(loader, "loader")
+    checks.require_loss_function(loss_fn)
+    _require_no_scheduler(optimizer)
     ratios = _rate_ratios(optimizer)
-    device = resolve_device(model, device)
+    device = checks.resolve_device(model, device)
+    number_format = choose_precision(precision, device)
 
     losses: list[float] = []
     smoothed: list[float] = []
     stopped_because = f"reached stop, learning rate {stop:g}, in {steps} steps"
     with unchanged(model, optimizer, loader):
         enter_train_mode(model)
-        for number, (rate, given) in enumerate(zip(rates, _endless(loader), strict=False), 1):
+        guard = FiniteGuard(model, optimizer, deferred=False)
+        recipe = Recipe(model, loss_fn, optimizer, device, number_format, guard, max_norm, "raise", False)
+        batches = windows(_endless(loader), accumulate, loss_fn, count, unpack, loader)
+        for number, (rate, window) in enumerate(zip(rates, batches, strict=False), 1):
             _set_rates(optimizer, rate, ratios)
-            batch = unpack(given, number).to(device)
-            loss = mean_loss(loss_fn, forward(model, batch), batch)
-            if not math.isfinite(loss.item()):
-                stopped_because = f"the loss became {loss.item()} at learning rate {rate:.2g}, step {number}"
+            try:
+                loss_sum, _ = recipe.learn(window, Moment(step=number, learning_rate=rate), {})
+            except NonFiniteError as error:
+                stopped_because = f"the {error.what} became {error.value} at learning rate {rate:.2g}, step {number}"
                 break
-            losses.append(loss.item())
+            losses.append(float(loss_sum) / window.count)
             smoothed = smooth(losses, smoothing)
             best = min(smoothed)
             # For a positive loss this is diverge_factor * best; it also holds for losses below 0.
             if smoothed[-1] > best + (diverge_factor - 1) * abs(best):
                 stopped_because = f"the loss diverged at learning rate {rate:.2g}, step {number}"
                 break
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
     used = rates[: len(losses)]
     suggestions, reason = suggest_learning_rates(used, smoothed)
     if not losses:
@@ -102,7 +120,7 @@ def sweep_rates(start: float, stop: float, steps: int) -> tuple[float, ...]:
     """Rates from start to stop, both exactly, each a constant factor above the one before."""
     if not 0 < start < stop < math.inf:
         raise ValueError(f"start is {start} and stop {stop}; a sweep rises: 0 < start < stop, both finite.")
-    require_whole(steps, "steps", 3)
+    checks.require_whole(steps, "steps", 3)
     return tuple(np.geomspace(start, stop, steps).tolist())
 
 
@@ -139,6 +157,15 @@ def _rate_ratios(optimizer: Optimizer) -> list[float]:
             f"the first parameter group's rate is {rates[0]}; the others are scaled by it, so it is above 0."
         )
     return [rate / rates[0] for rate in rates]
+
+
+def _require_no_scheduler(optimizer: Optimizer) -> None:
+    """torch marks the step of an optimizer that a scheduler was made for."""
+    if hasattr(optimizer.step, "_wrapped_by_lr_sched"):
+        raise ValueError(
+            "a scheduler is attached to the optimizer: it was made for rates that the sweep does not use. Call find_lr "
+            "first, then make the scheduler; train makes its own: schedule=one_cycle(result.suggestion)."
+        )
 
 
 def _set_rates(optimizer: Optimizer, rate: float, ratios: Sequence[float]) -> None:

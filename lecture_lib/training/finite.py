@@ -15,6 +15,21 @@ from .checks import optimised_parameters
 from .clipping import Groups
 
 
+class NonFiniteError(FloatingPointError):
+    """A step that was refused.
+
+    Attributes:
+        what: 'loss' or 'gradient'.
+        value: of the loss; 'not finite' for a gradient.
+
+    """
+
+    def __init__(self, message: str, what: str, value: float | str) -> None:
+        super().__init__(message)
+        self.what = what
+        self.value = value
+
+
 @dataclass
 class Moment:
     """Where in a run something happened, for messages."""
@@ -89,22 +104,26 @@ class FiniteGuard:
     def _note(self, finite: Tensor) -> None:
         self._finite = finite if self._finite is None else self._finite & finite.to(self._finite.device)
 
-    def loss_error(self, loss: Tensor, moment: Moment) -> FloatingPointError:
+    def loss_error(self, loss: Tensor, moment: Moment) -> NonFiniteError:
         """What to raise for a loss that is not finite."""
-        return FloatingPointError(
+        return NonFiniteError(
             f"{moment}: the loss is {loss.item()}. The weights are those before this step. Look for NaN in this "
-            "batch's inputs; else lower the rate (find_lr shows its range)."
+            "batch's inputs; else lower the rate (find_lr shows its range).",
+            "loss",
+            loss.item(),
         )
 
-    def gradient_error(self, moment: Moment) -> FloatingPointError:
+    def gradient_error(self, moment: Moment) -> NonFiniteError:
         """What to raise for gradients that are not finite."""
         parameters = [p for p in optimised_parameters(self.optimizer) if p.grad is not None]
         culprit = next(p for p in parameters if p.grad is not None and not all_finite([[p.grad]]))
         names = {id(parameter): name for name, parameter in self.model.named_parameters()}
         name = names.get(id(culprit), f"a parameter {list(culprit.shape)} outside the model")
-        return FloatingPointError(
+        return NonFiniteError(
             f"{moment}: the loss is finite and the gradient of {name} is not. The weights are those before this step. "
-            "Look for sqrt, log or a division at 0 in the model or loss."
+            "Look for sqrt, log or a division at 0 in the model or loss.",
+            "gradient",
+            "not finite",
         )
 
 
