@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 import subprocess
 import sys
@@ -458,6 +460,35 @@ def test_a_tensor_reads_like_what_it_is() -> None:
         iter(list(leaf(1.0)))
     assert (np.array([1.0, 2.0]) * x).shape == (1, 2)
     np.testing.assert_array_equal(np.asarray(Tensor([1, 2])), [1, 2])
+
+
+def test_truth_is_that_of_the_number_and_of_nothing_longer() -> None:
+    assert not leaf(0.0)
+    assert leaf([0.5])
+    with pytest.raises(ValueError, match="ambiguous"):
+        bool(leaf([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_copy_is_a_new_leaf(how: Callable[[Tensor], Tensor]) -> None:
+    x = leaf([1.0, 2.0], dtype=np.float32)
+    for original in (x, x * 2.0):
+        new = how(original)
+        (new * new).sum().backward()
+        np.testing.assert_array_equal(new.grad, 2 * original.data)
+        assert new.dtype == np.float32
+        assert original.grad is None
+
+
+def test_a_pickle_of_another_process_can_be_used() -> None:
+    """Its number here, far on in the count, says nothing there."""
+    for _ in range(10_000):
+        x = leaf([1.0])
+    script = "import pickle, sys; x = pickle.load(sys.stdin.buffer)\n(x * 3.0).sum().backward(); print(x.grad.item())"
+    done = subprocess.run(
+        [sys.executable, "-c", script], input=pickle.dumps(x), capture_output=True, cwd=ROOT, check=True
+    )
+    assert done.stdout == b"3.0\n"
 
 
 # The house.

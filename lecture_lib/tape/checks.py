@@ -113,10 +113,11 @@ def dtype_for(values: ArrayLike, dtype: np.dtype) -> np.dtype | None:
     return None if isinstance(values, Array | np.generic) else dtype
 
 
-def no_history(tensor: Tensor) -> None:
-    """Refuse to make an array of a tensor that gradients flow to."""
+def without_history(tensor: Tensor) -> Array:
+    """The values, unless gradients flow to the tensor: as an array it would lose them."""
     if tensor.requires_grad:
         raise TypeError(errors.AS_ARRAY.format(shape=tensor.shape))
+    return tensor._array
 
 
 def replacement(tensor: Tensor, array: Array, how: str) -> None:

@@ -6,6 +6,7 @@ Read `record` first (what is remembered), then `graph.walk_back` (how gradients 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -116,10 +117,6 @@ class Tensor:
         """float64 or float32, or the integers' type."""
         return self._array.dtype
 
-    def item(self) -> float:
-        """The one number in it, as Python's."""
-        return self._array.item()
-
     def _update(self, symbol: str, compute: Callable[[], Tensor]) -> Tensor:
         """`w -= step` changes a parameter under no_grad and is an error while recording; else it is `w = w - step`."""
         if self._operation or not self._requires_grad:
@@ -142,18 +139,14 @@ class Tensor:
         return self
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
-        checks.no_history(self)
-        return np.array(self._array, dtype=dtype)
-
-    def __len__(self) -> int:
-        return len(self._array)
+        return np.array(checks.without_history(self), dtype=dtype)
 
     def __repr__(self) -> str:
         values = np.array2string(self._array, separator=", ", prefix="Tensor(")
         made_by = f", operation='{self._operation}'" if self._operation else ""
         return f"Tensor({values}, dtype={self.dtype}, requires_grad={self._requires_grad}{made_by})"
 
-    # The symbols, and the methods that are operations: a table, one line each.
+    # The symbols, and the methods that are operations: a table, one line each. A copy, also by pickle, is a new leaf.
     # fmt: off
     def __add__(self, other: Operand) -> Tensor: return arithmetic.add(self, other)
     def __radd__(self, other: Operand) -> Tensor: return arithmetic.add(other, self)
@@ -174,7 +167,11 @@ class Tensor:
     def __neg__(self) -> Tensor: return arithmetic.negate(self)
     def __getitem__(self, key: Any) -> Tensor: return shapes.index(self, key)
     def __iter__(self) -> Iterator[Tensor]: return (self[row] for row in range(len(self)))
+    def __len__(self) -> int: return len(self._array)
+    def __bool__(self) -> bool: return bool(self._array)
     def __float__(self) -> float: return float(self.item())
+    def __reduce__(self) -> tuple: return partial(Tensor, requires_grad=self._requires_grad), (self._array,)
+    def item(self) -> float: return self._array.item()
     def exp(self) -> Tensor: return functions.exp(self)
     def log(self) -> Tensor: return functions.log(self)
     def sqrt(self) -> Tensor: return functions.sqrt(self)
