@@ -10,12 +10,12 @@ import torch
 from conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "tests" / "benchmarks"))
-import recipe as benchmark  # noqa: E402
-from contenders import training_loop  # noqa: E402
-from harness import Timings  # noqa: E402
+import recipe as benchmark
+from contenders import training_loop
+from harness import Timings
 
 
-@pytest.mark.parametrize(("above", "holds"), [(-10e-6, True), (25e-6, True), (26e-6, False)])
+@pytest.mark.parametrize(("above", "holds"), [(-10e-6, True), (24e-6, True), (26e-6, False)])
 def test_the_rows_say_what_a_step_costs_above_the_loop_by_hand(above: float, holds: bool) -> None:
     steps, by_hand = 100, 300e-6
     rounds = {
