@@ -20,7 +20,7 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorData
 
 from lecture_lib.data import TensorLoader, load_digits, stratified_split
 from lecture_lib.debugging import LRFinderResult, find_lr, suggest_learning_rates
-from lecture_lib.debugging.lr_finder import smooth, sweep_rates
+from lecture_lib.debugging.lr_finder import RunningAverage, sweep_rates
 from lecture_lib.training import evaluate, train
 
 # facts.md, "finder's table"
@@ -114,6 +114,11 @@ def test_sweep_reaches_both_ends_by_the_lectures_factor():
     factors = np.array(rates[1:]) / np.array(rates[:-1])
     np.testing.assert_allclose(factors, (10 / 1e-7) ** (1 / 99), rtol=1e-12)
     assert round(factors[0], 4) == 1.2045
+
+
+def smooth(losses, smoothing):
+    average = RunningAverage(smoothing)
+    return [average.add(loss) for loss in losses]
 
 
 def test_smoothing_is_corrected_for_its_start():

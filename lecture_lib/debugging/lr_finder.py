@@ -89,11 +89,15 @@ def find_lr(
 
     losses: list[float] = []
     smoothed: list[float] = []
+    average, best = RunningAverage(smoothing), math.inf
     stopped_because = f"reached stop, learning rate {stop:g}, in {steps} steps"
     with unchanged(model, optimizer, loader):
         enter_train_mode(model)
         guard = FiniteGuard(model, optimizer, deferred=False)
-        recipe = Recipe(model, loss_fn, optimizer, device, number_format, guard, max_norm, "raise", False)
+        # A gradient that is not finite shows in the next loss, and the weights are put back anyway.
+        recipe = Recipe(
+            model, loss_fn, optimizer, device, number_format, guard, max_norm, "raise", check_gradients=False
+        )
         batches = windows(_endless(loader), accumulate, loss_fn, count, unpack, loader)
         for number, (rate, window) in enumerate(zip(rates, batches, strict=False), 1):
             _set_rates(optimizer, rate, ratios)
@@ -103,8 +107,8 @@ def find_lr(
                 stopped_because = f"the {error.what} became {error.value} at learning rate {rate:.2g}, step {number}"
                 break
             losses.append(float(loss_sum) / window.count)
-            smoothed = smooth(losses, smoothing)
-            best = min(smoothed)
+            smoothed.append(average.add(losses[-1]))
+            best = min(best, smoothed[-1])
             # For a positive loss this is diverge_factor * best; it also holds for losses below 0.
             if smoothed[-1] > best + (diverge_factor - 1) * abs(best):
                 stopped_because = f"the loss diverged at learning rate {rate:.2g}, step {number}"
@@ -124,18 +128,22 @@ def sweep_rates(start: float, stop: float, steps: int) -> tuple[float, ...]:
     return tuple(np.geomspace(start, stop, steps).tolist())
 
 
-def smooth(losses: Sequence[float], smoothing: float) -> list[float]:
+class RunningAverage:
     """Exponential average, divided by the weight that it has gathered so far.
 
     Without that division the average starts at 0 and rises towards the losses, which looks like a fall that
     never was.
     """
-    averages, average, weight = [], 0.0, 0.0
-    for loss in losses:
-        average = smoothing * average + (1 - smoothing) * loss
-        weight = smoothing * weight + (1 - smoothing)
-        averages.append(average / weight)
-    return averages
+
+    def __init__(self, smoothing: float) -> None:
+        self.smoothing = smoothing
+        self._sum = self._weight = 0.0
+
+    def add(self, loss: float) -> float:
+        """The average with one more loss."""
+        self._sum = self.smoothing * self._sum + (1 - self.smoothing) * loss
+        self._weight = self.smoothing * self._weight + (1 - self.smoothing)
+        return self._sum / self._weight
 
 
 def _check_settings(*, start: float, stop: float, smoothing: float, diverge_factor: float) -> None:

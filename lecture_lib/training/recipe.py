@@ -31,6 +31,7 @@ class Recipe:
         max_norm: of the gradient, or None.
         non_finite: whether to raise or to skip the step.
         gradient_norms: whether each layer's norm is wanted.
+        check_gradients: whether gradients are looked at before the step; else only losses are.
 
     """
 
@@ -42,7 +43,8 @@ class Recipe:
     guard: FiniteGuard
     max_norm: float | None
     non_finite: Literal["raise", "skip"]
-    gradient_norms: bool
+    gradient_norms: bool = False
+    check_gradients: bool = True
 
     def __post_init__(self) -> None:
         self.optimised = optimised_parameters(self.optimizer)
@@ -76,16 +78,17 @@ class Recipe:
             self.precision.backward(loss if weight == 1 else loss * weight)
             total = total + self._number(loss) * count
         self.precision.unscale(self.optimizer)
-        groups = gradients_by_device(self.optimised)
-        norm = self._norm(groups)
-        # A scaler looks itself, and takes a smaller scale: an overflow in FP16 is part of its search.
-        if self.precision.scaler is None and not self.guard.gradients_are_finite(groups, norm):
-            if self.non_finite == "raise":
-                raise self.guard.gradient_error(moment)
-            return 0.0, self._forget_gradients()
         by_layer = gradient_norms(self.model) if self.gradient_norms else {}
-        if self.max_norm is not None:
-            shorten(groups, norm, self.max_norm)
+        if self.check_gradients or self.max_norm is not None:
+            groups = gradients_by_device(self.optimised)
+            norm = self._norm(groups)
+            # A scaler looks itself, and takes a smaller scale: an overflow in FP16 is part of its search.
+            if self.precision.scaler is None and not self.guard.gradients_are_finite(groups, norm):
+                if self.non_finite == "raise":
+                    raise self.guard.gradient_error(moment)
+                return 0.0, self._forget_gradients()
+            if self.max_norm is not None:
+                shorten(groups, norm, self.max_norm)
         taken = self.precision.step(self.optimizer)
         for layer, of_layer in by_layer.items() if taken else ():
             norms[layer] = norms.get(layer, 0.0) + (of_layer or 0.0)
