@@ -270,24 +270,25 @@ def test_clipping_is_once_a_window_on_the_mean_gradient() -> None:
 
 
 def test_gradients_whose_squares_overflow_are_clipped_too() -> None:
-    model = nn.Linear(1, 1, bias=False).float()
+    model = nn.Linear(2, 1, bias=False).float()
     nn.init.ones_(model.weight)
-    batches = [(torch.full((1, 1), 1e30, dtype=torch.float32), torch.zeros(1, 1, dtype=torch.float32))]
+    batches = [(torch.full((1, 2), 1e30, dtype=torch.float32), torch.zeros(1, 1, dtype=torch.float32))]
 
     def loss_fn(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        return outputs.mean()  # its gradient is 1e30, the square of which float32 does not hold
+        return outputs.mean()  # its gradient is [1e30, 1e30], the squares of which float32 does not hold
 
-    train(
-        model,
-        batches,
-        batches,
-        torch.optim.SGD(model.parameters(), lr=1.0),
-        loss_fn,
-        1,
-        max_norm=0.25,
-        metric=no_metric,
-    )
-    assert model.weight.item() == 0.75
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    train(model, batches, batches, optimizer, loss_fn, 1, max_norm=0.25, metric=no_metric)
+    assert model.weight.tolist() == [pytest.approx([1 - 0.25 / 2**0.5] * 2)]
+
+
+def test_gradients_that_were_there_before_are_not_learned_from() -> None:
+    batches = make_batches([8, 8])
+    ours, expected = make_model(), make_model()
+    F.cross_entropy(ours(batches[0][0]), batches[0][1]).backward()
+    for model in (ours, expected):
+        train(model, batches, batches, torch.optim.SGD(model.parameters(), lr=0.1), F.cross_entropy, 1)
+    assert difference(ours, expected) == 0
 
 
 # Structures of batches.
