@@ -113,6 +113,14 @@ def test_dead_channels_of_a_convolution() -> None:
     assert activation_statistics(model, (torch.rand(5, 1, 6, 6), torch.zeros(5)))[1].dead == 0.25
 
 
+def test_dead_units_of_a_sequence_are_those_of_the_last_axis() -> None:
+    model = nn.Sequential(nn.Linear(6, 4), nn.ReLU())
+    with torch.no_grad():
+        model[0].bias[1] = -100.0
+        model[0].bias[[0, 2, 3]] = 100.0
+    assert activation_statistics(model, (torch.rand(5, 7, 6), torch.zeros(5)))[1].dead == 0.25
+
+
 def test_looking_leaves_no_trace_also_after_an_error() -> None:
     model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 3))
     before = {name: value.clone() for name, value in model.state_dict().items()}
