@@ -95,6 +95,7 @@ def test_content_ids_tell_values_shapes_and_types_apart() -> None:
     assert content_id(x.clone()) == content_id(x) == content_id(x.numpy())
     assert content_id(x.reshape(2, 3).T.contiguous().T) == content_id(x.reshape(2, 3))
     assert content_id(x.numpy().astype(">f4")) == content_id(x)
+    assert content_id({"a": x, "b": 1}) == content_id({"b": 1, "a": x})
     little_endian = b"<i8(3,)" + bytes([0] * 8 + [1] + [0] * 7 + [2] + [0] * 7)
     assert content_id(np.arange(3)) == hashlib.sha256(little_endian).hexdigest()[:16]
 
@@ -226,6 +227,21 @@ def test_a_failed_save_leaves_the_earlier_file(tmp_path: Path, monkeypatch: pyte
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_record_takes_its_name_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "run.json"
+    make_record().save(path)
+    before = path.read_bytes()
+
+    def refused(*_: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "replace", refused)
+    with pytest.raises(PermissionError):
+        make_record(seed=1).save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -280,6 +296,11 @@ def test_several_changes_are_listed(changes: dict[str, Any], expected: list[str]
     found = compare_records(make_record(), make_record(**changes))
     assert sorted(name for name, _, _ in found.changes) == expected
     assert found.verdict.startswith("2 change(s)")
+
+
+def test_true_is_not_one() -> None:
+    found = compare_records(make_record(config={"flag": True}), make_record(config={"flag": 1}))
+    assert found.changes == (("config.flag", True, 1),)
 
 
 @pytest.mark.parametrize(
