@@ -161,6 +161,19 @@ def test_a_file_that_would_run_code_is_refused_and_runs_none(write: Callable[...
     assert not marker.exists()
 
 
+@pytest.mark.parametrize("place", [0.1, 0.3, 0.5, 0.7])
+def test_a_flipped_bit_does_not_load_as_another_weight(place: float, tmp_path: Path) -> None:
+    """torch.load itself gives the other weight."""
+    path = tmp_path / "last.pt"
+    save_atomically({"weights": torch.zeros(10_000)}, path)
+    content = bytearray(path.read_bytes())
+    content[int(place * len(content))] ^= 1
+    path.write_bytes(content)
+    assert torch.load(path, weights_only=True)["weights"].count_nonzero() == 1
+    with pytest.raises(ValueError, match=r"last\.pt is damaged: .* has another checksum"):
+        load_checkpoint(path)
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no checkpoint .*last\.pt"):
         load_checkpoint(tmp_path / "last.pt")

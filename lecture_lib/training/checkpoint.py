@@ -6,6 +6,8 @@ import glob
 import os
 import pickle
 import warnings
+import zipfile
+import zlib
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -125,6 +127,7 @@ def load_checkpoint(path: str | Path, *, device: torch.device | str = "cpu") -> 
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"no checkpoint {path}. Look at the folder's name; a new run writes one.")
+    _require_whole(path)
     try:
         with warnings.catch_warnings():  # about formats that are refused anyway
             warnings.simplefilter("ignore")
@@ -136,6 +139,17 @@ def load_checkpoint(path: str | Path, *, device: torch.device | str = "cpu") -> 
         ) from None
     except (RuntimeError, EOFError, OSError) as error:
         raise ValueError(f"{path} is damaged: {str(error)[:200]}. Take an earlier checkpoint, or train anew.") from None
+
+
+def _require_whole(path: Path) -> None:
+    """torch compares no checksums: a flipped bit would load as another weight."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            broken = archive.testzip()
+    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, zlib.error) as error:
+        raise ValueError(f"{path} is damaged or no checkpoint: {error}. Take an earlier one, or train anew.") from None
+    if broken is not None:
+        raise ValueError(f"{path} is damaged: {broken} in it has another checksum. Take an earlier one, or train anew.")
 
 
 def restore_module(model: nn.Module, state: dict[str, Any]) -> None:
