@@ -66,15 +66,21 @@ class TensorLoader:
 
     def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
         """One epoch."""
+        return map(self.take, self.rows())
+
+    def rows(self) -> list[Tensor]:
+        """Which examples each batch of the next epoch holds, int64 [B] each."""
         if self.generator is None:
             order = torch.arange(self.examples)
         else:
             order = torch.randperm(self.examples, generator=self.generator)
-        for batch in range(len(self)):
-            rows = order[batch * self.batch_size : (batch + 1) * self.batch_size]
-            self.ids = rows
-            # Indexing copies: a batch that is changed in place leaves the data set alone.
-            yield tuple(tensor[rows.to(tensor.device)] for tensor in self.tensors)
+        return list(order.split(self.batch_size)[: len(self)])
+
+    def take(self, rows: Tensor) -> tuple[Tensor, ...]:
+        """The batch of these examples."""
+        self.ids = rows
+        # Indexing copies: a batch that is changed in place leaves the data set alone.
+        return tuple(tensor[rows.to(tensor.device)] for tensor in self.tensors)
 
 
 def _require_count(batch_size: object) -> None:

@@ -10,6 +10,7 @@ from .groups import parameter_groups
 from .history import Epoch, History
 from .initialisation import activation_statistics, gradient_norms, initialise
 from .precision import Precision, choose_precision
+from .processes import ProcessLostError, join_processes
 from .schedules import one_cycle, step_decay, warmup_cosine
 from .train import train
 
@@ -19,6 +20,7 @@ __all__ = [
     "ExponentialMovingAverage",
     "History",
     "Precision",
+    "ProcessLostError",
     "accuracy",
     "activation_statistics",
     "choose_precision",
@@ -28,6 +30,7 @@ __all__ = [
     "evaluate",
     "gradient_norms",
     "initialise",
+    "join_processes",
     "load_checkpoint",
     "one_cycle",
     "parameter_groups",

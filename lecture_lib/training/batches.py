@@ -27,6 +27,7 @@ class Batch:
         labels: what the loss compares the outputs with: a tensor, or a structure of them.
         ids: which examples these are, if the loader says so; for messages.
         number: counted from 1 in each epoch; for messages.
+        stands_in: whether it counts for nothing, see `sharing.Share`.
 
     """
 
@@ -34,11 +35,12 @@ class Batch:
     labels: Any
     ids: Any
     number: int
+    stands_in: bool = False
 
     @property
     def examples(self) -> int:
         """How many examples it holds: the length of the first tensor in the labels."""
-        tensor = next(_tensors(self.labels))
+        tensor = next(tensors_of(self.labels))
         if getattr(tensor, "ndim", 1) == 0:
             raise ValueError(
                 f"batch {self.number}: the labels are a single number; they have one entry for each example. A Dataset "
@@ -65,9 +67,9 @@ def unpack(batch: Any, number: int, rule: Unpack | None = None, loader: object =
         TypeError, ValueError: there are no inputs and labels in it.
 
     """
-    ids = getattr(loader, "ids", None)
+    ids, stands_in = getattr(loader, "ids", None), getattr(loader, "stands_in", False)
     if rule is None and isinstance(batch, tuple | list) and len(batch) == 2 and _plain(*batch):
-        return Batch(batch[0], batch[1], ids, number)  # the common case, for this runs at each step
+        return Batch(batch[0], batch[1], ids, number, stands_in)  # the common case, for this runs at each step
     if rule is not None:
         inputs, labels = _by_rule(batch, number, rule)
     elif isinstance(batch, Mapping):
@@ -83,12 +85,12 @@ def unpack(batch: Any, number: int, rule: Unpack | None = None, loader: object =
             "TensorLoader(inputs, labels, batch_size=64); for other structures unpack=..."
         )
     for name, part in (("inputs", inputs), ("labels", labels)):
-        if next(_tensors(part), None) is None:
+        if next(tensors_of(part), None) is None:
             raise TypeError(
                 f"batch {number}: the {name} are a {type(part).__name__}, not a tensor. Use torch.as_tensor; a Dataset "
                 "goes into a DataLoader first."
             )
-    unpacked = Batch(inputs, labels, ids, number)
+    unpacked = Batch(inputs, labels, ids, number, stands_in)
     _ = unpacked.examples  # refuses labels that are a single number
     return unpacked
 
@@ -101,7 +103,7 @@ def forward(model: nn.Module, batch: Batch) -> Any:
             return model(inputs)
         return model(**inputs) if isinstance(inputs, Mapping) else model(*inputs)
     except Exception as error:
-        x = next(_tensors(inputs))
+        x = next(tensors_of(inputs))
         if "more than 1 value per channel" in str(error) and any(isinstance(m, _BatchNorm) for m in model.modules()):
             raise ValueError(
                 f"batch {batch.number}: it holds {len(x)} example, of which batch normalisation in train mode can take "
@@ -123,7 +125,7 @@ def describe(value: object) -> str:
     """Shape and dtype of a tensor, or of the tensors in a structure."""
     if isinstance(value, Tensor):
         return f"of shape {list(value.shape)} and dtype {name_of(value.dtype)}"
-    parts = ", ".join(f"{list(tensor.shape)} {name_of(tensor.dtype)}" for tensor in _tensors(value))
+    parts = ", ".join(f"{list(tensor.shape)} {name_of(tensor.dtype)}" for tensor in tensors_of(value))
     return f"of type {type(value).__name__}" + (f" ({parts})" if parts else "")
 
 
@@ -157,16 +159,16 @@ def _from_mapping(batch: Mapping[Any, Any], number: int) -> tuple[dict[Any, Any]
     return {key: value for key, value in batch.items() if key not in skipped}, batch[found[0]]
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
+def tensors_of(value: Any) -> Iterator[Tensor]:
     """The tensors of a structure, in order; what has a `to` counts, such as a packed sequence."""
     if isinstance(value, Mapping):
         for part in value.values():
-            yield from _tensors(part)
+            yield from tensors_of(part)
     elif hasattr(value, "to"):
         yield value
     elif isinstance(value, tuple | list):
         for part in value:
-            yield from _tensors(part)
+            yield from tensors_of(part)
 
 
 def _moved(value: Any, device: torch.device) -> Any:

@@ -53,6 +53,17 @@ def require_trainable(model: nn.Module, optimizer: Optimizer) -> None:
         )
 
 
+def require_all_in_model(model: nn.Module, optimizer: Optimizer) -> None:
+    """ValueError when the optimizer steps something that is not the model's, and so differs between processes."""
+    own = {id(parameter) for parameter in model.parameters()}
+    outside = [list(one.shape) for one in optimised_parameters(optimizer) if id(one) not in own]
+    if outside:
+        raise ValueError(
+            f"the optimizer has {len(outside)} parameter(s) outside the model, the first of shape {outside[0]}: with "
+            "several processes each would train its own. Make them attributes of the model."
+        )
+
+
 def optimised_parameters(optimizer: Optimizer) -> list[nn.Parameter]:
     """Every parameter that the optimizer steps, group after group."""
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]

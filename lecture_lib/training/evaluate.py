@@ -15,6 +15,7 @@ from .checks import require_loss_function, resolve_device
 from .losses import Count, count_terms, mean_loss
 from .precision import Precision, choose_precision
 from .preserve import preserved_modes, preserved_random_streams
+from .processes import ALONE, Processes
 
 Metric = Callable[[Any, Any], float]  # outputs, labels -> the batch's mean
 
@@ -69,6 +70,7 @@ def evaluate(
     count: Count | None = None,
     unpack: Unpack | None = None,
     device: torch.device | str | None = None,
+    processes: Processes = ALONE,
 ) -> Evaluation:
     """The model's mean loss and metric over the loader, in eval mode and without a graph.
 
@@ -88,6 +90,8 @@ def evaluate(
         count: labels -> how many terms the batch's mean loss is the mean of.
         unpack: batch -> (inputs, labels), for batches of another structure.
         device: where batches go; default: where the model's parameters are.
+        processes: that evaluate together, each its own loader's part of the data; see `sharing.share`. A metric that is
+            no mean over examples is then that of the parts.
 
     Returns:
         Loss, metric and the number of examples.
@@ -108,6 +112,8 @@ def evaluate(
         model.eval()
         for number, given in enumerate(loader, 1):
             batch = unpack_batch(given, number, unpack, loader)
+            if batch.stands_in:
+                continue
             counted = count_terms(loss_fn, batch, count)
             batch = batch.to(device)
             with precision.autocast():
@@ -119,6 +125,8 @@ def evaluate(
             total_metric += float(metric(outputs, batch.labels)) * batch.examples
             terms += counted
             examples += batch.examples
+    total_loss, total_metric, terms, total = processes.sum(total_loss, total_metric, terms, examples)
+    examples = int(total)
     if examples == 0:
         raise ValueError("the loader gave 0 examples. Pass one with data; an iterator that was used up gives nothing.")
     if terms == 0:

@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 
 from .checks import optimised_parameters
 from .clipping import Groups
+from .processes import ALONE, Processes
 
 
 class NonFiniteError(FloatingPointError):
@@ -56,10 +57,12 @@ class FiniteGuard:
         model: names the parameters in messages.
         optimizer: whose gradients count.
         deferred: look at the device only when asked to.
+        processes: that take each step together.
 
     """
 
-    def __init__(self, model: nn.Module, optimizer: Optimizer, *, deferred: bool) -> None:
+    def __init__(self, model: nn.Module, optimizer: Optimizer, *, deferred: bool, processes: Processes = ALONE) -> None:
+        self.processes = processes
         self.model = model
         self.optimizer = optimizer
         self.deferred = deferred
@@ -85,15 +88,16 @@ class FiniteGuard:
         for gradients in groups.values():
             for gradient in gradients:
                 self._note(gradient.isfinite().all())
+        self._finite = everywhere = self.processes.agree(cast(Tensor, self._finite))
         for gradients in groups.values():
             for gradient in gradients:
-                finite = cast(Tensor, self._finite).to(gradient.device)
+                finite = everywhere.to(gradient.device)
                 gradient.copy_(torch.where(finite, gradient, torch.zeros_like(gradient)))
         return True
 
     def look(self, moment: Moment) -> None:
         """Wait for the device and raise when something since the last look was not finite."""
-        if self._finite is not None and not bool(self._finite):
+        if self._finite is not None and self.processes.any(not bool(self._finite)):
             raise FloatingPointError(
                 f"{moment}: a loss or gradient since the last look was not finite; those steps were taken with "
                 "gradients of zero, so the weights are finite. Run on the CPU for the step and its examples; look for "

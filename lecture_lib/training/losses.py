@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .batches import Batch, LossFunction, describe, name_of
+from .batches import Batch, LossFunction, describe, name_of, tensors_of
 
 Count = Callable[[Any], float | Tensor]  # labels -> how many terms the batch's mean loss is the mean of
 
@@ -36,6 +36,12 @@ def mean_loss(loss_fn: LossFunction, outputs: Any, batch: Batch) -> Tensor:
             "Use reduction='mean', or .mean()."
         )
     return loss
+
+
+def no_loss(outputs: Any) -> Tensor:
+    """0, with a gradient of 0 for everything that the outputs depend on."""
+    parts = [one.sum() * 0 for one in tensors_of(outputs) if one.requires_grad]
+    return torch.stack([part.float() for part in parts]).sum()
 
 
 def count_terms(loss_fn: LossFunction, batch: Batch, count: Count | None) -> float:

@@ -19,10 +19,11 @@ from .ema import ExponentialMovingAverage
 from .evaluate import Evaluation
 from .history import Epoch, History
 from .precision import Precision
+from .processes import Processes
 from .streams import loader_streams, random_streams, restore_loader_streams, restore_random_streams
 from .windows import Window
 
-FORMAT = "lecture-lib training 1"
+FORMAT = "lecture-lib training 2"
 
 
 @dataclass
@@ -35,8 +36,8 @@ class Position:
         taken: steps of this epoch that changed weights.
         step: windows trained on since the run began, taken or not.
         skipped: how many of them changed no weights.
-        loss_sum: the epoch's losses, each times its count.
-        loss_count: what the epoch's mean loss is the mean of.
+        loss_sum: the epoch's losses, each times its count; of several processes each has its own part.
+        loss_count: what the epoch's mean loss is the mean of, likewise.
         learning_rate: the first parameter group's in the latest step.
         best_loss: lowest validation loss so far.
         bad_epochs: epochs since that one.
@@ -67,6 +68,11 @@ class Position:
         if taken:
             self.loss_sum = self.loss_sum + loss_sum
             self.loss_count += window.count
+
+    def share(self, processes: Processes) -> None:
+        """Give each process an equal part of all processes' sums."""
+        total, count = processes.sum(float(self.loss_sum), self.loss_count)
+        self.loss_sum, self.loss_count = total / processes.count, count / processes.count
 
     def require_examples(self) -> None:
         """ValueError when an epoch is over and nothing was learned in it."""
@@ -121,6 +127,7 @@ class Run:
         settings: what a resumed run must share with the run that it goes on with.
         folder: of `last.pt` and `best.pt`; None: nothing is written.
         every: steps between two writes of `last.pt`; None: after each epoch.
+        processes: of the run; the first one writes for all.
 
     """
 
@@ -134,6 +141,7 @@ class Run:
     settings: dict[str, Any]
     folder: Path | None
     every: int | None
+    processes: Processes
 
     def batches(self, position: Position) -> Iterator[Any]:
         """The epoch's batches from the position on, in the order that the epoch had, or gets now.
@@ -162,13 +170,20 @@ class Run:
         """Write `last.pt`: everything, whole or not at all."""
         if self.folder is None:
             return
-        position.loss_sum = float(position.loss_sum)  # on a GPU: waits for it
+        position.share(self.processes)  # on a GPU: waits for the sum
+        streams = {
+            "epoch": position.streams,
+            "random": random_streams(),
+            "loader": loader_streams(self.loader),
+        }
+        of_each = self.processes.gather(streams)
+        if not self.processes.first:
+            return
         state = {
             "format": FORMAT,
             "settings": self.settings,
-            "position": vars(position),
-            "random": random_streams(),
-            "loader": loader_streams(self.loader),
+            "position": {name: value for name, value in vars(position).items() if name != "streams"},
+            "streams": of_each,
             "model": self.model.state_dict(),
             "optimizer": {"class": type(self.optimizer).__name__, **self.optimizer.state_dict()},
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
@@ -181,19 +196,22 @@ class Run:
 
     def save_best(self) -> None:
         """Write `best.pt`: the best weights as a state_dict."""
-        if self.folder is not None:
+        if self.folder is not None and self.processes.first:
             save_atomically(self.history.best_state, self.folder / "best.pt")
 
     def resumed(self) -> Position:
         """Put everything in `last.pt` back; a new position when there is none. Raises before anything is changed."""
-        if self.folder is None or not (self.folder / "last.pt").exists():
+        if self.folder is None:
             return Position()
         path = self.folder / "last.pt"
-        state = load_checkpoint(path)
-        if not isinstance(state, dict) or state.get("format") != FORMAT:
-            raise ValueError(f"{path} is no checkpoint of train ({FORMAT}). Was it written by something else?")
+        state = self.processes.from_first(_stored(path) if self.processes.first else None)
+        if isinstance(state, Exception):
+            raise state
+        if state is None:
+            return Position()
         _require_same_settings(state["settings"], self.settings, path)
-        restore_loader_streams(self.loader, state["loader"])
+        streams = state["streams"][self.processes.rank]
+        restore_loader_streams(self.loader, streams["loader"])
         restore_module(self.model, state["model"])
         restore_optimizer(self.optimizer, state["optimizer"])
         if self.scheduler is not None:
@@ -204,8 +222,21 @@ class Run:
         self.history.rows[:] = [Epoch(**row) for row in state["rows"]]
         if state["best"] is not None:
             self.history.best_state = state["best"]
-        restore_random_streams(state["random"])
-        return Position(**state["position"])
+        restore_random_streams(streams["random"])
+        return Position(**state["position"], streams=streams["epoch"])
+
+
+def _stored(path: Path) -> dict[str, Any] | Exception | None:
+    """What the file holds, None when there is none, or what is wrong with it: every process is to hear of it."""
+    if not path.exists():
+        return None
+    try:
+        state = load_checkpoint(path)
+    except (OSError, ValueError) as error:
+        return error
+    if not isinstance(state, dict) or state.get("format") != FORMAT:
+        return ValueError(f"{path} is no checkpoint of train ({FORMAT}). Was it written by something else?")
+    return state
 
 
 def _require_same_settings(saved: dict[str, Any], own: dict[str, Any], path: Path) -> None:

@@ -13,10 +13,11 @@ from torch.optim import Optimizer
 from .batches import LossFunction, forward
 from .checks import optimised_parameters
 from .clipping import Groups, global_norm, gradients_by_device, shorten
-from .finite import FiniteGuard, Moment, all_finite
+from .finite import FiniteGuard, Moment, NonFiniteError, all_finite
 from .initialisation import gradient_norms
-from .losses import mean_loss
+from .losses import mean_loss, no_loss
 from .precision import Precision
+from .processes import ALONE, Processes
 from .windows import Window
 
 
@@ -32,6 +33,7 @@ class Recipe:
         non_finite: whether to raise or to skip the step.
         gradient_norms: whether each layer's norm is wanted.
         check_gradients: whether gradients are looked at before the step; else only losses are.
+        processes: that take the step together, each with its share of the window.
 
     """
 
@@ -45,8 +47,10 @@ class Recipe:
     non_finite: Literal["raise", "skip"]
     gradient_norms: bool = False
     check_gradients: bool = True
+    processes: Processes = ALONE
 
     def __post_init__(self) -> None:
+        self.replica = self.processes.replicate(self.model)
         self.optimised = optimised_parameters(self.optimizer)
         self.parameters = list({id(one): one for one in (*self.optimised, *self.model.parameters())}.values())
         self._forget_gradients()
@@ -66,17 +70,32 @@ class Recipe:
             FloatingPointError: something is not finite, and that is to raise.
 
         """
+        try:
+            return self._learn(window, moment, norms)
+        except BaseException:
+            self._forget_gradients()
+            raise
+
+    def _learn(self, window: Window, moment: Moment, norms: dict[str, float]) -> tuple[Tensor | float, bool]:
         total: Tensor | float = 0.0
-        for batch, weight, count in window:
+        refused: NonFiniteError | None = None
+        for number, (batch, weight, count) in enumerate(window, 1):
             batch = batch.to(self.device)
-            with self.precision.autocast():
-                loss = mean_loss(self.loss_fn, forward(self.model, batch), batch)
-            if not self.guard.loss_is_finite(loss):
-                if self.non_finite == "raise":
-                    raise self.guard.loss_error(loss, moment)
-                return 0.0, self._forget_gradients()
-            self.precision.backward(loss if weight == 1 else loss * weight)
+            with self.processes.exchange(self.replica, number == len(window.batches)):
+                with self.precision.autocast():
+                    outputs = forward(self.replica, batch)
+                    loss = mean_loss(self.loss_fn, outputs, batch) if count else no_loss(outputs)
+                if not self.guard.loss_is_finite(loss):
+                    refused = self.guard.loss_error(loss, moment)
+                    if self.processes.count == 1:
+                        break
+                self.precision.backward(loss if weight == 1 or not count else loss * weight)
             total = total + self._number(loss) * count
+        refused = self._of_any_process(refused)
+        if refused is not None:
+            if self.non_finite == "raise":
+                raise refused
+            return 0.0, self._forget_gradients()
         self.precision.unscale(self.optimizer)
         by_layer = gradient_norms(self.model) if self.gradient_norms else {}
         if self.check_gradients or self.max_norm is not None:
@@ -94,6 +113,15 @@ class Recipe:
             norms[layer] = norms.get(layer, 0.0) + (of_layer or 0.0)
         self._forget_gradients()
         return total, taken
+
+    def _of_any_process(self, refused: NonFiniteError | None) -> NonFiniteError | None:
+        """Why the step is refused: what one process cannot take, none takes."""
+        # A deferred guard agrees on the device.
+        if self.processes.count == 1 or self.guard.deferred or not self.processes.any(refused is not None):
+            return refused
+        reasons = self.processes.gather(refused and (str(refused), refused.what, refused.value))
+        rank, (text, what, value) = next((rank, reason) for rank, reason in enumerate(reasons) if reason)
+        return NonFiniteError(f"process {rank}: {text}", what, value)
 
     def _norm(self, groups: Groups) -> Tensor | float:
         """The global norm of the gradients; on a GPU it stays there."""

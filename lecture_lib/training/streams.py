@@ -34,7 +34,8 @@ def restore_random_streams(state: dict[str, Any]) -> None:
 
 
 def loader_generators(loader: object) -> list[torch.Generator]:
-    """The generators that a TensorLoader or DataLoader draws its order from, each once."""
+    """The generators that a TensorLoader or DataLoader draws its order from, each once; a share has its loader's."""
+    loader = getattr(loader, "loader", loader)
     batch_sampler = getattr(loader, "batch_sampler", None)
     owners = [loader, getattr(loader, "sampler", None), batch_sampler, getattr(batch_sampler, "sampler", None)]
     found = [getattr(owner, "generator", None) for owner in owners]

@@ -24,9 +24,11 @@ from .position import Position, Run
 from .precision import choose_precision
 from .preflight import try_validation_batch
 from .preserve import enter_train_mode, module_modes, preserved_modes, set_modes
+from .processes import join_processes, warn_about_equal_noise
 from .progress import Progress
 from .recipe import Recipe
 from .schedule import Schedule, make_scheduler
+from .sharing import share
 from .windows import warn_when_not_exact, windows
 
 
@@ -65,6 +67,11 @@ def train(
 
     A model in eval mode is put into train mode. In a model in train mode, modules that you put into eval mode stay
     there, such as a frozen batch normalisation.
+
+    Started by `torchrun`, several processes train one model: each learns from its share of every batch of the same
+    loader (batch_size counts the examples of all), DistributedDataParallel averages the gradients, weighted by each
+    process's count, and the validation data are divided too. The first process writes, shows progress and calls
+    on_epoch. Losses and steps are those of one process with the whole batches, up to rounding.
 
     A run that stops early loses nothing: the exception, KeyboardInterrupt included, carries the finished epochs and
     the best weights as `.history`. In a notebook: `import sys; history = sys.last_value.history`.
@@ -115,15 +122,12 @@ def train(
     checks.require_batches(val_loader, "val_loader")
     checks.require_loss_function(loss_fn)
     device = checks.resolve_device(model, device)
+    processes = join_processes(device)
     autocast = choose_precision(precision, device)
     scheduler = make_scheduler(schedule, optimizer, train_loader, epochs, accumulate=accumulate)
-    average = None if ema is None else ExponentialMovingAverage(model, ema)
     folder = checks.resolve_folder(checkpoints, resume, checkpoint_every)
     try_validation_batch(model, train_loader, val_loader, loss_fn, unpack, autocast, device)
     enter_train_mode(model)
-    warn_when_not_exact(model, accumulate)
-
-    history = History()
     settings = {
         "epochs": epochs,
         "accumulate": accumulate,
@@ -132,21 +136,48 @@ def train(
         "ema": ema,
         "schedule": type(scheduler).__name__,
         "batches": checks.count_batches(train_loader),
+        "processes": processes.count,
     }
-    run = Run(model, optimizer, train_loader, history, scheduler, average, autocast, settings, folder, checkpoint_every)
+    if processes.count > 1:
+        checks.require_all_in_model(model, optimizer)
+        others = {"patience": patience, "non_finite": non_finite, "checkpoint_every": checkpoint_every}
+        processes.require_same({**settings, **others, "resume": resume, "stop": stop is not None})
+        train_loader = share(train_loader, processes, "train_loader")
+        val_loader = share(val_loader, processes, "val_loader")
+        warn_about_equal_noise(model, processes)
+    warn_when_not_exact(model, accumulate, processes)
+
+    deferred = device.type == "cuda" and non_finite == "raise"
+    guard = FiniteGuard(model, optimizer, deferred=deferred, processes=processes)
+    recipe = Recipe(
+        model, loss_fn, optimizer, device, autocast, guard, max_norm, non_finite, gradient_norms, processes=processes
+    )
+    average = None if ema is None else ExponentialMovingAverage(model, ema)
+    history = History()
+    run = Run(
+        model,
+        optimizer,
+        train_loader,
+        history,
+        scheduler,
+        average,
+        autocast,
+        settings,
+        folder,
+        checkpoint_every,
+        processes,
+    )
     position = run.resumed() if resume else Position()
     if position.step == 0:
         run.save(position)  # so that even a run that dies in its first step begins again where it began
     history.stopped = position.out_of(patience)
-    guard = FiniteGuard(model, optimizer, deferred=device.type == "cuda" and non_finite == "raise")
-    recipe = Recipe(model, loss_fn, optimizer, device, autocast, guard, max_norm, non_finite, gradient_norms)
     modes = module_modes(model)
-    bar = Progress(progress, train_loader, epochs, accumulate, position.step)
-    with carried_by_exceptions(history), preserved_modes(model), bar:
+    bar = Progress(progress and processes.first, train_loader, epochs, accumulate, position.step)
+    with carried_by_exceptions(history), processes.explained(), preserved_modes(model), bar:
         while position.epoch <= epochs and not history.stopped:
             set_modes(modes)
             batches, first = run.batches(position), position.batches + 1
-            for window in windows(batches, accumulate, loss_fn, count, unpack, train_loader, first):
+            for window in windows(batches, accumulate, loss_fn, count, unpack, train_loader, first, processes):
                 position.learning_rate = float(optimizer.param_groups[0]["lr"])
                 moment = Moment(position.epoch, position.step + 1, position.learning_rate, window.ids)
                 loss_sum, taken = recipe.learn(window, moment, position.norms)
@@ -159,13 +190,15 @@ def train(
                 if run.due(position):
                     guard.look(moment)
                     run.save(position)
-                if stop is not None and stop():
+                if stop is not None and processes.any(stop()):
                     history.stopped = f"asked to stop after step {position.step}"
                     run.save(position)
                     return history
+            position.share(processes)
             position.require_examples()
             guard.look(Moment(position.epoch, position.step, position.learning_rate))
 
+            processes.share_buffers(model)
             with nullcontext() if average is None else average.applied():
                 validation = evaluate(
                     model,
@@ -176,6 +209,7 @@ def train(
                     count=count,
                     unpack=unpack,
                     device=device,
+                    processes=processes,
                 )
                 # False for NaN too: such an epoch is never the best.
                 improved = -math.inf < validation.loss < position.best_loss
@@ -189,7 +223,7 @@ def train(
             position.next_epoch()
             run.save(position)
             bar.epoch(history.rows[-1])
-            if on_epoch is not None:
+            if on_epoch is not None and processes.first:
                 on_epoch(history.rows[-1])
     return history
 
