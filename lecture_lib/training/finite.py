@@ -86,13 +86,13 @@ class FiniteGuard:
         if not self.deferred:
             return math.isfinite(norm) or all_finite(groups.values())
         for gradients in groups.values():
-            for gradient in gradients:
-                self._note(gradient.isfinite().all())
+            # An entry that is not finite makes its tensor's largest magnitude so.
+            self._note(torch.stack(torch._foreach_norm(gradients, math.inf)).isfinite().all())
         self._finite = everywhere = self.processes.agree(cast(Tensor, self._finite))
-        for gradients in groups.values():
+        for device, gradients in groups.items():
+            refused = ~everywhere.to(device)
             for gradient in gradients:
-                finite = everywhere.to(gradient.device)
-                gradient.copy_(torch.where(finite, gradient, torch.zeros_like(gradient)))
+                gradient.masked_fill_(refused, 0)
         return True
 
     def look(self, moment: Moment) -> None:
