@@ -33,7 +33,7 @@ def test_the_recipe_and_the_loop_by_hand_train_alike(name: str, precision: str) 
     torch.manual_seed(0)
     before = torch.cat([parameter.detach().flatten() for parameter in workload.make().parameters()])
     assert float((trained[0] - before).abs().max()) > 1e-4
-    assert float((trained[0] - trained[1]).abs().max()) <= 1e-6
+    assert float((trained[0] - trained[1]).abs().max()) <= 1e-5
 
 
 def test_throughput_is_that_of_the_faster_loop_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
