@@ -82,7 +82,7 @@ def gradient(*, examples: int = 5, masked: int = 0) -> dict[str, Any]:
 
 
 class Partly(nn.Module):
-    """A layer that no batch uses, and outputs in a dict."""
+    """A layer that no batch uses."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,6 +90,11 @@ class Partly(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.used(x)
+
+
+def normalised() -> nn.Module:
+    """Running statistics, which every process takes of its own share."""
+    return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
 
 
 class Recorded(Dataset):
@@ -212,6 +217,7 @@ def programs(folder: Path) -> dict[str, Callable[[], dict[str, Any]]]:
         "DataLoader, other seeds": lambda: program(27, loader="other"),
         "workers": lambda: program(27, loader="workers", checkpoints=folder / "workers"),
         "unused layer": lambda: program(27, model=Partly),
+        "BatchNorm": lambda: program(27, model=normalised),
         "gradient": gradient,
         "gradient, masked": lambda: gradient(examples=7, masked=4),
         "reading": lambda: reading(folder),

@@ -119,6 +119,13 @@ def test_the_first_process_draws_the_order_whatever_the_seeds(folder: Path) -> N
     assert difference(of(folder, "DataLoader, other seeds")["model"], alone("DataLoader, other seeds")["model"]) <= 1e-6
 
 
+def test_all_processes_evaluate_and_end_with_the_same_running_statistics(folder: Path) -> None:
+    first, second = of(folder, "BatchNorm"), of(folder, "BatchNorm", 1)
+    assert difference(first["model"], second["model"]) == 0
+    assert difference(first["best"], second["best"]) == 0
+    assert first["rows"] == second["rows"]
+
+
 def test_there_is_one_checkpoint(folder: Path) -> None:
     assert sorted(path.name for path in (folder / "workers").iterdir()) == ["best.pt", "last.pt"]
 
