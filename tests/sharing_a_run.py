@@ -217,7 +217,7 @@ def programs(folder: Path) -> dict[str, Callable[[], dict[str, Any]]]:
         "DataLoader, other seeds": lambda: program(27, loader="other"),
         "workers": lambda: program(27, loader="workers", checkpoints=folder / "workers"),
         "unused layer": lambda: program(27, model=Partly),
-        "BatchNorm": lambda: program(27, model=normalised),
+        "BatchNorm": lambda: program(28, model=normalised),
         "gradient": gradient,
         "gradient, masked": lambda: gradient(examples=7, masked=4),
         "reading": lambda: reading(folder),
