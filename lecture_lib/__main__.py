@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from lecture_lib import __version__
@@ -19,7 +20,19 @@ def main(arguments: list[str] | None = None) -> int:
     command.add_argument("--name", required=True, help="your name")
     command.add_argument("--folder", default=".", metavar="DIR", help="where your notebooks are (default: here)")
     command.add_argument("--to", default=".", metavar="DIR", help="where the file goes (default: here)")
+    text = "Train a small model on images with the whole recipe, and leave a run record, checkpoints and a curve."
+    several = "In several processes: torchrun --nproc-per-node 2 -m lecture_lib train ... (a GPU for each, or the CPU)."
+    command = commands.add_parser("train", help=text, description=text, epilog=several)
+    training = (sys.argv[1:] if arguments is None else arguments)[:1] == ["train"]
+    if training:
+        # PyTorch reads it when it is imported: it would warn twice that no layer is left unused.
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+        from lecture_lib import program
+
+        program.add_arguments(command)
     options = parser.parse_args(arguments)
+    if training:
+        return program.run(options)
 
     from lecture_lib.notebook.submit import SubmitError, submit
 

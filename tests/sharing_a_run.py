@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, TensorDataset
 
 from lecture_lib.data import TensorLoader
-from lecture_lib.training import join_processes, one_cycle, train
+from lecture_lib.training import join_processes, leave_processes, one_cycle, train
 
 RANK = int(os.environ.get("RANK", "0"))
 
@@ -245,8 +244,7 @@ def main(folder: Path, names: list[str]) -> None:
         spoiled.steps = 0  # type: ignore[attr-defined]
         result = programs(folder)[name]()
         torch.save(result, folder / f"{name}-{RANK}.pt")
-        if name != "dying":
-            dist.barrier()
+    leave_processes()
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ MAY_USE = {
     "training": {"data"},
     "debugging": {"training", "data"},
     "experiments": {"training", "data"},
+    "program": {"debugging", "experiments", "training", "data"},
     "notebook": {"debugging", "experiments", "training", "data"},
 }
 

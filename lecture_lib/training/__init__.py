@@ -10,7 +10,7 @@ from .groups import parameter_groups
 from .history import Epoch, History
 from .initialisation import activation_statistics, gradient_norms, initialise
 from .precision import Precision, choose_precision
-from .processes import ProcessLostError, join_processes
+from .processes import ProcessLostError, join_processes, leave_processes
 from .schedules import one_cycle, step_decay, warmup_cosine
 from .train import train
 
@@ -31,6 +31,7 @@ __all__ = [
     "gradient_norms",
     "initialise",
     "join_processes",
+    "leave_processes",
     "load_checkpoint",
     "one_cycle",
     "parameter_groups",

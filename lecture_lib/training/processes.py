@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import warnings
 from collections.abc import Iterator, Mapping
@@ -107,11 +106,16 @@ class Processes:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Say what it means when a message to another process fails."""
+        """Say what it means when a message to another process fails.
+
+        Raises:
+            ProcessLostError: another process has ended.
+
+        """
         try:
             yield
         except RuntimeError as error:
-            if self.count == 1 or isinstance(error, ProcessLostError) or not _is_of_the_network(error):
+            if self.count == 1 or not _is_of_the_network(error):
                 raise
             raise ProcessLostError(
                 f"process {self.rank} of {self.count} waited for another one that has ended. Look at that one's "
@@ -126,7 +130,8 @@ ALONE = Processes()
 def join_processes(device: torch.device | str = "cpu") -> Processes:
     """The processes that `torchrun` started, or that the caller joined; else this one alone.
 
-    Joins on the first call: over NCCL for what lies on GPUs, over Gloo for the rest.
+    Joins on the first call, over NCCL for what lies on GPUs, over Gloo for the rest, and for as long as the program
+    runs: joining a second time in one program is not reliable. A program on GPUs ends with `leave_processes`.
     Source: torch.distributed; lecture 006.
 
     Args:
@@ -145,7 +150,6 @@ def join_processes(device: torch.device | str = "cpu") -> Processes:
         if device.type == "cuda":
             torch.cuda.set_device(device)
         dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
-        atexit.register(_leave)
     return Processes(dist.get_rank(), dist.get_world_size())
 
 
@@ -161,8 +165,10 @@ def warn_about_equal_noise(model: nn.Module, processes: Processes) -> None:
         )
 
 
-def _leave() -> None:
-    if dist.is_initialized():
+def leave_processes() -> None:
+    """End what `join_processes` began, when the last process has come to it; before the program ends."""
+    if dist.is_available() and dist.is_initialized():
+        dist.barrier()
         dist.destroy_process_group()
 
 
@@ -172,5 +178,7 @@ def _device() -> torch.device:
 
 
 def _is_of_the_network(error: RuntimeError) -> bool:
+    if isinstance(error, ProcessLostError):
+        return False
     text = str(error).lower()
     return isinstance(error, dist.DistError) or any(name in text for name in ("gloo", "nccl", "connection"))
