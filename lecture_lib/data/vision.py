@@ -124,9 +124,10 @@ def _load(kind: Any, folder: str | Path, places: list[Path], source: str, *, tra
     except (RuntimeError, OSError) as error:
         missing = [str(root / place) for place in places if not (root / place).exists()]
         if download:
+            reason, wanted = " ".join(str(error).split()), ", ".join(map(str, places))
             raise OSError(
-                f"the download of {kind.__name__} from {source} into {root} failed: {' '.join(str(error).split())}. Try again with a network, "
-                f"or copy the files there: {', '.join(str(place) for place in places)}."
+                f"the download of {kind.__name__} from {source} into {root} failed: {reason}. Try again online, "
+                f"or copy the files there: {wanted}."
             ) from error
         what = f"{missing[0]} is missing" if missing else f"a file in {root / places[0].parent} is damaged ({error})"
         raise MissingDataError(
