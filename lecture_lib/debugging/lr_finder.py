@@ -122,7 +122,7 @@ def find_lr(
             if number == steps:
                 break
     used = rates[: len(losses)]
-    suggestions, reason = suggest_learning_rates(used, smoothed)
+    suggestions, reason = suggest_learning_rates(used, losses)
     if not losses:
         reason = f"No suggestion: {stopped_because}, before any step. Look at the inputs and at the loss function."
     return LRFinderResult(used, tuple(losses), tuple(smoothed), stopped_because, suggestions, reason)

@@ -2,44 +2,91 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-# Share of the first loss by which a curve must fall before its minimum means anything.
+Curve = NDArray[np.floating[Any]]
+
+# Share of the starting loss by which a curve must fall before its minimum means anything.
 SMALLEST_FALL = 0.1
+DEFAULT = "valley"
 
 
-def steepest(learning_rates: Sequence[float], losses: Sequence[float]) -> float:
-    """The rate at which the loss falls fastest on the log-rate axis.
+def trend(learning_rates: Sequence[float], losses: Sequence[float]) -> Curve:
+    """The losses without their noise and without delay: a weighted mean over the decade on either side.
 
-    The most negative central difference of loss against log10(rate), among inner points up to the minimum.
-    Differences enlarge noise: give it smoothed losses.
-    Source: L. Smith (2015), arXiv:1506.01186; lecture part 4.
+    A running average lags, by 9 steps with 0.9 of the past, and so moves every landmark to larger rates; this one looks
+    both ways. The weights are cos², 0 a whole decade away: a table with a row for each decade stays as it is. A loss
+    above the start, the mean of the first tenth of the sweep, counts as the start, and so does what lies outside of the
+    sweep: how wildly a run diverges says nothing about where.
+
+    Args:
+        learning_rates: rising, above 0, [N].
+        losses: the loss at each rate, finite, [N].
+
+    Returns:
+        The smooth loss, [N].
+
     """
-    slopes = np.gradient(np.asarray(losses), np.log10(learning_rates))
-    last = min(int(np.argmin(losses)), len(losses) - 2)
-    return float(learning_rates[1 + int(np.argmin(slopes[1 : last + 1]))])
+    logarithms, values = np.log10(learning_rates), np.asarray(losses, dtype=float)
+    start = values[: max(1, len(values) // 10)].mean()
+    decades = np.abs(logarithms[:, None] - logarithms)
+    weights = np.where(decades < 1, np.cos(decades * (math.pi / 2)) ** 2, 0.0)
+    fallen = weights @ np.maximum(start - values, 0) / weights.sum(axis=1).max()
+    return np.asarray(start - fallen)
 
 
-def minimum_over_10(learning_rates: Sequence[float], losses: Sequence[float]) -> float:
+def valley(learning_rates: Sequence[float], smooth: Curve) -> float:
+    """A third of the way across the valley's floor, on the log-rate axis.
+
+    The floor is the stretch around the minimum where the loss is at most a fifth of its fall above it. Its two ends
+    depend less on chance than the lowest point between them, and too small a rate costs less than one too large.
+    """
+    logarithms, lowest = np.log10(learning_rates), int(np.argmin(smooth))
+    level = smooth[lowest] + 0.2 * (smooth[0] - smooth[lowest])
+    above = np.flatnonzero(smooth > level)
+    before, after = above[above < lowest], above[above > lowest]
+    left, right = logarithms[0], logarithms[-1]
+    if len(before):
+        left = _crossing(logarithms, smooth, level, int(before[-1]))
+    if len(after):
+        right = _crossing(logarithms, smooth, level, int(after[0]) - 1)
+    return float(10 ** (left + (right - left) / 3))
+
+
+def minimum_over_10(learning_rates: Sequence[float], smooth: Curve) -> float:
     """One decade below the rate of the lowest loss, where the minimum itself is the edge of divergence.
 
     Source: lecture part 4 ("one order of magnitude before the minimum").
     """
-    return float(learning_rates[int(np.argmin(losses))]) / 10
+    return float(learning_rates[int(np.argmin(smooth))]) / 10
+
+
+def steepest(learning_rates: Sequence[float], smooth: Curve) -> float:
+    """The rate at which the loss falls fastest on the log-rate axis.
+
+    The most negative central difference of loss against log10(rate), among inner points up to the minimum.
+    Source: L. Smith (2015), arXiv:1506.01186; lecture part 4.
+    """
+    slopes = np.gradient(smooth, np.log10(learning_rates))
+    last = max(1, min(int(np.argmin(smooth)), len(smooth) - 2))
+    return float(learning_rates[1 + int(np.argmin(slopes[1 : last + 1]))])
 
 
 def suggest_learning_rates(learning_rates: Sequence[float], losses: Sequence[float]) -> tuple[dict[str, float], str]:
-    """Apply every rule to a finder's curve.
+    """Apply every rule to the trend of a finder's curve.
 
     Args:
         learning_rates: rising, above 0, [N].
-        losses: the loss at each rate, finite and best smoothed, [N].
+        losses: the loss at each rate as it was measured, finite, [N].
 
     Returns:
-        The rates by the rule's name, and what they rest on. There is none when the curve has fewer than 3 points or
-        never falls by 10 % of its first loss: the text then says what to change in the sweep.
+        The rates by the rule's name, the default first, and what they rest on. There is none when the curve has fewer
+        than 3 points or never falls by 10 % of its start: the text then says what to change in the sweep.
 
     Raises:
         ValueError: the inputs differ in length.
@@ -50,16 +97,24 @@ def suggest_learning_rates(learning_rates: Sequence[float], losses: Sequence[flo
     longer = "Lengthen the sweep: raise stop or lower start, with as many steps a decade or more."
     if len(losses) < 3:
         return {}, f"No suggestion: the curve has {len(losses)} point(s) and 3 are needed. {longer}"
-    lowest = int(np.argmin(losses))
+    smooth = trend(learning_rates, losses)
+    lowest = int(np.argmin(smooth))
     # Relative to the magnitude, so that it also holds for losses below 0, such as negative log-densities.
-    fall = (losses[0] - losses[lowest]) / max(abs(losses[0]), np.finfo(float).tiny)
+    fall = float(smooth[0] - smooth[lowest]) / max(abs(float(smooth[0])), np.finfo(float).tiny)
     if fall < SMALLEST_FALL:
-        return (
-            {},
-            f"No suggestion: the loss falls by {fall:.1%} at most, {SMALLEST_FALL:.0%} is needed. {longer}",
-        )
-    reason = f"The loss falls by {fall:.0%} and is lowest at learning rate {learning_rates[lowest]:.2g}."
+        return {}, f"No suggestion: the loss falls by {fall:.1%} at most, {SMALLEST_FALL:.0%} is needed. {longer}"
+    reason = (
+        f"The loss falls by {fall:.0%} and is lowest at learning rate {learning_rates[lowest]:.2g}. The suggestion is "
+        f"'{DEFAULT}', a third of the way across the stretch where the loss is near its lowest: its ends depend less on "
+        "the seed than a minimum or a steepest slope does."
+    )
     if lowest == len(losses) - 1:
-        reason += " It is still falling where the curve ends, so larger rates may do better: raise stop."
-    rules = (steepest, minimum_over_10)
-    return {rule.__name__: rule(learning_rates, losses) for rule in rules}, reason
+        reason += " The loss is still falling where the curve ends, so larger rates may do better: raise stop."
+    rules = (valley, minimum_over_10, steepest)
+    return {rule.__name__: rule(learning_rates, smooth) for rule in rules}, reason
+
+
+def _crossing(logarithms: Curve, smooth: Curve, level: float, left: int) -> float:
+    """Where the line from a point to the next one passes a level."""
+    share = (level - smooth[left]) / (smooth[left + 1] - smooth[left])
+    return float(logarithms[left] + share * (logarithms[left + 1] - logarithms[left]))
