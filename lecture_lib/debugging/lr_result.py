@@ -25,7 +25,7 @@ class LRFinderResult:
         losses: the batch's loss before that step was taken, [N].
         smoothed: bias-corrected running average of the losses, by which a divergence is judged, [N].
         stopped_because: why the sweep ended.
-        suggestions: rate by rule ('valley', 'minimum_over_10', 'steepest'); empty when the curve never falls.
+        suggestions: rate by rule ('valley_floor', 'minimum_over_10', 'steepest'); empty when the curve never falls.
         reason: what the suggestions rest on, or why there is none and what to change.
 
     """
@@ -39,7 +39,7 @@ class LRFinderResult:
 
     @property
     def suggestion(self) -> float | None:
-        """The 'valley' rate, or None when the curve never falls; meant as max_lr for one-cycle training.
+        """The 'valley_floor' rate, or None when the curve never falls; meant as max_lr for one-cycle training.
 
         On the lecture's table (losses 3.2, 2.5, 1.1, 0.9, 2.8 at 1e-4 to 1) it is 2.0e-2, where 'minimum_over_10', the
         lecture's rule of thumb, gives 1e-2 and 'steepest' 1e-3.

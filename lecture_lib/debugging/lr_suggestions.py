@@ -13,7 +13,7 @@ Curve = NDArray[np.floating[Any]]
 
 # Share of the starting loss by which a curve must fall before its minimum means anything.
 SMALLEST_FALL = 0.1
-DEFAULT = "valley"
+DEFAULT = "valley_floor"
 
 
 def trend(learning_rates: Sequence[float], losses: Sequence[float]) -> Curve:
@@ -40,7 +40,7 @@ def trend(learning_rates: Sequence[float], losses: Sequence[float]) -> Curve:
     return np.asarray(start - fallen)
 
 
-def valley(learning_rates: Sequence[float], smooth: Curve) -> float:
+def valley_floor(learning_rates: Sequence[float], smooth: Curve) -> float:
     """A third of the way across the valley's floor, on the log-rate axis.
 
     The floor is the stretch around the minimum where the loss is at most a fifth of its fall above it. Its two ends
@@ -110,7 +110,7 @@ def suggest_learning_rates(learning_rates: Sequence[float], losses: Sequence[flo
     )
     if lowest == len(losses) - 1:
         reason += " The loss is still falling where the curve ends, so larger rates may do better: raise stop."
-    rules = (valley, minimum_over_10, steepest)
+    rules = (valley_floor, minimum_over_10, steepest)
     return {rule.__name__: rule(learning_rates, smooth) for rule in rules}, reason
 
 
