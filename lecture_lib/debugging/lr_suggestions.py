@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,13 +15,13 @@ SMALLEST_FALL = 0.1
 DEFAULT = "valley_floor"
 
 
-def trend(learning_rates: Sequence[float], losses: Sequence[float]) -> Curve:
+def trend(learning_rates: Sequence[float] | Curve, losses: Sequence[float]) -> Curve:
     """The losses without their noise and without delay: a weighted mean over the decade on either side.
 
     A running average lags, by 9 steps with 0.9 of the past, and so moves every landmark to larger rates; this one looks
-    both ways. The weights are cos², 0 a whole decade away: a table with a row for each decade stays as it is. A loss
-    above the start, the mean of the first tenth of the sweep, counts as the start, and so does what lies outside of the
-    sweep: how wildly a run diverges says nothing about where.
+    both ways. The weight at a distance of d decades is (1 - d²)², 0 from a decade on: a table with a row for each
+    decade stays as it is. A loss above the start, the mean of the first tenth of the sweep, counts as the start, and so
+    does what lies outside of the sweep: how wildly a run diverges says nothing about where.
 
     Args:
         learning_rates: rising, above 0, [N].
@@ -34,13 +33,14 @@ def trend(learning_rates: Sequence[float], losses: Sequence[float]) -> Curve:
     """
     logarithms, values = np.log10(learning_rates), np.asarray(losses, dtype=float)
     start = values[: max(1, len(values) // 10)].mean()
-    decades = np.abs(logarithms[:, None] - logarithms)
-    weights = np.where(decades < 1, np.cos(decades * (math.pi / 2)) ** 2, 0.0)
+    decades = logarithms[:, None] - logarithms
+    weights = np.maximum(1 - decades * decades, 0)
+    weights *= weights
     fallen = weights @ np.maximum(start - values, 0) / weights.sum(axis=1).max()
     return np.asarray(start - fallen)
 
 
-def valley_floor(learning_rates: Sequence[float], smooth: Curve) -> float:
+def valley_floor(learning_rates: Curve, smooth: Curve) -> float:
     """A third of the way across the valley's floor, on the log-rate axis.
 
     The floor is the stretch around the minimum where the loss is at most a fifth of its fall above it. Its two ends
@@ -58,7 +58,7 @@ def valley_floor(learning_rates: Sequence[float], smooth: Curve) -> float:
     return float(10 ** (left + (right - left) / 3))
 
 
-def minimum_over_10(learning_rates: Sequence[float], smooth: Curve) -> float:
+def minimum_over_10(learning_rates: Curve, smooth: Curve) -> float:
     """One decade below the rate of the lowest loss, where the minimum itself is the edge of divergence.
 
     Source: lecture part 4 ("one order of magnitude before the minimum").
@@ -66,15 +66,15 @@ def minimum_over_10(learning_rates: Sequence[float], smooth: Curve) -> float:
     return float(learning_rates[int(np.argmin(smooth))]) / 10
 
 
-def steepest(learning_rates: Sequence[float], smooth: Curve) -> float:
+def steepest(learning_rates: Curve, smooth: Curve) -> float:
     """The rate at which the loss falls fastest on the log-rate axis.
 
     The most negative central difference of loss against log10(rate), among inner points up to the minimum.
     Source: L. Smith (2015), arXiv:1506.01186; lecture part 4.
     """
-    slopes = np.gradient(smooth, np.log10(learning_rates))
-    last = max(1, min(int(np.argmin(smooth)), len(smooth) - 2))
-    return float(learning_rates[1 + int(np.argmin(slopes[1 : last + 1]))])
+    logarithms = np.log10(learning_rates)
+    slopes = (smooth[2:] - smooth[:-2]) / (logarithms[2:] - logarithms[:-2])
+    return float(learning_rates[1 + int(np.argmin(slopes[: max(1, int(np.argmin(smooth)))]))])
 
 
 def suggest_learning_rates(learning_rates: Sequence[float], losses: Sequence[float]) -> tuple[dict[str, float], str]:
@@ -97,21 +97,22 @@ def suggest_learning_rates(learning_rates: Sequence[float], losses: Sequence[flo
     longer = "Lengthen the sweep: raise stop or lower start, with as many steps a decade or more."
     if len(losses) < 3:
         return {}, f"No suggestion: the curve has {len(losses)} point(s) and 3 are needed. {longer}"
-    smooth = trend(learning_rates, losses)
+    rates = np.asarray(learning_rates, dtype=float)
+    smooth = trend(rates, losses)
     lowest = int(np.argmin(smooth))
     # Relative to the magnitude, so that it also holds for losses below 0, such as negative log-densities.
     fall = float(smooth[0] - smooth[lowest]) / max(abs(float(smooth[0])), np.finfo(float).tiny)
     if fall < SMALLEST_FALL:
         return {}, f"No suggestion: the loss falls by {fall:.1%} at most, {SMALLEST_FALL:.0%} is needed. {longer}"
     reason = (
-        f"The loss falls by {fall:.0%} and is lowest at learning rate {learning_rates[lowest]:.2g}. The suggestion is "
+        f"The loss falls by {fall:.0%} and is lowest at learning rate {rates[lowest]:.2g}. The suggestion is "
         f"'{DEFAULT}', a third of the way across the stretch where the loss is near its lowest: its ends depend less on "
         "the seed than a minimum or a steepest slope does."
     )
     if lowest == len(losses) - 1:
         reason += " The loss is still falling where the curve ends, so larger rates may do better: raise stop."
     rules = (valley_floor, minimum_over_10, steepest)
-    return {rule.__name__: rule(learning_rates, smooth) for rule in rules}, reason
+    return {rule.__name__: rule(rates, smooth) for rule in rules}, reason
 
 
 def _crossing(logarithms: Curve, smooth: Curve, level: float, left: int) -> float:

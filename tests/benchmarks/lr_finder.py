@@ -1,18 +1,18 @@
 """The learning-rate finder: how far its suggestion depends on the seed, what it costs a run, and what a sweep costs.
 
-Suggestions. Every finder sweeps every problem (a task, a model and an optimizer, see contenders/lr_problems.py) once for
+Suggestions. Every finder sweeps every problem (a task, a model and an optimizer: contenders/lr_problems.py) once for
 each seed, which fixes the first weights and the order of the batches: 100 steps from 1e-6 to 10, all else as its
 documentation has it. The spread is the largest suggestion over the smallest, of the seeds for which there is one.
 
-Regret. With each suggestion a fresh model is trained for 200 steps, one cycle whose greatest rate is the suggestion; the
-regret is its held-out loss over the smallest that the same training, from the same seed, reaches on a grid of six rates
-a decade. A run that diverges, or that gets no suggestion, counts the loss before training.
+Regret. With each suggestion a fresh model is trained for 200 steps, one cycle whose greatest rate is the suggestion.
+The regret is its held-out loss over the smallest that the same training, from the same seed, reaches on a grid of six
+rates a decade. A run that diverges, or that gets no suggestion, counts the loss before training.
 
-The rules were chosen on other problems: other networks, data sets, optimizers and seeds. With --quick it is two problems
-and three seeds.
+The course's rule was chosen on other problems (other data, networks, optimizers and seeds); of these, only the spread
+was looked at, for other seeds. With --quick it is two problems, three seeds and a coarser grid.
 
-Cost. 100 steps of each finder beside 100 steps of a loop by hand, setting up included, in paired rounds, one thread, CPU
-time of that thread. The sweep ends at 0.01, before anything diverges, so that all take all their steps.
+Cost. 100 steps of each finder beside 100 steps of a loop by hand, setting up included, in paired rounds, one thread,
+CPU time of that thread. The sweep ends at 0.01, before anything diverges, so that all take all their steps.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import cycle, islice
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -47,7 +47,7 @@ def deep_mlp(inputs: int, outputs: int) -> nn.Sequential:
     """Six hidden layers with He's initialisation: with torch's own, the signal of so deep a network fades."""
     widths = [inputs] + [48] * 6
     layers: list[nn.Module] = [nn.Flatten()]
-    for before, after in zip(widths, widths[1:], strict=False):
+    for before, after in pairwise(widths):
         layer = nn.Linear(before, after)
         nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
         layers += [layer, nn.ReLU()]
@@ -120,7 +120,7 @@ class Problem:
             return before
         loss_fn, scheduler = self.loss_fn, one_cycle(rate)(optimizer, steps)
         loader = TensorLoader(*self.data[:2], batch_size=BATCH_SIZE, shuffle=True, seed=seed + 1000)
-        for _, (x, y) in islice(zip(range(steps), _again(loader), strict=False), steps):
+        for _, (x, y) in zip(range(steps), _again(loader), strict=False):
             optimizer.zero_grad()
             loss = loss_fn(model(x), y)
             if not math.isfinite(loss.item()):
@@ -139,16 +139,13 @@ class Problem:
         return loss
 
 
-def _again(loader: TensorLoader):
-    for batches in cycle([loader]):
-        yield from batches
+def _again(loader: TensorLoader) -> Iterator[tuple[Tensor, ...]]:
+    while True:
+        yield from loader
 
 
+OPTIMIZERS = ("SGD", "AdamW")
 PROBLEMS = [
-    *(
-        Problem("digits", model, optimizer)
-        for model in (mlp, deep_mlp, cnn, batch_norm)
-        for optimizer in ("SGD", "AdamW")
-    ),
-    *(Problem("regression", model, optimizer) for model in (mlp, batch_norm) for optimizer in ("SGD", "AdamW")),
+    *(Problem("digits", model, optimizer) for model in (mlp, deep_mlp, cnn, batch_norm) for optimizer in OPTIMIZERS),
+    *(Problem("regression", model, optimizer) for model in (mlp, batch_norm) for optimizer in OPTIMIZERS),
 ]
