@@ -106,8 +106,8 @@ def suggest_learning_rates(learning_rates: Sequence[float], losses: Sequence[flo
         return {}, f"No suggestion: the loss falls by {fall:.1%} at most, {SMALLEST_FALL:.0%} is needed. {longer}"
     reason = (
         f"The loss falls by {fall:.0%} and is lowest at learning rate {rates[lowest]:.2g}. The suggestion is "
-        f"'{DEFAULT}', a third of the way across the stretch where the loss is near its lowest: its ends depend less on "
-        "the seed than a minimum or a steepest slope does."
+        f"'{DEFAULT}', a third of the way across the stretch where the loss is near its lowest: its ends depend less "
+        "on the seed than a minimum or a steepest slope does."
     )
     if lowest == len(losses) - 1:
         reason += " The loss is still falling where the curve ends, so larger rates may do better: raise stop."
