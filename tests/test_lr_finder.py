@@ -66,11 +66,20 @@ def test_default_suggestion_on_the_lectures_table():
 
 
 def test_the_valleys_floor_is_read_between_the_points():
-    """A fifth of the fall above the minimum is 1.4, a fifth of the way from 1 to 3: 0.2 decades on either side."""
+    """A fifth of the fall above the minimum is 1.4, a fifth of the way from 1 to 3: 0.2 decades off on either side."""
+    rates = np.geomspace(1e-6, 1.0, 7)
+    curve = np.array([3.0, 3.0, 1.0, 1.0, 1.0, 3.0, 3.0])
+    assert math.log10(valley_floor(rates, curve)) == pytest.approx(-4.2 + 2.4 / 3)
+    # Another valley is no part of it: from 1.11 decades below the end up to 1.
+    curve = np.array([3.0, 1.3, 3.0, 3.0, 1.2, 1.0, 3.0])
+    assert math.log10(valley_floor(rates, curve)) == pytest.approx(-2 - 1 / 9 + (1 + 1 / 9 + 0.2) / 3)
+
+
+def test_in_a_narrow_valley_the_default_keeps_its_distance_from_the_edge():
+    """Half of the fall is lost again half a decade behind the minimum, or the sweep ends."""
     rates = np.geomspace(1e-4, 1.0, 5)
-    assert math.log10(valley_floor(rates, np.array([3.0, 3.0, 1.0, 3.0, 3.0]))) == pytest.approx(-2.2 + 0.4 / 3)
-    # It ends where the sweep does, and another valley is no part of it: from 1.11 decades below 1 up to 1.
-    assert math.log10(valley_floor(rates, np.array([3.0, 1.3, 3.0, 1.2, 1.0]))) == pytest.approx(-10 / 9 * 2 / 3)
+    assert valley_floor(rates, np.array([3.0, 3.0, 1.0, 3.0, 3.0])) == pytest.approx(10**-1.5 / 7)
+    assert valley_floor(rates[:4], np.array([3.0, 3.0, 3.0, 1.0])) == pytest.approx(10**-1.0 / 7)
 
 
 def plain_trend(rates, losses):

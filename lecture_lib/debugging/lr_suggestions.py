@@ -13,6 +13,8 @@ Curve = NDArray[np.floating[Any]]
 # Share of the starting loss by which a curve must fall before its minimum means anything.
 SMALLEST_FALL = 0.1
 DEFAULT = "valley_floor"
+# How far below the edge of divergence the default stays.
+SAFETY = 7.0
 
 
 def trend(learning_rates: Sequence[float] | Curve, losses: Sequence[float]) -> Curve:
@@ -41,21 +43,19 @@ def trend(learning_rates: Sequence[float] | Curve, losses: Sequence[float]) -> C
 
 
 def valley_floor(learning_rates: Curve, smooth: Curve) -> float:
-    """A third of the way across the valley's floor, on the log-rate axis.
+    """A third of the way across the valley's floor, on the log-rate axis, and well before the edge of divergence.
 
     The floor is the stretch around the minimum where the loss is at most a fifth of its fall above it. Its two ends
-    depend less on chance than the lowest point between them, and too small a rate costs less than one too large.
+    depend less on chance than the lowest point between them, and too small a rate costs less than one too large. The
+    edge is where half of the fall is lost again, or the end of the sweep. In a sweep each rate has a step or two; held
+    for a whole training, rates below the edge diverge too. So where the valley is narrow, the suggestion is a seventh
+    of the edge.
     """
     logarithms, lowest = np.log10(learning_rates), int(np.argmin(smooth))
-    level = smooth[lowest] + 0.2 * (smooth[0] - smooth[lowest])
-    above = np.flatnonzero(smooth > level)
-    before, after = above[above < lowest], above[above > lowest]
-    left, right = logarithms[0], logarithms[-1]
-    if len(before):
-        left = _crossing(logarithms, smooth, level, int(before[-1]))
-    if len(after):
-        right = _crossing(logarithms, smooth, level, int(after[0]) - 1)
-    return float(10 ** (left + (right - left) / 3))
+    fall = smooth[0] - smooth[lowest]
+    left, right = _around(logarithms, smooth, lowest, smooth[lowest] + 0.2 * fall)
+    _, edge = _around(logarithms, smooth, lowest, smooth[lowest] + 0.5 * fall)
+    return float(min(10 ** (left + (right - left) / 3), 10**edge / SAFETY))
 
 
 def minimum_over_10(learning_rates: Curve, smooth: Curve) -> float:
@@ -113,6 +113,15 @@ def suggest_learning_rates(learning_rates: Sequence[float], losses: Sequence[flo
         reason += " The loss is still falling where the curve ends, so larger rates may do better: raise stop."
     rules = (valley_floor, minimum_over_10, steepest)
     return {rule.__name__: rule(rates, smooth) for rule in rules}, reason
+
+
+def _around(logarithms: Curve, smooth: Curve, lowest: int, level: float) -> tuple[float, float]:
+    """Where the curve crosses a level on either side of its minimum; the end of the sweep where it does not."""
+    above = np.flatnonzero(smooth > level)
+    before, after = above[above < lowest], above[above > lowest]
+    left = _crossing(logarithms, smooth, level, int(before[-1])) if len(before) else float(logarithms[0])
+    right = _crossing(logarithms, smooth, level, int(after[0]) - 1) if len(after) else float(logarithms[-1])
+    return left, right
 
 
 def _crossing(logarithms: Curve, smooth: Curve, level: float, left: int) -> float:
