@@ -31,10 +31,12 @@ class Window:
     """
 
     def __init__(self, batches: list[Batch], counts: list[float], read: int) -> None:
-        learned = [(batch, count) for batch, count in zip(batches, counts, strict=True) if count > 0]
-        self.batches = [batch for batch, _ in learned]
-        self.counts = [count for _, count in learned]
-        self.count = sum(self.counts)
+        if min(counts) <= 0:
+            batches = [batch for batch, count in zip(batches, counts, strict=True) if count > 0]
+            counts = [count for count in counts if count > 0]
+        self.batches = batches
+        self.counts = counts
+        self.count = sum(counts)
         self.read = read
 
     def __iter__(self) -> Iterator[tuple[Batch, float, float]]:
