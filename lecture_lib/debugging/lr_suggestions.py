@@ -94,7 +94,7 @@ def suggest_learning_rates(learning_rates: Sequence[float], losses: Sequence[flo
     """
     if len(learning_rates) != len(losses):
         raise ValueError(f"{len(learning_rates)} rates and {len(losses)} losses; each rate needs its loss.")
-    longer = "Lengthen the sweep: raise stop or lower start, with as many steps a decade or more."
+    longer = "Lengthen the sweep: twice the steps, or raise stop or lower start with as many steps a decade."
     if len(losses) < 3:
         return {}, f"No suggestion: the curve has {len(losses)} point(s) and 3 are needed. {longer}"
     rates = np.asarray(learning_rates, dtype=float)
@@ -106,8 +106,8 @@ def suggest_learning_rates(learning_rates: Sequence[float], losses: Sequence[flo
         return {}, f"No suggestion: the loss falls by {fall:.1%} at most, {SMALLEST_FALL:.0%} is needed. {longer}"
     reason = (
         f"The loss falls by {fall:.0%} and is lowest at learning rate {rates[lowest]:.2g}. The suggestion is "
-        f"'{DEFAULT}', a third of the way across the stretch where the loss is near its lowest: its ends depend less "
-        "on the seed than a minimum or a steepest slope does."
+        f"'{DEFAULT}': a third of the way across the stretch where the loss is near its lowest, whose ends depend less "
+        f"on the seed than a minimum or a steepest slope, and at most 1/{SAFETY:g} of the rate at which it diverges."
     )
     if lowest == len(losses) - 1:
         reason += " The loss is still falling where the curve ends, so larger rates may do better: raise stop."
