@@ -280,9 +280,9 @@ probe("03a-clip", clip_by_global_norm, per_parameter_cosine)
 # The finder is a short training on borrowed time: the rate grows by a constant factor at every step, the loss is
 # recorded, and at the end everything is put back as it was. From $10^{-5}$ to 1 in 100 steps the factor is
 # $10^{5/99} = 1.123$. At the small end the loss does not move, then it falls, then the steps are too long and it rises.
-# You want a rate in the fall: the rule used here is one tenth of the rate at the minimum. Predict between which
-# powers of ten it lies for a small convolutional network on digits trained with AdamW: 0.0001 and 0.001, 0.001 and
-# 0.01, or 0.01 and 0.1? Answer with the lower of the two.
+# You want a large rate that is still far from the rise: the rule used here is a third of the way across the floor of
+# the valley. Predict between which powers of ten it lies for a small convolutional network on digits trained with
+# AdamW: 0.0001 and 0.001, 0.001 and 0.01, or 0.01 and 0.1? Answer with the lower of the two.
 
 # %% tags=["demo"]
 predict("rate", None)
@@ -310,14 +310,15 @@ reveal("rate", 10 ** math.floor(math.log10(sweep.suggestion)))
 # %% tags=["demo"]
 show_figure(
     sweep.plot(),
-    caption="The loss is flat, falls, and rises; the rate is taken a decade before the minimum.",
+    caption="The loss is flat, falls, and rises; the rate is taken a third of the way across the valley's floor.",
     alt="Loss against learning rate, log axis: flat near 2.3, falling to a minimum, rising. "
-    f"Marked at {sweep.suggestion:.0e}, a decade before the minimum.",
+    f"Marked boldly at {sweep.suggestion:.0e}, on the floor before the minimum; two other rules mark the fall.",
 )
 
 # %% [markdown]
-# There are other rules: `sweep.suggestions` also holds the rate at the steepest fall. Rules can differ by a decade, so
-# say which one you used when you report a rate. The minimum itself is too far: there the curve is about to rise.
+# There are other rules: `sweep.suggestions` also holds a tenth of the rate at the minimum, the usual rule of thumb, and
+# the rate at the steepest fall. Rules can differ by a decade, so say which one you used when you report a rate. The end
+# of the floor is too far: there the curve is about to rise.
 #
 # **Recap.** The finder gives the size, not the third digit. The network and the optimizer are exactly as before it ran.
 

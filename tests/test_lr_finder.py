@@ -21,11 +21,16 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorData
 from lecture_lib.data import TensorLoader, load_digits, stratified_split
 from lecture_lib.debugging import LRFinderResult, find_lr, suggest_learning_rates
 from lecture_lib.debugging.lr_finder import RunningAverage, sweep_rates
+from lecture_lib.debugging.lr_suggestions import trend, valley_floor
 from lecture_lib.training import evaluate, train
+from lecture_lib.training.losses import require_labels
 
 # facts.md, "finder's table"
 TABLE_RATES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 TABLE_LOSSES = (3.2, 2.5, 1.1, 0.9, 2.8)
+# A fifth of the fall above the minimum is 1.36, which the lines between the points cross here, in decades.
+FLOOR = (-3 + (2.5 - 1.36) / (2.5 - 1.1), -1 + (1.36 - 0.9) / (2.8 - 0.9))
+FLOOR_OF_TABLE = 10 ** (FLOOR[0] + (FLOOR[1] - FLOOR[0]) / 3)
 
 
 def make_data(count: int = 40) -> tuple[torch.Tensor, torch.Tensor]:
@@ -43,19 +48,83 @@ def make_model() -> nn.Sequential:
 
 def test_rules_on_the_lectures_table():
     suggestions, reason = suggest_learning_rates(TABLE_RATES, TABLE_LOSSES)
-    assert suggestions == {"steepest": 1e-3, "minimum_over_10": pytest.approx(1e-2)}
+    assert suggestions == {
+        "valley_floor": pytest.approx(FLOOR_OF_TABLE),
+        "minimum_over_10": pytest.approx(1e-2),
+        "steepest": 1e-3,
+    }
     assert "falls by 72%" in reason
-    assert "learning rate 0.1" in reason
+    assert "lowest at learning rate 0.1" in reason
+    assert "The suggestion is 'valley_floor'" in reason
 
 
-def test_default_suggestion_on_the_lectures_table_is_a_decade_before_the_minimum():
+def test_default_suggestion_on_the_lectures_table():
     suggestions, reason = suggest_learning_rates(TABLE_RATES, TABLE_LOSSES)
     result = LRFinderResult(TABLE_RATES, TABLE_LOSSES, TABLE_LOSSES, "table", suggestions, reason)
-    assert result.suggestion == pytest.approx(1e-2)
+    assert result.suggestion == pytest.approx(FLOOR_OF_TABLE)
+    assert f"{result.suggestion:.1e}" == "2.0e-02"  # the docstring's
+
+
+def test_the_valleys_floor_is_read_between_the_points():
+    """A fifth of the fall above the minimum is 1.4, a fifth of the way from 1 to 3: 0.2 decades off on either side."""
+    rates = np.geomspace(1e-6, 1.0, 7)
+    curve = np.array([3.0, 3.0, 1.0, 1.0, 1.0, 3.0, 3.0])
+    assert math.log10(valley_floor(rates, curve)) == pytest.approx(-4.2 + 2.4 / 3)
+    # Another valley is no part of it: from 1.11 decades below the end up to 1.
+    curve = np.array([3.0, 1.3, 3.0, 3.0, 1.2, 1.0, 3.0])
+    assert math.log10(valley_floor(rates, curve)) == pytest.approx(-2 - 1 / 9 + (1 + 1 / 9 + 0.2) / 3)
+
+
+def test_in_a_narrow_valley_the_default_keeps_its_distance_from_the_edge():
+    """Half of the fall is lost again half a decade behind the minimum, or the sweep ends."""
+    rates = np.geomspace(1e-4, 1.0, 5)
+    assert valley_floor(rates, np.array([3.0, 3.0, 1.0, 3.0, 3.0])) == pytest.approx(10**-1.5 / 7)
+    assert valley_floor(rates[:4], np.array([3.0, 3.0, 3.0, 1.0])) == pytest.approx(10**-1.0 / 7)
+
+
+def plain_trend(rates, losses):
+    """The definition, point by point; the weights of an inner point are the yardstick for all."""
+    count = max(1, len(losses) // 10)
+    start = sum(losses[:count]) / count
+    rows = [[max(0.0, 1 - math.log10(other / rate) ** 2) ** 2 for other in rates] for rate in rates]
+    whole = max(map(sum, rows))
+    return [start - sum(w * max(start - loss, 0) for w, loss in zip(row, losses, strict=True)) / whole for row in rows]
+
+
+def test_the_trend_is_a_weighted_mean_of_both_sides():
+    rates = np.geomspace(1e-5, 1.0, 23)
+    losses = np.random.default_rng(0).normal(2.0, 0.5, 23)
+    np.testing.assert_allclose(trend(rates, losses), plain_trend(rates, losses), rtol=1e-9)
+    np.testing.assert_allclose(trend(TABLE_RATES, TABLE_LOSSES), TABLE_LOSSES, rtol=1e-9)
+
+
+def test_the_trend_does_not_delay_what_a_running_average_delays():
+    rates = np.geomspace(1e-6, 10.0, 100)
+    losses = 2.3 - 2 * np.exp(-(((np.log10(rates) + 2) / 0.7) ** 2))
+    assert abs(math.log10(rates[np.argmin(trend(rates, losses))] / 1e-2)) < 0.04
+    assert math.log10(rates[np.argmin(smooth(losses, 0.9))] / 1e-2) > 0.3
+
+
+def test_how_wildly_a_run_diverges_does_not_matter():
+    rates = np.geomspace(1e-6, 10.0, 100).tolist()
+    mild = [2.0 if rate < 1e-3 else 1.0 if rate < 1e-1 else 3.0 for rate in rates]
+    wild = [loss if loss < 3 else 1e9 for loss in mild]
+    assert suggest_learning_rates(rates, mild) == suggest_learning_rates(rates, wild)
+
+
+def test_noise_moves_the_default_less_than_the_steepest_slope():
+    rates = np.geomspace(1e-6, 10.0, 100)
+    losses = 2.3 - 1.8 * np.exp(-((np.log10(rates) + 2) ** 2))
+    found = [
+        suggest_learning_rates(rates.tolist(), (losses + np.random.default_rng(seed).normal(0, 0.3, 100)).tolist())[0]
+        for seed in range(50)
+    ]
+    spreads = {rule: np.ptp(np.log10([one[rule] for one in found])) for rule in found[0]}
+    assert spreads["valley_floor"] < min(0.3, spreads["steepest"], spreads["minimum_over_10"])
 
 
 def test_steepest_is_measured_on_the_logarithm_of_the_rate():
-    """Slopes at the inner points: -0.58, -0.65, -1 a decade, though -1, -1.05, -1 from point to point."""
+    """Slopes at the inner points: -0.67, -0.7, -1 a decade, though -2, -2.1, -2 across their neighbours."""
     rates = [1e-5, 1e-4, 1e-2, 1e-1, 1.0]
     losses = [5.0, 4.5, 3.0, 2.4, 1.0]
     assert suggest_learning_rates(rates, losses)[0]["steepest"] == 1e-1
@@ -90,10 +159,8 @@ def test_no_suggestion_for_a_curve_that_never_falls_but_what_to_do(losses, says)
 @pytest.mark.parametrize("losses", [[2.0, 1.9, 1.79, 2.5], [-2.0, -2.1, -2.21, -1.0]], ids=["positive", "negative"])
 def test_a_fall_of_more_than_a_tenth_is_enough(losses):
     suggestions, _ = suggest_learning_rates([1e-4, 1e-3, 1e-2, 1e-1], losses)
-    assert suggestions == {
-        "steepest": 1e-3,
-        "minimum_over_10": pytest.approx(1e-3),
-    }
+    assert suggestions["steepest"] == 1e-3
+    assert suggestions["minimum_over_10"] == pytest.approx(1e-3)
 
 
 def test_a_minimum_at_the_end_is_said_to_be_unfinished():
@@ -125,6 +192,7 @@ def test_smoothing_is_corrected_for_its_start():
     losses = [3.0, 1.0, 2.0]
     # Weighted means, newest weight 1: the definition written out.
     assert smooth(losses, 0.9) == pytest.approx([3.0, (1 + 0.9 * 3) / 1.9, (2 + 0.9 * 1 + 0.81 * 3) / (1 + 0.9 + 0.81)])
+    assert smooth(losses, 0.9)[0] == losses[0]
     assert smooth([5.0] * 20, 0.98) == pytest.approx([5.0] * 20)
     assert smooth(losses, 0.0) == losses
 
@@ -210,7 +278,11 @@ def run_scripted(losses, **options):
 
 def test_a_whole_sweep_over_the_lectures_table():
     result = run_scripted(TABLE_LOSSES)
-    assert result.suggestions == {"steepest": pytest.approx(1e-3), "minimum_over_10": pytest.approx(1e-2)}
+    assert result.suggestions == {
+        "valley_floor": pytest.approx(FLOOR_OF_TABLE),
+        "minimum_over_10": pytest.approx(1e-2),
+        "steepest": pytest.approx(1e-3),
+    }
     assert result.losses == pytest.approx(TABLE_LOSSES)
 
 
@@ -241,7 +313,7 @@ def test_a_non_finite_loss_ends_the_sweep_and_is_not_recorded(bad):
     assert result.losses == pytest.approx((3.0, 2.0, 1.0))
     assert f"the loss became {bad}" in result.stopped_because
     assert "step 4" in result.stopped_because
-    assert result.suggestion == pytest.approx(1e-3)
+    assert result.suggestions["minimum_over_10"] == pytest.approx(1e-3)
 
 
 def test_a_sweep_that_is_lost_at_once_has_no_suggestion():
@@ -356,11 +428,29 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.parametrize("raises", [False, True], ids=["finishes", "raises"])
+class Failing:
+    """A loader, its generators included, that fails in its second batch."""
+
+    def __init__(self, loader) -> None:
+        self.loader = loader
+
+    def __getattr__(self, name: str):
+        return getattr(self.loader, name)
+
+    def __iter__(self):
+        for number, batch in enumerate(self.loader):
+            if number == 1:
+                raise RuntimeError("in mid-sweep")
+            yield batch
+
+
+ENDS = ["finishes", "loss-raises", "model-raises", "loader-raises", "interrupted", "diverges", "nan"]
+
+
+@pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize(("optimizer", "loader"), PROGRAMS, ids=["-".join(names) for names in PROGRAMS])
-def test_everything_is_as_before(optimizer, loader, raises):
+def test_everything_is_as_before(optimizer, loader, end):
     program = Program(optimizer, loader)
-    before = program.state()
     calls = []
 
     def intrusive_loss(outputs, labels):
@@ -371,17 +461,39 @@ def test_everything_is_as_before(optimizer, loader, raises):
         program.model[0].bias.requires_grad_(True)
         program.model.lookup.add_(1)
         program.model[1].running_mean = program.model[1].running_mean + 1  # another object under the same name
-        if raises and len(calls) == 7:
+        if len(calls) == 7:
             assert program.state() != before
-            raise RuntimeError("in mid-sweep")
-        return program.loss(outputs, labels)
+            if end == "loss-raises":
+                raise RuntimeError("in mid-sweep")
+            if end == "interrupted":
+                raise KeyboardInterrupt
+        factor = {"diverges": 1e6, "nan": math.nan}.get(end, 1.0) if len(calls) >= 7 else 1.0
+        return program.loss(outputs, labels) * factor
 
-    if raises:
+    def failing_hook(module, arguments):
+        if len(calls) == 7:
+            raise RuntimeError("in mid-sweep")
+
+    hook = program.model[3].register_forward_pre_hook(failing_hook) if end == "model-raises" else None
+    batches = Failing(program.loader) if end == "loader-raises" else program.loader
+    before = program.state()
+
+    def sweep():
+        return find_lr(program.model, batches, program.optimizer, intrusive_loss, steps=20)
+
+    if end.endswith("raises"):
         with pytest.raises(RuntimeError, match="in mid-sweep"):
-            find_lr(program.model, program.loader, program.optimizer, intrusive_loss, steps=20)
+            sweep()
+    elif end == "interrupted":
+        with pytest.raises(KeyboardInterrupt):
+            sweep()
     else:
-        result = find_lr(program.model, program.loader, program.optimizer, intrusive_loss, steps=20)
-        assert len(result.losses) == len(calls) > 3
+        result = sweep()
+        because = {"finishes": "reached stop", "diverges": "diverged", "nan": "became nan"}[end]
+        assert because in result.stopped_because
+        assert len(result.losses) == len(calls) - (end == "nan") > 3
+    if hook is not None:
+        hook.remove()
     after = program.state()
     for part, value in before.items():
         assert after[part] == value, part
@@ -394,6 +506,22 @@ def test_an_optimizer_with_a_scheduler_is_refused():
     OneCycleLR(optimizer, max_lr=0.5, total_steps=9)
     with pytest.raises(ValueError, match=r"a scheduler is attached.*Call find_lr first"):
         find_lr(model, [make_data(8)], optimizer, F.cross_entropy)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_training_in_each_precision_goes_as_if_never_swept(precision):
+    """The scaler of FP16 too, which the sweep's skipped steps would move."""
+    finished = []
+    for swept in (False, True):
+        model, (x, y) = make_model(), make_data()
+        loader = TensorLoader(x, y, batch_size=16, shuffle=True, seed=0)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        torch.manual_seed(3)
+        if swept:
+            find_lr(model, loader, optimizer, F.cross_entropy, precision=precision, steps=30)
+        history = train(model, loader, loader, optimizer, F.cross_entropy, 2, precision=precision)
+        finished.append((frozen(model.state_dict()), [row.train_loss for row in history.rows]))
+    assert finished[0] == finished[1]
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
@@ -442,6 +570,47 @@ def test_structures_of_batches_and_counts_go_through_the_sweep_too():
     with torch.no_grad():
         expected = F.cross_entropy(copy.deepcopy(model).train()(x), masked, ignore_index=-1)
     assert found.losses[0] == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_a_batch_of_which_nothing_counts_is_no_step():
+    x, y = make_data(8)
+    nothing, all_of_it = (x[:4], torch.full((4,), -1)), (x[4:], y[4:])
+    model = make_model()[:1]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loss_fn, options = nn.CrossEntropyLoss(ignore_index=-1), {"start": 1e-12, "stop": 2e-12, "steps": 3}
+    found = find_lr(model, [nothing, all_of_it], optimizer, loss_fn, **options)
+    assert found.losses == pytest.approx([loss_fn(model(all_of_it[0]), all_of_it[1]).item()] * 3)
+    assert found.stopped_because.startswith("reached stop")
+    with pytest.raises(ValueError, match="0 batches to learn from"):
+        find_lr(model, [nothing, nothing], optimizer, loss_fn, **options)
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_a_loader_that_can_be_read_only_once_is_named_and_the_model_as_before(accumulate):
+    class Once:
+        def __init__(self, batches) -> None:
+            self.batches = iter(batches)
+
+        def __iter__(self):
+            return self.batches
+
+    model = make_model()
+    before = frozen(model.state_dict())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(ValueError, match=r"nothing in epoch 2, after 2 steps.*Pass a loader or a list.*or take fewer"):
+        find_lr(model, Once([make_data()] * 2 * accumulate), optimizer, F.cross_entropy, accumulate=accumulate)
+    assert frozen(model.state_dict()) == before
+    found = find_lr(model, Once([make_data()] * 3), optimizer, F.cross_entropy, steps=3)
+    assert len(found.losses) == 3
+
+
+def test_a_bar_shows_the_steps_when_wanted(capsys):
+    model = make_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    find_lr(model, [make_data()], optimizer, F.cross_entropy, steps=7, stop=1e-3)
+    assert capsys.readouterr().err == ""
+    find_lr(model, [make_data()], optimizer, F.cross_entropy, steps=7, stop=1e-3, progress=True)
+    assert "7/7" in capsys.readouterr().err
 
 
 def test_a_fresh_optimizer_is_fresh_again_and_training_goes_as_if_never_swept():
@@ -542,6 +711,24 @@ def test_a_first_loss_that_is_not_finite_is_not_blamed_on_the_sweep():
     assert "Lengthen" not in result.reason
 
 
+@pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.1}, {"ignore_index": -1}], ids=str)
+@pytest.mark.parametrize("shape", [(4, 3), (4, 3, 2), (3, 3), (4, 1)], ids=str)
+def test_torch_refuses_on_the_cpu_whatever_we_refuse(shape, options):
+    """That is why a step there leaves the look at the labels to torch, and explains a failure afterwards."""
+    loss_fn, outputs = nn.CrossEntropyLoss(**options), torch.zeros(shape)
+    shapes = [(), (4,), (3,), (4, 1), (4, 3), (4, 2), (4, 3, 2), (4, 1, 2)]
+    dtypes = [torch.long, torch.int32, torch.uint8, torch.bool, torch.float32, torch.float64]
+    refused = 0
+    for labels in (torch.full(of, value).to(to) for of in shapes for to in dtypes for value in (-1, 0, 2, 3)):
+        try:
+            require_labels(loss_fn, outputs, labels, "batch 1")
+        except (ValueError, TypeError):
+            refused += 1
+            with pytest.raises((RuntimeError, ValueError, IndexError)):
+                loss_fn(outputs, labels)
+    assert refused > 50
+
+
 def test_a_sum_of_losses_is_refused():
     model = make_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -573,17 +760,24 @@ def test_the_legend_stands_above_the_curves():
     plt.close(figure)
 
 
-def test_plot_marks_the_suggestion_on_a_log_axis():
+def test_plot_marks_every_suggestion_on_a_log_axis_and_the_default_boldly():
     result = run_scripted(TABLE_LOSSES)
     figure = result.plot()
     (ax,) = figure.axes
-    raw, smoothed, mark = ax.get_lines()
+    raw, smooth_line, *marks = ax.get_lines()
     assert raw.get_alpha() < 1
     assert tuple(raw.get_ydata()) == result.losses
-    assert tuple(smoothed.get_ydata()) == result.smoothed
-    assert set(mark.get_xdata()) == {result.suggestion}
+    assert tuple(smooth_line.get_ydata()) == tuple(trend(result.learning_rates, result.losses))
+    assert {mark.get_xdata()[0]: mark.get_label().split()[0] for mark in marks} == {
+        rate: rule for rule, rate in result.suggestions.items()
+    }
+    assert len({mark.get_color() for mark in marks}) == len({mark.get_linestyle() for mark in marks}) == len(marks)
+    boldest = max(marks, key=lambda mark: mark.get_linewidth())
+    assert boldest.get_xdata()[0] == result.suggestion
     assert (ax.get_xscale(), bool(ax.get_xlabel()), bool(ax.get_ylabel())) == ("log", True, True)
-    assert "suggestion 1.0e-02" in " ".join(text.get_text() for text in ax.get_legend().get_texts())
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert "valley_floor 2.0e-02 (suggestion)" in labels
+    assert sum("suggestion" in label for label in labels) == 1
     plt.close(figure)
 
 

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from numbers import Real
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ..training import checks
 from ..training.batches import Batches, LossFunction, Unpack
+from ..training.batches import unpack as unpack_batch
 from ..training.finite import FiniteGuard, Moment, NonFiniteError
-from ..training.losses import Count
+from ..training.losses import Count, count_terms
 from ..training.precision import choose_precision
 from ..training.preserve import enter_train_mode
+from ..training.progress import Progress
 from ..training.recipe import Recipe
-from ..training.windows import windows
+from ..training.windows import Window, windows
 from .lr_result import LRFinderResult
 from .lr_suggestions import suggest_learning_rates
 from .unchanged import unchanged
@@ -42,6 +43,7 @@ def find_lr(
     count: Count | None = None,
     unpack: Unpack | None = None,
     device: torch.device | str | None = None,
+    progress: bool = False,
 ) -> LRFinderResult:
     """Train with a rate that rises exponentially, record the loss of each step, and put everything back.
 
@@ -66,6 +68,7 @@ def find_lr(
         count: as in `train`.
         unpack: as in `train`.
         device: where batches go; default: where the model's parameters are.
+        progress: show a bar over the steps.
 
     Returns:
         The curve, why it ended, and the rates that it suggests.
@@ -91,30 +94,35 @@ def find_lr(
     smoothed: list[float] = []
     average, best = RunningAverage(smoothing), math.inf
     stopped_because = f"reached stop, learning rate {stop:g}, in {steps} steps"
-    with unchanged(model, optimizer, loader):
+    with unchanged(model, optimizer, loader), Progress(progress, rates, 1, 1, 0) as bar:
         enter_train_mode(model)
         guard = FiniteGuard(model, optimizer, deferred=False)
         # A gradient that is not finite shows in the next loss, and the weights are put back anyway.
         recipe = Recipe(
             model, loss_fn, optimizer, device, number_format, guard, max_norm, "raise", check_gradients=False
         )
-        batches = windows(_endless(loader), accumulate, loss_fn, count, unpack, loader)
-        for number, (rate, window) in enumerate(zip(rates, batches, strict=False), 1):
+        for window in _endless(loader, accumulate, loss_fn, count, unpack, losses):
+            number, rate = len(losses) + 1, rates[len(losses)]
             _set_rates(optimizer, rate, ratios)
             try:
                 loss_sum, _ = recipe.learn(window, Moment(step=number, learning_rate=rate), {})
             except NonFiniteError as error:
+                if not any(count_terms(loss_fn, batch, count) for batch in window.batches):
+                    continue  # a mean of nothing is 0/0
                 stopped_because = f"the {error.what} became {error.value} at learning rate {rate:.2g}, step {number}"
                 break
             losses.append(float(loss_sum) / window.count)
             smoothed.append(average.add(losses[-1]))
             best = min(best, smoothed[-1])
+            bar.step()
             # For a positive loss this is diverge_factor * best; it also holds for losses below 0.
             if smoothed[-1] > best + (diverge_factor - 1) * abs(best):
                 stopped_because = f"the loss diverged at learning rate {rate:.2g}, step {number}"
                 break
+            if number == steps:
+                break
     used = rates[: len(losses)]
-    suggestions, reason = suggest_learning_rates(used, smoothed)
+    suggestions, reason = suggest_learning_rates(used, losses)
     if not losses:
         reason = f"No suggestion: {stopped_because}, before any step. Look at the inputs and at the loss function."
     return LRFinderResult(used, tuple(losses), tuple(smoothed), stopped_because, suggestions, reason)
@@ -125,7 +133,8 @@ def sweep_rates(start: float, stop: float, steps: int) -> tuple[float, ...]:
     if not 0 < start < stop < math.inf:
         raise ValueError(f"start is {start} and stop {stop}; a sweep rises: 0 < start < stop, both finite.")
     checks.require_whole(steps, "steps", 3)
-    return tuple(np.geomspace(start, stop, steps).tolist())
+    factor = (stop / start) ** (1 / (steps - 1))
+    return (*(start * factor**number for number in range(steps - 1)), stop)
 
 
 class RunningAverage:
@@ -184,11 +193,27 @@ def _set_rates(optimizer: Optimizer, rate: float, ratios: Sequence[float]) -> No
             group["lr"] = rate * ratio
 
 
-def _endless(loader: Batches) -> Iterator[Any]:
-    """The loader's batches, epoch after epoch."""
-    while True:
-        batch = None
-        for batch in loader:
-            yield batch
-        if batch is None:
-            raise ValueError("the loader gave 0 batches. Look at the split, at batch_size and at drop_last.")
+def _endless(
+    loader: Batches,
+    size: int,
+    loss_fn: LossFunction,
+    count: Count | None,
+    rule: Unpack | None,
+    losses: Sequence[float],
+) -> Iterator[Window]:
+    """The loader's windows, epoch after epoch, as `train` forms them, while `losses` grows with them."""
+    for epoch in itertools.count(1):
+        before = len(losses)
+        if size > 1 or count is not None:
+            yield from windows(loader, size, loss_fn, count, rule, loader)
+        else:  # alone, a batch weighs 1 whatever it holds, and counting would cost more than all else here
+            for number, batch in enumerate(loader, 1):
+                yield Window([unpack_batch(batch, number, rule, loader)], [1.0], 1)
+        if len(losses) > before:
+            continue
+        if epoch == 1:
+            raise ValueError("the loader gave 0 batches to learn from. Look at the split, at batch_size and drop_last.")
+        raise ValueError(
+            f"the loader gave nothing in epoch {epoch}, after {before} steps: it is used up after one pass. Pass a "
+            "loader or a list, which can be begun again, or take fewer steps."
+        )

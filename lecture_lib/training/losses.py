@@ -19,10 +19,16 @@ _ELEMENTWISE = (nn.MSELoss, nn.L1Loss, nn.SmoothL1Loss, nn.HuberLoss, nn.BCELoss
 def mean_loss(loss_fn: LossFunction, outputs: Any, batch: Batch) -> Tensor:
     """The loss of a batch, one number that carries a gradient."""
     labels = batch.labels
-    require_labels(loss_fn, outputs, labels, f"batch {batch.number}")
+    # On the CPU torch itself refuses what require_labels does, outputs without classes apart: a step need not pay for
+    # it twice, and a failure is explained afterwards.
+    on_cpu = isinstance(outputs, Tensor) and outputs.device.type == "cpu" and outputs.ndim > 1
+    if not on_cpu:
+        require_labels(loss_fn, outputs, labels, f"batch {batch.number}")
     try:
         loss = loss_fn(outputs, labels)
     except Exception as error:
+        if on_cpu:
+            require_labels(loss_fn, outputs, labels, f"batch {batch.number}")
         error.add_note(f"batch {batch.number}: outputs {describe(outputs)}, labels {describe(labels)}.")
         raise
     if not isinstance(loss, Tensor):
@@ -121,7 +127,7 @@ def require_labels(loss_fn: LossFunction, outputs: Any, y: Any, where: str) -> N
             f"shape {wanted}. {_remedy(y, outputs, indices)}, or pass probabilities of shape {list(outputs.shape)}."
         )
     classes = outputs.shape[1]
-    # One look at both ends where that is enough: this runs at each step.
+    # One look at both ends where that is enough: on a GPU this runs at each step.
     if y.numel() and _in_range(y, classes):
         return
     wrong = ((y < 0) | (y >= classes)) & (y != ignore_index)

@@ -34,14 +34,16 @@ class Window:
     """
 
     def __init__(self, batches: list[Batch], counts: list[float], read: int, processes: Processes = ALONE) -> None:
-        learned = [(batch, count) for batch, count in zip(batches, counts, strict=True) if count > 0]
-        self.count = self.divisor = sum(count for _, count in learned)
+        self.count = self.divisor = sum(counts)
         if processes.count > 1:
             self.divisor = processes.sum(self.count)[0] / processes.count
+        if min(counts) <= 0:
+            learned = [(batch, count) for batch, count in zip(batches, counts, strict=True) if count > 0]
             if self.divisor > 0 and not learned:
                 learned = [(batches[0], 0.0)]  # every process takes part in every step
-        self.batches = [batch for batch, _ in learned]
-        self.counts = [count for _, count in learned]
+            batches, counts = [batch for batch, _ in learned], [count for _, count in learned]
+        self.batches = batches
+        self.counts = counts
         self.read = read
 
     def __iter__(self) -> Iterator[tuple[Batch, float, float]]:
