@@ -824,3 +824,29 @@ def test_suggested_rate_trains_the_digits_to_97_percent(seed):
     model.load_state_dict(history.best_state)
     held_out = evaluate(model, TensorLoader(images[2], labels[2], batch_size=256), F.cross_entropy)
     assert held_out.metric >= 0.97
+
+
+def narrow(seed: int, noise: float, depth: float) -> list[float]:
+    """100 losses around 2 that fall by depth in the steps 70 to 77 only."""
+    losses = 2 + noise * np.random.default_rng(seed).standard_normal(100)
+    losses[70:78] -= depth
+    return losses.tolist()
+
+
+@pytest.mark.parametrize(
+    ("noise", "depth", "says"),
+    [
+        (0.05, 0.5, "The loss falls by 2"),
+        (0.05, 0.0, "No suggestion: the loss falls by"),
+        (0.4, 0.2, "No suggestion: the loss falls by"),
+        (0.1, 1.5, "The loss falls by "),
+    ],
+    ids=["a narrow valley", "noise alone", "a fall within the noise", "a deep narrow valley"],
+)
+def test_a_fall_is_told_from_noise_also_in_a_narrow_valley(noise: float, depth: float, says: str) -> None:
+    rates = np.geomspace(1e-6, 10, 100).tolist()
+    for seed in range(10):
+        suggestions, reason = suggest_learning_rates(rates, narrow(seed, noise, depth))
+        assert says in reason, (seed, reason)
+        assert bool(suggestions) == says.startswith("The loss"), seed
+        assert not suggestions or 1e-3 < suggestions["valley_floor"] < 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -100,10 +101,14 @@ def suggest_learning_rates(learning_rates: Sequence[float], losses: Sequence[flo
     rates = np.asarray(learning_rates, dtype=float)
     smooth = trend(rates, losses)
     lowest = int(np.argmin(smooth))
-    # Relative to the magnitude, so that it also holds for losses below 0, such as negative log-densities.
-    fall = float(smooth[0] - smooth[lowest]) / max(abs(float(smooth[0])), np.finfo(float).tiny)
+    fall, chance = _fall(np.asarray(losses, dtype=float))
     if fall < SMALLEST_FALL:
         return {}, f"No suggestion: the loss falls by {fall:.1%} at most, {SMALLEST_FALL:.0%} is needed. {longer}"
+    if fall < chance:
+        return {}, (
+            f"No suggestion: the loss falls by {fall:.0%}, and varies so much from step to step that {chance:.0%} is "
+            f"needed. Accumulate batches or take larger ones. {longer}"
+        )
     reason = (
         f"The loss falls by {fall:.0%} and is lowest at learning rate {rates[lowest]:.2g}. The suggestion is "
         f"'{DEFAULT}': a third of the way across the stretch where the loss is near its lowest, whose ends depend less "
@@ -113,6 +118,22 @@ def suggest_learning_rates(learning_rates: Sequence[float], losses: Sequence[flo
         reason += " The loss is still falling where the curve ends, so larger rates may do better: raise stop."
     rules = (valley_floor, minimum_over_10, steepest)
     return {rule.__name__: rule(rates, smooth) for rule in rules}, reason
+
+
+def _fall(losses: Curve) -> tuple[float, float]:
+    """How far the losses fall, and how far chance alone could let them seem to, as shares of the start.
+
+    A narrow valley is shallow in the trend, so the fall is that of the median over a twentieth of the sweep. Chance is
+    four standard errors of that median, from the differences between successive losses in the first half.
+    """
+    width = max(1, len(losses) // 20)
+    start = losses[: max(1, len(losses) // 10)].mean()
+    lowest = np.median(np.lib.stride_tricks.sliding_window_view(losses, width), axis=1).min()
+    # Relative to the magnitude, so that it also holds for losses below 0, such as negative log-densities.
+    scale = max(abs(float(start)), np.finfo(float).tiny)
+    steps = np.abs(np.diff(losses[: len(losses) // 2])) if width > 1 else np.zeros(1)
+    noise = float(np.median(steps)) * 1.48 / math.sqrt(2)
+    return float(start - lowest) / scale, 4 * 1.25 * noise / math.sqrt(width) / scale
 
 
 def _around(logarithms: Curve, smooth: Curve, lowest: int, level: float) -> tuple[float, float]:
