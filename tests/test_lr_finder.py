@@ -772,8 +772,9 @@ def test_plot_marks_every_suggestion_on_a_log_axis_and_the_default_boldly():
         rate: rule for rule, rate in result.suggestions.items()
     }
     assert len({mark.get_color() for mark in marks}) == len({mark.get_linestyle() for mark in marks}) == len(marks)
-    boldest = max(marks, key=lambda mark: mark.get_linewidth())
+    *others, boldest = sorted(marks, key=lambda mark: mark.get_linewidth())
     assert boldest.get_xdata()[0] == result.suggestion
+    assert all(mark.get_linewidth() < boldest.get_linewidth() for mark in others)
     assert (ax.get_xscale(), bool(ax.get_xlabel()), bool(ax.get_ylabel())) == ("log", True, True)
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
     assert "valley_floor 2.0e-02 (suggestion)" in labels
