@@ -3,5 +3,7 @@
 from __future__ import annotations
 
 from .curves import Diagnosis, diagnose
+from .metrics import probabilities
+from .outputs import collect_outputs, evaluate_metrics
 
-__all__ = ["Diagnosis", "diagnose"]
+__all__ = ["Diagnosis", "collect_outputs", "diagnose", "evaluate_metrics", "probabilities"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,12 +15,12 @@ from .curve_texts import PATTERNS
 # Shares of the loss that the run started with, unless said otherwise. Chosen on other runs than those that
 # tests/benchmarks/curves.py reports on, about midway between the patterns that each one parts.
 EXPLODED = 4.0  # the training loss ends above this many times its start
-SWING = 0.035  # mean reversal of the validation loss, as a share of the typical loss
-FLAT = 0.07  # neither loss ever fell by more
+SWING = 0.033  # mean reversal of the validation loss, as a share of the typical loss
+FLAT = 0.06  # neither loss ever fell by more
 PERFECT = 0.025  # the validation loss ends below
 BELOW = 0.89  # validation loss / training loss, at the same moment
-LOST = 0.06  # of validation's improvement, given back by the end
-GAP = 0.07  # the validation loss ends above the training loss by more
+LOST = 0.075  # of validation's improvement, given back by the end, beyond what it turns back anyway
+GAP, TIMES = 0.07, 1.4  # the validation loss ends above the training loss by more, and above so many times it
 HIGH = 0.41  # the training loss ends above
 SETTLED = 0.11  # the last quarter of the epochs brought less than this share of the improvement
 
@@ -102,17 +103,17 @@ def measure(rows: Sequence[Mapping[str, Any]]) -> Measures:
     train_end, val_end = median(train[-last:]), median(val[-last:])
     smooth = [median(val[max(0, i - 1) : i + 2]) for i in range(len(val))]
     # Each epoch's training loss is a mean over it; validation comes at its end, midway to the next epoch's mean.
-    middle = [(a + b) / 2 for a, b in zip(train, train[1:], strict=False)]
-    half = len(middle) // 2
+    middle = [(a + b) / 2 for a, b in itertools.pairwise(train)]
+    half, turns = len(middle) // 2, _reversals(val)
     metrics = [float(row.get("val_metric", math.nan)) for row in rows[-last:]]
     return Measures(
         start=start,
         train_end=train_end / start,
         val_end=val_end / start,
-        swing=_reversals(val) / max(median(val), median(train), 0.1 * start),
+        swing=turns / max(median(val), median(train), 0.1 * start),
         fall=max(1 - min(train) / (train[0] or 1.0), 1 - min(val) / (val[0] or 1.0)),
-        ratio=median(b / max(a, 1e-12) for a, b in zip(middle[half:], val[half:-1], strict=True)),
-        lost=(val_end - min(smooth)) / max(start - min(smooth), 0.05 * start),
+        ratio=median(b / max(a, 1e-9 * start) for a, b in zip(middle[half:], val[half:-1], strict=True)),
+        lost=(val_end - min(smooth) - 2 * turns) / max(start - min(smooth), 0.05 * start),
         remaining=(median(train[-2 * last : -last]) - train_end) / max(start - train_end, 0.05 * start),
         perfect_metric=median(metrics) == 1.0,
     )
@@ -134,7 +135,7 @@ def _judge(m: Measures) -> tuple[str, str]:
         return "validation below training", f"validation loss is {m.ratio:.0%} of the training loss"
     if m.lost > LOST:
         return "improves then worsens", f"validation gave back {m.lost:.0%} of its improvement; {ends}"
-    if m.val_end - m.train_end > GAP:
+    if m.val_end > max(m.train_end + GAP, TIMES * m.train_end):
         return "overfit", ends
     if m.train_end > HIGH and m.remaining < SETTLED:
         return "underfit", f"{ends}; the last quarter brought {max(m.remaining, 0):.0%} of the improvement"
@@ -146,8 +147,8 @@ def _reversals(losses: Sequence[float]) -> float:
 
     A single turn, such as that of a curve that improves and then worsens, counts by its smaller side only.
     """
-    steps = [b - a for a, b in zip(losses, losses[1:], strict=False)]
-    turns = [min(abs(a), abs(b)) if a * b < 0 else 0.0 for a, b in zip(steps, steps[1:], strict=False)]
+    steps = [b - a for a, b in itertools.pairwise(losses)]
+    turns = [min(abs(a), abs(b)) if a * b < 0 else 0.0 for a, b in itertools.pairwise(steps)]
     return sum(turns) / len(turns)
 
 
