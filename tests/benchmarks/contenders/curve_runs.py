@@ -178,8 +178,8 @@ def _task(draw: random.Random, examples: int) -> Task:
 def healthy_adam(draw: random.Random) -> Run:
     """Enough data, a sensible rate."""
     task = _task(draw, draw.randint(2000, 4000))
-    model = mlp(task, draw.choice([32, 64]), 1, draw)
-    return fit(task, model, draw, adam=between(draw, 1e-3, 2e-3), epochs=draw.randint(8, 14), batch_size=32)
+    model = mlp(task, draw.choice([64, 96]), 1, draw)
+    return fit(task, model, draw, adam=between(draw, 2e-3, 4e-3), epochs=draw.randint(10, 15), batch_size=32)
 
 
 def healthy_sgd(draw: random.Random) -> Run:
@@ -311,14 +311,14 @@ def worsens_labels(draw: random.Random) -> Run:
     """Wrong labels, learned by heart after the right ones."""
     task = digits(draw.randint(150, 300), draw).noisy(draw.uniform(0.2, 0.4), draw)
     model = mlp(task, draw.choice([64, 128]), draw.choice([1, 2]), draw)
-    return fit(task, model, draw, adam=between(draw, 2e-3, 5e-3), epochs=draw.randint(40, 55))
+    return fit(task, model, draw, adam=between(draw, 2e-3, 5e-3), epochs=draw.randint(40, 55), batch_size=16)
 
 
 def worsens_classes(draw: random.Random) -> Run:
     """Noise near the border of classes, a large model, many epochs."""
     task = teacher(draw.randint(100, 200), draw, classes=draw.choice([2, 3, 5]), noise=0.7)
     model = mlp(task, draw.choice([64, 128]), 2, draw)
-    return fit(task, model, draw, adam=between(draw, 3e-3, 5e-3), epochs=draw.randint(35, 50))
+    return fit(task, model, draw, adam=between(draw, 3e-3, 5e-3), epochs=draw.randint(35, 50), batch_size=16)
 
 
 def below_dropout(draw: random.Random) -> Run:
