@@ -176,10 +176,13 @@ def _task(draw: random.Random, examples: int) -> Task:
 
 
 def healthy_adam(draw: random.Random) -> Run:
-    """Enough data, a sensible rate."""
-    task = _task(draw, draw.randint(2000, 4000))
-    model = mlp(task, draw.choice([64, 96]), 1, draw)
-    return fit(task, model, draw, adam=between(draw, 2e-3, 4e-3), epochs=draw.randint(10, 15), batch_size=32)
+    """Enough data for the model, a sensible rate."""
+    examples, inputs = draw.randint(2500, 4000), draw.randint(3, 5)
+    classes = teacher(examples, draw, classes=draw.choice([2, 3, 5]), inputs=inputs, noise=0.1)
+    values = teacher(examples, draw, inputs=inputs, noise=draw.uniform(0.25, 0.35))
+    task = draw.choice([digits(1200, draw), classes, values])
+    model = mlp(task, draw.choice([32, 64]), 1, draw)
+    return fit(task, model, draw, adam=between(draw, 2e-3, 4e-3), epochs=draw.randint(10, 15), batch_size=64)
 
 
 def healthy_sgd(draw: random.Random) -> Run:
