@@ -38,7 +38,7 @@ def accuracy(outputs: Array, labels: Array, weights: Array | None = None) -> flo
         ValueError: lengths differ, something is not finite, or a label is no class.
 
     """
-    scores, classes, shares = _classified(outputs, labels, weights)
+    scores, classes, shares = checked_classes(outputs, labels, weights)
     return float(np.average(scores.argmax(axis=1) == classes, weights=shares))
 
 
@@ -46,7 +46,7 @@ def macro_f1(outputs: Array, labels: Array, weights: Array | None = None) -> flo
     """F1 of each class that is a label or a prediction, their plain mean; arguments and errors as in `accuracy`."""
     from sklearn.metrics import f1_score
 
-    scores, classes, shares = _classified(outputs, labels, weights)
+    scores, classes, shares = checked_classes(outputs, labels, weights)
     predicted = scores.argmax(axis=1)
     return float(f1_score(classes, predicted, average="macro", sample_weight=shares, zero_division=0.0))
 
@@ -81,8 +81,8 @@ def calibration_error(outputs: Array, labels: Array, weights: Array | None = Non
     Confidence is the largest probability. Source: Guo et al. 2017, https://arxiv.org/abs/1706.04599; arguments and
     errors as in `auroc`, but for classes without examples, which are allowed.
     """
-    scores, classes, shares = _classified(outputs, labels, weights)
-    confidence = _require_probabilities(scores).max(axis=1)
+    scores, classes, shares = checked_classes(outputs, labels, weights)
+    confidence = require_probabilities(scores).max(axis=1)
     gaps = shares * (confidence - (scores.argmax(axis=1) == classes))
     # A confidence on an edge belongs to the bin below it, as in the paper.
     bins = np.clip(np.ceil(confidence * BINS).astype(int) - 1, 0, BINS - 1)
@@ -152,7 +152,8 @@ def _checked(outputs: Any, labels: Any, weights: Any) -> tuple[np.ndarray, np.nd
     return given, truth, shares
 
 
-def _classified(outputs: Any, labels: Any, weights: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def checked_classes(outputs: Any, labels: Any, weights: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores [N, C], classes [N] and weights [N] as arrays; errors as in `accuracy`."""
     scores, classes, shares = _checked(outputs, labels, weights)
     classes = classes.reshape(-1) if classes.shape[1:] == (1,) else classes  # as BCEWithLogitsLoss has them
     if scores.ndim != 2 or scores.shape[1] < 2 or classes.ndim != 1 or (classes != np.round(classes)).any():
@@ -169,7 +170,8 @@ def _classified(outputs: Any, labels: Any, weights: Any) -> tuple[np.ndarray, np
     return scores, classes, shares
 
 
-def _require_probabilities(scores: np.ndarray) -> np.ndarray:
+def require_probabilities(scores: np.ndarray) -> np.ndarray:
+    """The same scores, if each row is a distribution."""
     if scores.min() < 0 or np.abs(scores.sum(axis=1) - 1).max() > 1e-3:
         raise ValueError(
             f"outputs lie from {scores.min():.3g} to {scores.max():.3g} and their rows do not sum to 1: they are no "
@@ -179,8 +181,8 @@ def _require_probabilities(scores: np.ndarray) -> np.ndarray:
 
 
 def _against_the_rest(score: Callable[..., float], outputs: Any, labels: Any, weights: Any) -> float:
-    scores, classes, shares = _classified(outputs, labels, weights)
-    _require_probabilities(scores)
+    scores, classes, shares = checked_classes(outputs, labels, weights)
+    require_probabilities(scores)
     # Examples of weight 0 tell nothing about their class.
     present = np.unique(classes[shares > 0])
     if len(present) < scores.shape[1]:
