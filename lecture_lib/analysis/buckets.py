@@ -118,12 +118,11 @@ def bucket_errors(
     errors = _booleans("wrong", wrong)
     if not errors.any():
         raise ValueError(f"none of {len(errors)} examples is an error: there is nothing to sort into buckets.")
+    columns: dict[str, Any]
     if callable(flags):
         named = {i: set(flags(i)) for i in np.flatnonzero(errors).tolist()}
-        columns = {
-            name: [name in named.get(i, ()) for i in range(len(errors))]
-            for name in sorted(set().union(*named.values()))
-        }
+        found = sorted(set().union(*named.values()))
+        columns = {name: [name in named.get(i, ()) for i in range(len(errors))] for name in found}
     else:
         columns = {name: _booleans(name, flag, len(errors)) for name, flag in flags.items()}
     if not columns:
@@ -140,9 +139,10 @@ def bucket_errors(
     texts = {**INTERVENTIONS, **interventions}
     only = flagged[several == 1].sum(axis=0)
     ceilings = 1 - (len(flagged) - counts) / len(errors)
-    columns_of_rows = (counts, counts / len(flagged), only, ceilings, gains)
+    values = np.array([counts, counts / len(flagged), only, ceilings, gains]).T[order].tolist()
     rows = tuple(
-        Bucket(names[i], *(column[i].item() for column in columns_of_rows), texts.get(names[i], OTHER)) for i in order
+        Bucket(names[i], int(errors), share, int(alone), ceiling, gain, texts.get(names[i], OTHER))
+        for i, (errors, share, alone, ceiling, gain) in zip(order, values, strict=True)
     )
     cumulative = np.maximum.accumulate(flagged[:, order], axis=1).mean(axis=0)
     return Buckets(rows, len(errors), tuple(cumulative.tolist()), int((several == 0).sum()), int((several > 1).sum()))

@@ -12,7 +12,7 @@ from .metrics import Array, checked_classes, require_probabilities
 
 
 class Mistake(NamedTuple):
-    """One wrong example: its position in the data, classes, the probability of the predicted class, and -log of the true one's."""
+    """A wrong example: its position, classes, the predicted class's probability, and -log of the true one's."""
 
     example: int
     true: int
