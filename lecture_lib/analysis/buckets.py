@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-NO_BUCKET = "(no bucket)"
-
 
 @dataclass(frozen=True)
 class Bucket:
@@ -69,11 +67,9 @@ class Buckets:
 
     def __str__(self) -> str:
         lines = [f"{'bucket':24} errors  share  ceiling    gain  intervention"]
-        lines += [
-            f"{b.name:24} {b.errors:6} {b.share:6.1%} {b.ceiling:8.1%} {b.gain:+7.1%}  {b.intervention}"
-            for b in self.rows
-        ]
-        lines.append(f"{NO_BUCKET:24} {self.unassigned:6}")
+        for b in self.rows:
+            lines.append(f"{b.name:24} {b.errors:6} {b.share:6.1%} {b.ceiling:8.1%} {b.gain:+7.1%}  {b.intervention}")
+        lines.append(f"{'(no bucket)':24} {self.unassigned:6}")
         return "\n".join([*lines, f"{self.overlapping} error(s) are in several buckets: shares and ceilings overlap."])
 
     def plot(self, ax: Axes | None = None) -> Figure:
@@ -136,7 +132,7 @@ def bucket_errors(
     flagged = table[errors]
     counts, several = flagged.sum(axis=0), flagged.sum(axis=1)
     order = np.lexsort((-counts, -gains))
-    texts = {**INTERVENTIONS, **interventions}
+    texts = {**INTERVENTIONS, **(interventions or {})}
     only = flagged[several == 1].sum(axis=0)
     ceilings = 1 - (len(flagged) - counts) / len(errors)
     values = np.array([counts, counts / len(flagged), only, ceilings, gains]).T[order].tolist()

@@ -81,10 +81,8 @@ def slices(
 
     numbers, names = np.asarray(values, dtype=float), np.asarray(column)
     if numbers.ndim != 1 or numbers.shape != names.shape or not np.isfinite(numbers).all() or not 0 < level < 1:
-        raise ValueError(
-            f"values {list(numbers.shape)}, column {list(names.shape)}, level {level}; expected finite numbers [N], as "
-            "many names, and a level between 0 and 1."
-        )
+        given = f"values {list(numbers.shape)}, column {list(names.shape)}, level {level}"
+        raise ValueError(f"{given}; expected finite numbers [N], as many names, and a level between 0 and 1.")
     found, chance = [], 1 - (1 - level) / max(1, len(np.unique(names)))
     binary = np.isin(numbers, (0, 1)).all()
     for name in np.unique(names):

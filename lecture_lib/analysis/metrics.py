@@ -115,14 +115,8 @@ def r2(outputs: Array, labels: Array, weights: Array | None = None) -> float:
     return float(r2_score(values, predicted, sample_weight=shares))
 
 
-CLASSIFICATION: dict[str, Metric] = {
-    "accuracy": accuracy,
-    "macro_f1": macro_f1,
-    "auroc": auroc,
-    "auprc": auprc,
-    "calibration_error": calibration_error,
-}
-REGRESSION: dict[str, Metric] = {"rmse": rmse, "mae": mae, "r2": r2}
+CLASSIFICATION: dict[str, Metric] = {one.__name__: one for one in (accuracy, macro_f1, auroc, auprc, calibration_error)}
+REGRESSION: dict[str, Metric] = {one.__name__: one for one in (rmse, mae, r2)}
 
 
 def _array(values: Any, name: str) -> np.ndarray:
@@ -143,10 +137,8 @@ def _checked(outputs: Any, labels: Any, weights: Any) -> tuple[np.ndarray, np.nd
     given, truth = _array(outputs, "outputs"), _array(labels, "labels")
     shares = np.ones(len(truth)) if weights is None else _array(weights, "weights").astype(np.float64)
     if not len(given) == len(truth) == len(shares) or shares.ndim != 1:
-        raise ValueError(
-            f"outputs {list(given.shape)}, labels {list(truth.shape)} and weights {list(shares.shape)} differ in "
-            "length; each has one row for each example, weights one number."
-        )
+        shapes = f"outputs {list(given.shape)}, labels {list(truth.shape)} and weights {list(shares.shape)}"
+        raise ValueError(f"{shapes} differ in length; each has a row for each example, weights one number.")
     if shares.min() < 0 or shares.sum() == 0:
         raise ValueError(f"weights lie from {shares.min():g} to {shares.max():g}; each is 0 or more, and not all 0.")
     return given, truth, shares
@@ -157,11 +149,9 @@ def checked_classes(outputs: Any, labels: Any, weights: Any) -> tuple[np.ndarray
     scores, classes, shares = _checked(outputs, labels, weights)
     classes = classes.reshape(-1) if classes.shape[1:] == (1,) else classes  # as BCEWithLogitsLoss has them
     if scores.ndim != 2 or scores.shape[1] < 2 or classes.ndim != 1 or (classes != np.round(classes)).any():
-        raise ValueError(
-            f"outputs {list(scores.shape)} and labels {list(classes.shape)}, {classes.dtype}; a metric of classes "
-            "wants outputs [N, C] with 2 classes or more (probabilities(outputs) makes them of one logit) and class "
-            "indices [N]."
-        )
+        shapes = f"outputs {list(scores.shape)} and labels {list(classes.shape)}, {classes.dtype}"
+        wanted = "outputs [N, C] with 2 classes or more (of one logit: probabilities(outputs)), class indices [N]"
+        raise ValueError(f"{shapes}; a metric of classes wants {wanted}.")
     classes = classes.astype(np.int64)
     if classes.min() < 0 or classes.max() >= scores.shape[1]:
         raise ValueError(
@@ -173,10 +163,8 @@ def checked_classes(outputs: Any, labels: Any, weights: Any) -> tuple[np.ndarray
 def require_probabilities(scores: np.ndarray) -> np.ndarray:
     """The same scores, if each row is a distribution."""
     if scores.min() < 0 or np.abs(scores.sum(axis=1) - 1).max() > 1e-3:
-        raise ValueError(
-            f"outputs lie from {scores.min():.3g} to {scores.max():.3g} and their rows do not sum to 1: they are no "
-            "probabilities. Of logits: probabilities(outputs)."
-        )
+        found = f"outputs lie from {scores.min():.3g} to {scores.max():.3g} and their rows do not sum to 1"
+        raise ValueError(f"{found}: they are no probabilities. Of logits: probabilities(outputs).")
     return scores
 
 
@@ -187,10 +175,8 @@ def _against_the_rest(score: Callable[..., float], outputs: Any, labels: Any, we
     present = np.unique(classes[shares > 0])
     if len(present) < scores.shape[1]:
         missing = np.setdiff1d(np.arange(scores.shape[1]), present)
-        raise ValueError(
-            f"class {missing[0]} has no examples, only {len(present)} of {scores.shape[1]} classes have: it cannot be "
-            "ranked against the rest. Evaluate on more data, split stratified, or use accuracy."
-        )
+        found = f"class {missing[0]} has no examples, only {len(present)} of {scores.shape[1]} classes have"
+        raise ValueError(f"{found}: it has no rank. Evaluate on more data, split stratified, or use accuracy.")
     of_classes = [1] if scores.shape[1] == 2 else range(scores.shape[1])
     return float(np.mean([score(classes == one, scores[:, one], sample_weight=shares) for one in of_classes]))
 
@@ -198,12 +184,10 @@ def _against_the_rest(score: Callable[..., float], outputs: Any, labels: Any, we
 def _values(outputs: Any, labels: Any, weights: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     predicted, values, shares = _checked(outputs, labels, weights)
     if predicted.shape != values.shape:
-        raise ValueError(
-            f"outputs {list(predicted.shape)} and labels {list(values.shape)} differ in shape and would broadcast. For "
-            "one value each: outputs.squeeze(1)."
-        )
-    rows = len(values)
-    return predicted.reshape(rows, -1).astype(np.float64), values.reshape(rows, -1).astype(np.float64), shares
+        shapes = f"outputs {list(predicted.shape)} and labels {list(values.shape)}"
+        raise ValueError(f"{shapes} differ and would broadcast. For one value each: outputs.squeeze(1).")
+    predicted, values = (array.reshape(len(array), -1).astype(np.float64) for array in (predicted, values))
+    return predicted, values, shares
 
 
 def by_name(metrics: Sequence[str] | Mapping[str, Metric]) -> dict[str, Metric]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -55,10 +56,8 @@ def collect_outputs(
                 outputs = forward(model, batch.to(device))
             labels = batch.labels
             if not (isinstance(outputs, Tensor) and isinstance(labels, Tensor)) or len(outputs) != len(labels):
-                raise ValueError(
-                    f"batch {number}: outputs and labels are not one tensor each with a row for each example. Wrap the "
-                    "model, or pass unpack=..., so that they are."
-                )
+                wanted = "outputs and labels are not one tensor each, with a row for each example"
+                raise ValueError(f"batch {number}: {wanted}. Wrap the model, or pass unpack=..., so that they are.")
             rows.append(_by_label(outputs.cpu(), labels.cpu()))
     if sum(len(labels) for _, labels in rows) == 0:
         raise ValueError("the loader gave no labels. Pass one with data; an iterator that was used up gives nothing.")
@@ -72,9 +71,7 @@ def evaluate_metrics(
     metrics: Sequence[str] | Mapping[str, Metric],
     *,
     weights: Array | Callable[[Tensor], Array] | None = None,
-    unpack: Unpack | None = None,
-    precision: str = "fp32",
-    device: torch.device | str | None = None,
+    **batching: Any,
 ) -> dict[str, float]:
     """Metrics of a model on a whole data set; a macro F1 or an AUROC is no mean over batches.
 
@@ -86,9 +83,7 @@ def evaluate_metrics(
         metrics: names, "accuracy", "macro_f1", "auroc", "auprc", "calibration_error", "rmse", "mae" or "r2"; or a dict
             of functions of (outputs [N, ...] as the model gives them, labels [N, ...], weights [N] or None).
         weights: of each label, 0 or more, in the loader's order; or a function of all labels that gives them.
-        unpack: as in `collect_outputs`.
-        precision: likewise.
-        device: likewise.
+        batching: unpack, precision and device, as in `collect_outputs`.
 
     Returns:
         A number for each metric.
@@ -98,7 +93,7 @@ def evaluate_metrics(
 
     """
     chosen = by_name(metrics)
-    outputs, labels = collect_outputs(model, loader, unpack=unpack, precision=precision, device=device)
+    outputs, labels = collect_outputs(model, loader, **batching)
     shares = weights(labels) if callable(weights) else weights
     return {name: metric(outputs, labels, shares) for name, metric in chosen.items()}
 

@@ -1,11 +1,11 @@
 """Buckets of errors: their shares against planted nuisances, their ranking against retraining with each fix.
 
-Small images of five strokes, rendered here. Each test example draws its nuisances at known rates: blur (hardly any in
-training, sideways), a class that is rare in training, an ambiguous label, and a patch in the background that training ties to the
-class and this example contradicts. The same examples can be rendered without one nuisance: the errors of the same model
-that then vanish are its true share, which the bucket's gain must give within two points of all errors. The gains must
-also rank the interventions as retraining does: with blurred examples, with more of the rare class, with cleaned labels,
-with patches at random. All are means over three seeds of data and weights.
+Small images of five strokes, rendered here. Each test example draws its nuisances at known rates: blur (hardly any
+in training, sideways), a class that is rare in training, an ambiguous label, and a patch in the background that
+training ties to the class and this example contradicts. The same examples can be rendered without one nuisance: the
+errors of the same model that then vanish are its true share, which the bucket's gain must give within two points of
+all errors. The gains must also rank the interventions as retraining does: with blurred examples, with more of the
+rare class, with cleaned labels, with patches at random. All are means over three seeds of data and weights.
 
 The rates are such that the foreseen gains lie apart. What no bucket can foresee is what a fix costs elsewhere: where
 the patch is right for most test examples, taking it away costs more than it brings.
