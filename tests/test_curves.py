@@ -99,9 +99,9 @@ def test_a_slow_fall_is_told_from_a_plateau() -> None:
 
 
 def test_validation_at_an_epochs_end_is_compared_with_training_at_that_moment() -> None:
-    losses = [0.7**i + 0.2 for i in range(12)]  # by half steps: training's mean lies half an epoch before
+    losses = [0.7**i for i in range(9)]
     train_losses, val = losses[:-1], [(a + b) / 2 for a, b in itertools.pairwise(losses)]
-    assert all(b < 0.96 * a for a, b in zip(train_losses[:5], val[:5], strict=True))
+    assert all(b < 0.86 * a for a, b in zip(train_losses, val, strict=True))
     assert diagnose(rows(train_losses, val)).pattern == "healthy"
 
 

@@ -95,6 +95,8 @@ def test_the_calibration_error_bin_by_bin() -> None:
     assert metrics.calibration_error(p, labels, weights) == pytest.approx(total)
     certain = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
     assert metrics.calibration_error(certain, [0, 1, 1, 1]) == pytest.approx(0.5)
+    on_an_edge = np.array([[0.6, 0.4], [0.58, 0.42]])  # in one bin with what lies below
+    assert metrics.calibration_error(on_an_edge, [0, 1]) == pytest.approx(0.09)
 
 
 def test_values_of_regression_by_definition() -> None:
