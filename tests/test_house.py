@@ -24,6 +24,7 @@ MAY_USE = {
     "training": {"data"},
     "debugging": {"training", "data"},
     "experiments": {"training", "data"},
+    "analysis": {"training", "data"},
     "program": {"debugging", "experiments", "training", "data"},
     "notebook": {"debugging", "experiments", "training", "data"},
 }
@@ -65,7 +66,7 @@ def test_the_library_imports_only_what_it_says() -> None:
     """Heavy packages are imported where they are used, and seaborn or pandas nowhere."""
     script = (
         "import sys, lecture_lib.data, lecture_lib.training, lecture_lib.debugging\n"
-        "import lecture_lib.notebook, lecture_lib.tape, lecture_lib.experiments\n"
+        "import lecture_lib.notebook, lecture_lib.tape, lecture_lib.experiments, lecture_lib.analysis\n"
         "print(' '.join(sorted({name.split('.')[0] for name in sys.modules})))"
     )
     loaded = set(

@@ -1,10 +1,23 @@
-"""Part 6 of the lecture: seeds, and the record of a run that can be compared with another."""
+"""Parts 4 and 6 of the lecture: ablations; seeds, and the record of a run that can be compared with another."""
 
 from __future__ import annotations
 
+from .ablation import ablate
+from .ablation_result import Ablation, Effect
 from .compare import Comparison, compare_records
 from .identity import code_state, content_id, hardware
 from .record import RunRecord
 from .seeds import set_seed
 
-__all__ = ["Comparison", "RunRecord", "code_state", "compare_records", "content_id", "hardware", "set_seed"]
+__all__ = [
+    "Ablation",
+    "Comparison",
+    "Effect",
+    "RunRecord",
+    "ablate",
+    "code_state",
+    "compare_records",
+    "content_id",
+    "hardware",
+    "set_seed",
+]
