@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import timedelta
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from .columns import Column, as_classes, as_groups, as_times, same_length, several_classes
 
 
 def stratified_split(
@@ -32,16 +36,16 @@ def stratified_split(
         ImportError: scikit-learn is not installed.
 
     """
-    classes = _as_classes(labels)
+    classes = as_classes(labels)
     _check_fractions(fractions)
+    several_classes(classes)
     try:
         from sklearn.model_selection import train_test_split
     except ImportError:
         raise ImportError("stratified_split needs scikit-learn. Run: pip install scikit-learn") from None
     _check_class_sizes(classes, fractions)
 
-    # Rounding the running sum, not each share, makes the sizes add up to N.
-    ends = [round(share * len(classes)) for share in accumulate(fractions)]
+    ends = _ends(fractions, len(classes))
     sizes = [end - start for start, end in zip([0, *ends[:-1]], ends, strict=True)]
     parts, rest = [], np.arange(len(classes))
     for size in sizes[:-1]:
@@ -54,14 +58,113 @@ def stratified_split(
     return tuple(torch.from_numpy(part).to(torch.int64) for part in parts)
 
 
-def _as_classes(labels: Tensor | np.ndarray | Sequence[int]) -> np.ndarray:
-    classes = labels.cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
-    if classes.ndim != 1 or classes.dtype.kind not in "iub" or len(classes) == 0:
+def grouped_split(
+    groups: Column, fractions: Sequence[float], *, labels: Column | None = None, seed: int
+) -> tuple[Tensor, ...]:
+    """Split whole groups (patients, videos, documents, users): none is in two parts.
+
+    Largest first, each group goes to the part that then comes closest to its share of the examples, and of each class
+    when labels are given. Groups of equal size are drawn at random. Equal fractions make folds.
+
+    Source: lecture part 3, validation; the rule of scikit-learn's StratifiedGroupKFold, for any fractions.
+
+    Args:
+        groups: what names the group of each example, numbers or texts [N].
+        fractions: the share of each part in the examples, two or more, each above 0, sum 1.
+        labels: class of each example, integers [N].
+        seed: the same seed gives the same split; the ambient random streams are neither read nor moved.
+
+    Returns:
+        One int64 index tensor for each part, in rising order; none is empty, together they hold every index once.
+
+    Raises:
+        TypeError: fractions is a single number.
+        ValueError: lengths differ, a group is missing, there are fewer groups than parts or one class only, or
+            fractions do not add up.
+
+    """
+    names = as_groups(groups)
+    _check_fractions(fractions)
+    classes = np.zeros(len(names), dtype=np.int64) if labels is None else as_classes(labels)
+    same_length(classes, len(names), "labels")
+    if labels is not None:
+        several_classes(classes)
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    if len(numbers) < len(fractions):
         raise ValueError(
-            f"labels have shape {list(classes.shape)} and dtype {classes.dtype}; a stratified split wants one "
-            "class index for each example, integers of shape [N] with N above 0."
+            f"{len(numbers)} group(s) for {len(fractions)} parts; each needs one of its own. Make fewer parts."
         )
-    return classes
+    group = np.array([numbers[name] for name in names])
+    kinds = np.unique(classes, return_inverse=True)[1]
+    counts = np.zeros((len(numbers), kinds.max() + 1))
+    np.add.at(counts, (group, kinds), 1)
+    # In shares of each class: a rare one counts as much as a common one.
+    shares = counts / counts.sum(axis=0)
+    missing = np.outer(fractions, np.ones(shares.shape[1]))
+    drawn = np.random.default_rng(seed).permutation(len(shares))
+    order = drawn[np.argsort(-counts.sum(axis=1)[drawn], kind="stable")]
+    part_of, empty = np.empty(len(shares), dtype=np.int64), set(range(len(fractions)))
+    for place, number in enumerate(order):
+        # The last groups are kept for the parts that have none.
+        allowed = empty if len(order) - place == len(empty) else range(len(fractions))
+        part = max(allowed, key=lambda part: shares[number] @ (2 * missing[part] - shares[number]))
+        part_of[number] = part
+        missing[part] -= shares[number]
+        empty.discard(part)
+    return tuple(torch.from_numpy(np.flatnonzero(part_of[group] == part)) for part in range(len(fractions)))
+
+
+def chronological_split(
+    times: Column, fractions: Sequence[float], *, gap: float | timedelta | np.timedelta64 | None = None
+) -> tuple[Tensor, ...]:
+    """Split by time: every example of a part is older than all of the next part.
+
+    Equal time stamps stay together, so sizes can differ from the fractions.
+
+    Source: lecture part 3, validation.
+
+    Args:
+        times: when each example was taken, numbers or dates [N].
+        fractions: the share of each part in the examples, oldest first, two or more, each above 0, sum 1.
+        gap: what lies less than this before the next part begins is left out of all parts, for labels or features
+            that look ahead; in the units of times, or a timedelta for dates.
+
+    Returns:
+        One int64 index tensor for each part, oldest example first.
+
+    Raises:
+        TypeError: fractions is a single number.
+        ValueError: a time is missing or not finite, fractions do not add up, gap is no distance or a part is empty.
+
+    """
+    stamps = as_times(times)
+    _check_fractions(fractions)
+    order = np.argsort(stamps, kind="stable")
+    ordered = stamps[order]
+    ahead: Any = gap
+    if gap is not None and (isinstance(gap, int | float) == (stamps.dtype.kind == "M") or not ahead >= ahead - ahead):
+        raise ValueError(f"gap is {gap!r}; wanted is a distance of 0 or more: a timedelta for dates, else a number.")
+    changes = np.flatnonzero(ordered[1:] > ordered[:-1]) + 1
+    cuts = _ends(fractions, len(order))[:-1]
+    inner = [int(changes[np.abs(changes - cut).argmin()]) for cut in cuts] if len(changes) else []
+    starts, ends = [0, *inner], [*inner, len(order)]
+    parts = [
+        order[start:end][
+            slice(None) if gap is None or end == len(order) else ordered[end] - ordered[start:end] >= ahead
+        ]
+        for start, end in zip(starts, ends, strict=True)
+    ]
+    if len(parts) < len(fractions) or not all(map(len, parts)):
+        raise ValueError(
+            f"a part is empty: {len(changes) + 1} different times, fractions {tuple(fractions)} and gap {gap} leave "
+            "it no example. Make it larger or the gap smaller; equal times stay together."
+        )
+    return tuple(map(torch.from_numpy, parts))
+
+
+def _ends(fractions: Sequence[float], count: int) -> list[int]:
+    # Rounding the running sum, not each share, makes the sizes add up to the count.
+    return [round(share * count) for share in accumulate(fractions)]
 
 
 def _check_fractions(fractions: Sequence[float]) -> None:
