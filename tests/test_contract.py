@@ -25,12 +25,8 @@ def masked(labels: Tensor, value: int = -100) -> Tensor:
 
 
 IMAGES, VECTORS, IDS = draw(16, 3, 8, 8), draw(16, 5), classes_of(16, 7, below=50)
-LABELS, TARGETS, TAGS, MASKS = (
-    classes_of(16),
-    classes_of(16, 4, below=2).float(),
-    classes_of(16, 7),
-    classes_of(16, 8, 8),
-)
+LABELS, TARGETS = classes_of(16), classes_of(16, 4, below=2).float()
+TAGS, MASKS = classes_of(16, 7), classes_of(16, 8, 8)
 
 GOOD = {
     "images": ("classification", IMAGES, LABELS, draw(16, 3)),
@@ -98,6 +94,15 @@ OTHERS = {
     "no-channels": ("classification", IMAGES[:, 0], LABELS, None, 3, ("inputs", "shape"), "unsqueeze(1)"),
     "channels-last": ("classification", IMAGES.movedim(1, 3), LABELS, None, 3, ("inputs", "shape"), "permute"),
     "column-labels": ("classification", IMAGES, LABELS[:, None], None, 3, ("labels", "shape"), "squeeze(1)"),
+    "fewer-soft-labels": (
+        "classification",
+        VECTORS,
+        draw(9, 3).softmax(1),
+        None,
+        3,
+        ("labels", "shape"),
+        "every example",
+    ),
     "fewer-labels": ("classification", IMAGES, LABELS[:9], None, 3, ("labels", "shape"), "every example"),
     "int32-labels": ("classification", IMAGES, LABELS.int(), None, 3, ("labels", "dtype"), "y.long()"),
     "from-1": ("classification", IMAGES, LABELS + 1, None, 3, ("labels", "range"), "Subtract 1"),
@@ -130,11 +135,10 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("task", "x", "y", "outputs", "classes", "named", "remedy"),
-    [*LECTURE.values(), *OTHERS.values()],
-    ids=[*LECTURE, *OTHERS],
-)
+BROKEN = {**LECTURE, **OTHERS}
+
+
+@pytest.mark.parametrize(("task", "x", "y", "outputs", "classes", "named", "remedy"), BROKEN.values(), ids=BROKEN)
 def test_a_breach_is_named_with_its_remedy(task, x, y, outputs, classes, named, remedy):
     found = check_contract(task, x, y, outputs, classes=classes)
     (violation,) = [one for one in found if (one.item, one.kind) == named]
@@ -145,7 +149,7 @@ def test_a_breach_is_named_with_its_remedy(task, x, y, outputs, classes, named, 
 
 @pytest.mark.parametrize("name", ["raw-uint8-pixels", "values-in-0-255", "float-labels", "from-1", "broadcast"])
 def test_one_breach_gives_one_violation(name):
-    task, x, y, outputs, classes, *_ = {**LECTURE, **OTHERS}[name]
+    task, x, y, outputs, classes, *_ = BROKEN[name]
     assert len(check_contract(task, x, y, outputs, classes=classes)) == 1
 
 

@@ -221,7 +221,7 @@ def test_a_loader_without_a_length_or_an_end():
 
 def test_bad_input_is_refused():
     loader = TensorLoader(torch.zeros(4, 1), batch_size=2)
-    with pytest.raises(ValueError, match="batches is 1; .* 2 or more"):
+    with pytest.raises(ValueError, match=r"batches is 1; .* 2 or more"):
         measure_throughput(loader, print, batches=1)
     with pytest.raises(TypeError, match="gone after one epoch"):
         measure_throughput(iter([torch.zeros(2)]), print)

@@ -88,13 +88,14 @@ def check_contract(
     found = list(_inputs(task, x, y))
     if any(one.kind == "shape" for one in found):
         return found
-    classes_last = (
-        task == "sequence" and out is not None and out.ndim == 3 and out.shape[:2] == y.shape != out.shape[::2]
-    )
-    indices = CONTRACTS[task].labels_dtype == "int64" and not _soft(task, y)
+    soft = _soft(task, x, y)
+    indices = CONTRACTS[task].labels_dtype == "int64" and not soft
+    steps = task == "sequence" and out is not None and out.ndim == 3
+    classes_last = steps and out is not None and out.shape[:2] == y.shape != out.shape[::2]
     if indices and classes is None and out is not None and out.ndim > 1:
         classes = out.shape[2 if classes_last else 1]
-    found += _labels(task, y, _label_shapes(task, x, y, out), classes, ignore_index) if not _soft(task, y) else []
+    if not soft:
+        found += _labels(task, y, _label_shapes(task, x, y, out), classes, ignore_index)
     if out is not None:
         wanted: list[Any] = [*y.shape[:1], classes or "K", *y.shape[1:]] if indices else list(y.shape)
         known = not any((one.item, one.kind) == ("labels", "shape") for one in found)
@@ -134,13 +135,12 @@ def _inputs(task: str, x: Tensor, y: Tensor) -> Iterator[Violation]:
         centre, spread = columns.mean(1), columns.std(1, correction=0)
         far, worst = torch.maximum(centre.abs(), spread).max(0)
         if far > FAR:
-            text = f"{'channel' if x.ndim == 4 else 'column'} {worst}: mean {centre[worst]:.3g}, deviation {spread[worst]:.3g}"
+            name = "channel" if x.ndim == 4 else "column"
+            text = f"{name} {worst}: mean {centre[worst]:.3g}, deviation {spread[worst]:.3g}"
             yield Violation("inputs", "range", text, SCALED, REMEDIES["unscaled"])
 
 
-def _labels(
-    task: str, y: Tensor, shape: list[list[int]], classes: int | None, ignore_index: int
-) -> Iterator[Violation]:
+def _labels(task: str, y: Tensor, shape: list[Any], classes: int | None, ignore_index: int) -> Iterator[Violation]:
     contract = CONTRACTS[task]
     indices = contract.labels_dtype == "int64"
     if list(y.shape) not in shape:
@@ -181,11 +181,12 @@ def _label_shapes(task: str, x: Tensor, y: Tensor, out: Tensor | None) -> list[l
     return [[len(x), *inner], *([[len(x)]] if task == "sequence" else [])]
 
 
-def _soft(task: str, y: Tensor) -> bool:
+def _soft(task: str, x: Tensor, y: Tensor) -> bool:
     """Probabilities of the classes; one-hot rows have no entry between 0 and 1, and are a bug more often than meant."""
-    if task != "classification" or y.dtype not in FLOATS or y.ndim != 2 or not ((y > 0) & (y < 1)).any():
+    if task != "classification" or y.dtype not in FLOATS or y.ndim != 2 or len(x) != len(y):
         return False
-    return bool((y >= 0).all() and ((y.float().sum(1) - 1).abs() < 1e-2).all())
+    between = ((y > 0) & (y < 1)).any()
+    return bool(between and (y >= 0).all() and ((y.float().sum(1) - 1).abs() < 1e-2).all())
 
 
 def _shape(item: str, found: Tensor, wanted: Any, remedy: str) -> Violation:

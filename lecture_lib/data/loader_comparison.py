@@ -33,10 +33,9 @@ class LoaderComparison:
 
     def __str__(self) -> str:
         lines = ["loader/s   step/s   both/s  waiting  bottleneck    settings"]
-        lines += [
-            f"{one.loader:8.3g} {one.step:8.3g} {one.both:8.3g} {one.waiting:8.0%}  {one.bottleneck:<12}  {_name(setting)}"
-            for setting, one in self.rows
-        ]
+        for setting, one in self.rows:
+            rates = f"{one.loader:8.3g} {one.step:8.3g} {one.both:8.3g} {one.waiting:8.0%}"
+            lines.append(f"{rates}  {one.bottleneck:<12}  {_name(setting)}")
         return "\n".join(lines)
 
     def plot(self, ax: Axes | None = None) -> Figure:
@@ -54,10 +53,9 @@ class LoaderComparison:
         if ax is None:
             _, ax = plt.subplots(figsize=(6.4, 1.4 + 0.6 * len(self.rows)), layout="constrained")
         places = range(len(self.rows))
-        for name, colour, hatch, shift in (("both", BLUE, "", -0.2), ("loader", ORANGE, "//", 0.2)):
-            label = "loader and step" if name == "both" else "loader alone"
-            rates = [getattr(one, name) for _, one in self.rows]
-            ax.barh([place + shift for place in places], rates, 0.4, color=colour, hatch=hatch, label=label)
+        both, alone = ([getattr(one, name) for _, one in self.rows] for name in ("both", "loader"))
+        ax.barh([place - 0.2 for place in places], both, 0.4, color=BLUE, label="loader and step")
+        ax.barh([place + 0.2 for place in places], alone, 0.4, color=ORANGE, hatch="//", label="loader alone")
         ax.set_yticks(places, [_name(setting) for setting, _ in self.rows])
         ax.invert_yaxis()
         ax.set_xlabel("throughput (batches per second)")
@@ -83,7 +81,9 @@ def compare_loaders(
     Args:
         make_loader: called with each of the settings as keyword arguments, gives a loader.
         settings: for example [{"num_workers": 0}, {"num_workers": 2, "persistent_workers": True}].
-        step, batches, clock: as for measure_throughput.
+        step: batch -> anything, as for measure_throughput.
+        batches: at most this many of each epoch.
+        clock: -> seconds.
 
     Returns:
         The table; print it, or plot it.
@@ -94,10 +94,9 @@ def compare_loaders(
     """
     if not settings:
         raise ValueError('settings are empty; name one or more, for example [{"num_workers": 0}, {"num_workers": 2}].')
-    rows = []
-    for setting in settings:  # a loader is let go, and its workers with it, before the next is measured
-        rows.append((dict(setting), measure_throughput(make_loader(**setting), step, batches=batches, clock=clock)))
-    return LoaderComparison(tuple(rows))
+    # A loader is let go, and its workers with it, before the next is measured.
+    measured = [measure_throughput(make_loader(**one), step, batches=batches, clock=clock) for one in settings]
+    return LoaderComparison(tuple(zip(map(dict, settings), measured, strict=True)))
 
 
 def _name(setting: Mapping[str, Any]) -> str:

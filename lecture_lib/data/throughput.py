@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,9 @@ import torch
 from torch import Tensor
 
 EPOCHS = 3  # the first may start workers that stay; the later ones show what every epoch pays
+Step = Callable[[Any], object]
+Clock = Callable[[], float]  # -> seconds
+INSTANT = 1e-12  # seconds; a rate is finite even where a coarse clock stands still
 LARGER = 8  # times the batch, to tell the cost of a batch from the cost of its examples
 FIRST_FIXES = {
     "loader": "raise num_workers and measure again: batches are made one after another, in the training process",
@@ -59,10 +64,10 @@ class Throughput:
 
 def measure_throughput(
     loader: Any,
-    step: Callable[[Any], object],
+    step: Step,
     *,
     batches: int = 100,
-    clock: Callable[[], float] = time.perf_counter,
+    clock: Clock = time.perf_counter,
 ) -> Throughput:
     """Time the loader alone, the step alone and both, and name the bottleneck.
 
@@ -97,45 +102,42 @@ def measure_throughput(
         raise ValueError(f"batches is {batches}; the first is told from the others, so take 2 or more, say 100.")
     if hasattr(loader, "__next__"):
         raise TypeError(
-            f"the loader is a {type(loader).__name__}, gone after one epoch. Pass what iter() is called on."
+            f"the loader is a {type(loader).__name__}, gone after one epoch. Pass the loader, not iter(it)."
         )
     with _streams_put_back(loader):
-        alone = [_epoch(loader, lambda batch: None, batches, clock) for _ in range(EPOCHS)]
+        alone = [_epoch(loader, lambda batch: None, batches, clock)[0] for _ in range(EPOCHS)]
         batch = next(iter(loader))
-        repeated = _repeat(batch)
-        _time(step, batch, 1, clock)  # warm-up: kernels are chosen, memory is taken
         one = _time(step, batch, min(batches, 20), clock)
-        _time(step, repeated, 1, clock)
-        many = _time(step, repeated, 3, clock)
+        many = _time(step, _repeat(batch), 3, clock)
         both = [_epoch(loader, step, batches, clock) for _ in range(EPOCHS)]
 
+    waits, steps = (list(chain(*parts)) for parts in zip(*both, strict=True))
     seconds = _split(both, _length(loader, len(both[0][0])))
-    fixed = (LARGER * one - many) / (LARGER - 1) / max(one, 1e-12)  # from one = a + b, many = a + LARGER b
-    fixed = min(max(fixed, 0.0), 1.0)
-    waits, steps = (sum(sum(epoch[part]) for epoch in both) for part in (0, 1))
     bottleneck = max(seconds, key=seconds.__getitem__)
+    # one = a + b and many = a + LARGER b, where a is the cost of a batch and b that of its examples.
+    fixed = min(max((LARGER * one - many) / ((LARGER - 1) * max(one, INSTANT)), 0.0), 1.0)
     if bottleneck == "model" and fixed > 0.5:
         bottleneck = "tiny batches"
-    seconds["tiny batches"] = fixed * seconds["model"]
-    seconds["model"] -= seconds["tiny batches"]
-    total = max(waits + steps, 1e-12)
+    seconds |= {"model": (1 - fixed) * seconds["model"], "tiny batches": fixed * seconds["model"]}
+    workers = getattr(loader, "num_workers", 0) > 0
+    if bottleneck == "first batch":
+        workers = workers and not getattr(loader, "persistent_workers", False)
+    fix = FIRST_FIXES.get(f"{bottleneck}, with workers") if workers else None
+    total = max(sum(waits) + sum(steps), INSTANT)
     return Throughput(
-        loader=_rate(sum(len(waits) for waits, _ in alone), sum(sum(waits) for waits, _ in alone)),
-        step=_rate(1, one),
-        both=_rate(sum(len(waits) for waits, _ in both), total),
-        waiting=waits / total,
+        loader=sum(map(len, alone)) / max(sum(map(sum, alone)), INSTANT),
+        step=1 / max(one, INSTANT),
+        both=len(waits) / total,
+        waiting=sum(waits) / total,
         seconds=seconds,
         bottleneck=bottleneck,
-        first_fix=_first_fix(bottleneck, loader),
+        first_fix=fix or FIRST_FIXES[bottleneck],
     )
 
 
-def _epoch(
-    loader: Any, step: Callable[[Any], object], batches: int, clock: Callable[[], float]
-) -> tuple[list[float], list[float]]:
+def _epoch(loader: Any, step: Step, batches: int, clock: Clock) -> tuple[list[float], list[float]]:
     """The seconds of each wait for a batch and of each step, in a new epoch."""
-    waits: list[float] = []
-    steps: list[float] = []
+    waits, steps = [], []
     start = clock()  # before iter(): there the workers start
     for batch in loader:
         waits.append(clock() - start)
@@ -157,11 +159,7 @@ def _split(epochs: list[tuple[list[float], list[float]]], length: int) -> dict[s
     steps = [step for _, steps in epochs for step in steps]
     first = min(waits[0] for waits, _ in epochs[1:])
     wait = sum(rest) / len(rest) if rest else first
-    return {
-        "loader": length * wait,
-        "first batch": max(first - wait, 0.0),
-        "model": length * sum(steps) / len(steps),
-    }
+    return {"loader": length * wait, "first batch": max(first - wait, 0.0), "model": length * sum(steps) / len(steps)}
 
 
 def _length(loader: Any, seen: int) -> int:
@@ -171,32 +169,20 @@ def _length(loader: Any, seen: int) -> int:
         return seen
 
 
-def _first_fix(bottleneck: str, loader: Any) -> str:
-    workers = getattr(loader, "num_workers", 0) > 0
-    if bottleneck == "first batch" and getattr(loader, "persistent_workers", False):
-        workers = False
-    with_workers = f"{bottleneck}, with workers"
-    return FIRST_FIXES[with_workers if workers and with_workers in FIRST_FIXES else bottleneck]
-
-
-def _time(step: Callable[[Any], object], batch: Any, times: int, clock: Callable[[], float]) -> float:
+def _time(step: Step, batch: Any, times: int, clock: Clock) -> float:
     """Seconds of a step: the median, which one interruption by another process does not move."""
     seconds = []
-    for _ in range(times):
+    for _ in range(times + 1):
         start = clock()
         step(batch)
         _synchronise()
         seconds.append(clock() - start)
-    return float(np.median(seconds))
+    return median(seconds[1:])  # the first warms up: kernels are chosen, memory is taken
 
 
 def _synchronise() -> None:
     if torch.cuda.is_initialized():
         torch.cuda.synchronize()
-
-
-def _rate(count: int, seconds: float) -> float:
-    return count / max(seconds, 1e-12)
 
 
 def _repeat(batch: Any) -> Any:
@@ -205,9 +191,10 @@ def _repeat(batch: Any) -> Any:
         return torch.cat([batch] * LARGER)
     if isinstance(batch, dict):
         return {name: _repeat(part) for name, part in batch.items()}
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*map(_repeat, batch))
-    return type(batch)(map(_repeat, batch)) if isinstance(batch, tuple | list) else batch
+    if isinstance(batch, tuple | list):
+        parts = map(_repeat, batch)
+        return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
+    return batch
 
 
 @contextmanager
