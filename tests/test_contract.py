@@ -90,6 +90,8 @@ LECTURE = {
     "float-labels": ("classification", IMAGES, LABELS.float(), None, 3, ("labels", "dtype"), "y.long()"),
 }
 OTHERS = {
+    "one-vector": ("classification", VECTORS[0], LABELS[0], None, 3, ("inputs", "shape"), "unsqueeze(0)"),
+    "one-number": ("regression", VECTORS[0, 0], LABELS[0], None, None, ("inputs", "shape"), "collation"),
     "float-one-hot": ("classification", IMAGES, F.one_hot(LABELS, 3).float(), None, 3, ("labels", "shape"), "argmax"),
     "no-channels": ("classification", IMAGES[:, 0], LABELS, None, 3, ("inputs", "shape"), "unsqueeze(1)"),
     "channels-last": ("classification", IMAGES.movedim(1, 3), LABELS, None, 3, ("inputs", "shape"), "permute"),

@@ -129,7 +129,7 @@ def _inputs(task: str, x: Tensor, y: Tensor) -> Iterator[Violation]:
         yield _range("inputs", x, "ids from 0", "negative id")
     elif x.ndim == 4 and x.dtype in FLOATS and x.min() >= 0 and x.max() > 1 and (x == x.round()).all():
         yield _range("inputs", x, SCALED, "whole numbers")
-    elif x.dtype in FLOATS:
+    elif x.dtype in FLOATS and x.ndim > 1:
         # Images are scaled by channel, all else by column.
         columns = x.double().movedim(1 if x.ndim == 4 else -1, 0).flatten(1)
         centre, spread = columns.mean(1), columns.std(1, correction=0)

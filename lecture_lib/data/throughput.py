@@ -75,7 +75,8 @@ def measure_throughput(
     the waits, the steps. The steps count as 'tiny batches' when most of a step's time is its cost of a batch: it is
     found by running the step on the same batch repeated eight times. A step whose time does not depend on the batch's
     size is therefore named so, and a loader's own cost of a batch belongs to 'loader'. When an epoch is a single
-    batch, its start cannot be told from the loading.
+    batch, its start cannot be told from the loading. Persistent workers that are stopped before the
+    epoch's end first clear what they had made; take batches of at least len(loader) to leave that out.
 
     The step is run for real, on larger batches too: pass a copy of a model that should stay as it is. The global
     random streams of Python, NumPy and torch, and the generators of the loader and its samplers, are put back.
