@@ -39,7 +39,9 @@ def test_parts_are_as_large_as_asked_and_balanced_in_class():
     labels = (generator.random(len(groups)) < np.where(generator.random(60) < 0.2, 0.9, 0.05)[groups]).astype(int)
     train, validation = grouped_split(groups, (0.75, 0.25), labels=labels, seed=0)
     assert len(validation) / len(groups) == pytest.approx(0.25, abs=0.01)
-    assert labels[validation].mean() == pytest.approx(labels.mean(), abs=0.01)
+    for seed in range(5):
+        _, validation = grouped_split(groups, (0.75, 0.25), labels=labels, seed=seed)
+        assert labels[validation].mean() == pytest.approx(labels.mean(), abs=0.01)
     folds = grouped_split(groups, (0.2,) * 5, seed=0)
     assert max(map(len, folds)) - min(map(len, folds)) <= 5
     assert not torch.equal(train, grouped_split(groups, (0.75, 0.25), labels=labels, seed=1)[0])
@@ -49,6 +51,8 @@ def test_parts_are_as_large_as_asked_and_balanced_in_class():
 def test_one_large_group_leaves_no_part_empty():
     parts = grouped_split([*["a"] * 97, "b", "c", "d"], (0.4, 0.3, 0.3), seed=0)
     assert all(map(len, parts))
+    # Half of the examples are far more than a tenth, and still better than none.
+    assert sorted(map(len, grouped_split([7, 8], (0.9, 0.1), seed=0))) == [1, 1]
 
 
 @pytest.mark.parametrize(
