@@ -24,10 +24,8 @@ Finder = Callable[[nn.Module, Optimizer, nn.Module, Any, float], Mapping[str, fl
 
 
 def ours(model: nn.Module, optimizer: Optimizer, loss_fn: nn.Module, loader: Any, stop: float) -> Mapping[str, Any]:
-    """The course's own: the default first. One that suggests nothing says to lengthen the sweep; that is done once."""
+    """The course's own: the default first."""
     found = find_lr(model, loader, optimizer, loss_fn, start=START, stop=stop, steps=STEPS)
-    if found.suggestion is None:
-        found = find_lr(model, loader, optimizer, loss_fn, start=START, stop=stop, steps=2 * STEPS)
     return {name: found.suggestions.get(name) for name in ("valley_floor", "minimum_over_10", "steepest")}
 
 
