@@ -101,11 +101,13 @@ def find_lr(
         recipe = Recipe(
             model, loss_fn, optimizer, device, number_format, guard, max_norm, "raise", check_gradients=False
         )
+        moment = Moment()
         for window in _endless(loader, accumulate, loss_fn, count, unpack, losses):
             number, rate = len(losses) + 1, rates[len(losses)]
+            moment.step, moment.learning_rate = number, rate
             _set_rates(optimizer, rate, ratios)
             try:
-                loss_sum, _ = recipe.learn(window, Moment(step=number, learning_rate=rate), {})
+                loss_sum, _ = recipe.learn(window, moment, {})
             except NonFiniteError as error:
                 if not any(count_terms(loss_fn, batch, count) for batch in window.batches):
                     continue  # a mean of nothing is 0/0

@@ -15,6 +15,7 @@ AUTOCAST_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 NATIVE_BF16 = (8, 0)  # CUDA compute capability from which the hardware multiplies BF16 itself: Ampere
 # FP16's smallest number above 0. A loss that is scaled by less has the FP16 gradient 0.
 SMALLEST_SCALE = 2.0**-24
+_PLAIN = nullcontext()
 
 
 class Precision:
@@ -53,7 +54,7 @@ class Precision:
     def autocast(self) -> AbstractContextManager[Any]:
         """A context for the forward pass and the loss; backward goes outside of it."""
         if self.name == "fp32":
-            return nullcontext()
+            return _PLAIN
         return torch.autocast(self.device_type, AUTOCAST_DTYPES[self.name])
 
     def backward(self, loss: Tensor) -> None:
