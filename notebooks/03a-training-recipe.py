@@ -310,9 +310,9 @@ reveal("rate", 10 ** math.floor(math.log10(sweep.suggestion)))
 # %% tags=["demo"]
 show_figure(
     sweep.plot(),
-    caption="The loss is flat, falls, and rises; the rate is taken a third of the way across the valley's floor.",
+    caption="The loss is flat, falls, and rises; the rate is a third of the way across the floor.",
     alt="Loss against learning rate, log axis: flat near 2.3, falling to a minimum, rising. "
-    f"Marked boldly at {sweep.suggestion:.0e}, on the floor before the minimum; two other rules mark the fall.",
+    f"Bold line at {sweep.suggestion:.0e}, before the minimum; two others mark the fall.",
 )
 
 # %% [markdown]
