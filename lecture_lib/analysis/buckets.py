@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..palette import BLUE, VERMILION
+from ..plotting import figure_and_axes
 from .interventions import INTERVENTIONS, OTHER
 from .metrics import Array
 
@@ -74,10 +75,7 @@ class Buckets:
 
     def plot(self, ax: Axes | None = None) -> Figure:
         """Draw a Pareto chart: errors in each bucket, and the share of errors in it or before it (right axis)."""
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            _, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+        figure, ax = figure_and_axes(ax)
         names = [f"{row.name}\n{row.share:.0%}" for row in self.rows]
         ax.bar(names, [row.errors for row in self.rows], color=BLUE)
         right = ax.twinx()
@@ -86,8 +84,6 @@ class Buckets:
         ax.set_xlabel("bucket, with its share of all errors")
         ax.set_ylabel("errors (examples)")
         right.set_ylabel("errors so far, each once (%, dashed)")
-        figure = ax.get_figure(root=True)
-        assert figure is not None  # axes that were just drawn into belong to a figure
         return figure
 
 

@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..randomness import preserved_random_streams
 from ..training.batches import Batches, Unpack, forward
 from ..training.batches import unpack as unpack_batch
 from ..training.checks import resolve_device
 from ..training.precision import choose_precision
-from ..training.preserve import preserved_modes, preserved_random_streams
+from ..training.preserve import preserved_modes
 from .metrics import Array, Metric, by_name
 
 MASKED = -100  # what CrossEntropyLoss ignores

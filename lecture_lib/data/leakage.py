@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..palette import BLUE, VERMILION
+from ..plotting import figure_and_axes
 from .columns import Column, as_classes, as_groups, as_rows, as_times, both_sides, same_width
 from .nearest import GAP, NearCopies, near_copies
 
@@ -77,10 +78,7 @@ class LeakageReport:
             The figure.
 
         """
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            _, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+        figure, ax = figure_and_axes(ax)
         if len(self.within_train):
             ax.ecdf(self.within_train, color=BLUE, label=f"training ({len(self.within_train)})")
         if len(self.to_train):
@@ -89,8 +87,6 @@ class LeakageReport:
         ax.set_ylabel("share of examples at most this far")
         ax.set_title(", ".join(leak.kind for leak in self.leaks) or "no leak found", fontsize="medium")
         ax.legend(loc="lower right", frameon=False)
-        figure = ax.get_figure(root=True)
-        assert figure is not None  # axes that were just drawn into belong to a figure
         return figure
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..palette import BLUE, ORANGE
+from ..plotting import figure_and_axes
 from .throughput import Throughput, measure_throughput
 
 if TYPE_CHECKING:
@@ -48,10 +49,7 @@ class LoaderComparison:
             The figure.
 
         """
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            _, ax = plt.subplots(figsize=(6.4, 1.4 + 0.6 * len(self.rows)), layout="constrained")
+        figure, ax = figure_and_axes(ax, (6.4, 1.4 + 0.6 * len(self.rows)))
         places = range(len(self.rows))
         both, alone = ([getattr(one, name) for _, one in self.rows] for name in ("both", "loader"))
         ax.barh([place - 0.2 for place in places], both, 0.4, color=BLUE, label="loader and step")
@@ -61,8 +59,6 @@ class LoaderComparison:
         ax.set_xlabel("throughput (batches per second)")
         ax.set_ylabel("loader settings")
         ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
-        figure = ax.get_figure(root=True)
-        assert figure is not None  # axes that were just drawn into belong to a figure
         return figure
 
 

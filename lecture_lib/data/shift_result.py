@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..palette import BLUE, ORANGE, VERMILION
+from ..plotting import figure_and_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,10 +97,7 @@ class ShiftReport:
             The figure.
 
         """
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            _, ax = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
+        figure, ax = figure_and_axes(ax, (6.4, 3.2))
         said = {True: ("found", VERMILION, ""), False: ("not found", BLUE, "//"), None: ("cannot tell", ORANGE, "..")}
         for place, shift in enumerate(reversed(self.shifts)):
             nothing, (word, color, hatch) = NOTHING[shift.kind], said[shift.found]
@@ -112,6 +110,4 @@ class ShiftReport:
         ax.set_yticks(range(len(self.shifts)), [shift.kind for shift in reversed(self.shifts)])
         ax.set_xlim(0, 1.5 * ax.get_xlim()[1] + 1)
         ax.set_xlabel("effect (multiples of the smallest that is reported)")
-        figure = ax.get_figure(root=True)
-        assert figure is not None  # axes that were just drawn into belong to a figure
         return figure

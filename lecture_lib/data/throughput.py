@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
 from statistics import median
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
+
+from ..randomness import preserved_loader, preserved_random_streams
 
 EPOCHS = 3  # the first may start workers that stay; the later ones show what every epoch pays
 Step = Callable[[Any], object]
@@ -105,7 +104,7 @@ def measure_throughput(
         raise TypeError(
             f"the loader is a {type(loader).__name__}, gone after one epoch. Pass the loader, not iter(it)."
         )
-    with _streams_put_back(loader):
+    with preserved_random_streams(), preserved_loader(loader):
         alone = [_epoch(loader, lambda batch: None, batches, clock)[0] for _ in range(EPOCHS)]
         batch = next(iter(loader))
         one = _time(step, batch, min(batches, 20), clock)
@@ -196,21 +195,3 @@ def _repeat(batch: Any) -> Any:
         parts = map(_repeat, batch)
         return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
     return batch
-
-
-@contextmanager
-def _streams_put_back(loader: Any) -> Iterator[None]:
-    """Leave the random streams as they were found, also after an error."""
-    samplers = [getattr(loader, name, None) for name in ("sampler", "batch_sampler")]
-    owners = [loader, *samplers, getattr(samplers[1], "sampler", None)]
-    generators = [owner.generator for owner in owners if isinstance(getattr(owner, "generator", None), torch.Generator)]
-    states = [generator.get_state() for generator in generators]
-    python, numpy = random.getstate(), np.random.get_state()
-    try:
-        with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []):
-            yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)
-        for generator, state in zip(generators, states, strict=True):
-            generator.set_state(state)

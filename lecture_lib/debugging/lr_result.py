@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..palette import BLUE, GREEN, PURPLE, SKY_BLUE, VERMILION
+from ..plotting import figure_and_axes
 from .lr_suggestions import DEFAULT, trend
 
 if TYPE_CHECKING:
@@ -56,10 +57,7 @@ class LRFinderResult:
             The figure.
 
         """
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            _, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+        figure, ax = figure_and_axes(ax)
         rates = self.learning_rates
         ax.plot(rates, self.losses, color=SKY_BLUE, alpha=0.5, linewidth=1, label="loss of each batch")
         if self.losses:
@@ -78,6 +76,4 @@ class LRFinderResult:
         ax.set_ylabel("training loss (mean per example)")
         # Above the axes: inside, it covers the flat start of the curve.
         ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)
-        figure = ax.get_figure(root=True)
-        assert figure is not None  # axes that were just drawn into belong to a figure
         return figure

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from ..training.preserve import preserved_loader, preserved_modes, preserved_random_streams
+from ..randomness import preserved_loader, preserved_random_streams
+from ..training.preserve import preserved_modes
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from ..palette import BLUE, GREEN, VERMILION
+from ..plotting import figure_and_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -115,10 +116,7 @@ class Ablation:
 
     def plot(self, ax: Axes | None = None) -> Figure:
         """Draw each change's gain with its interval; a new figure unless `ax` is given."""
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            _, ax = plt.subplots(figsize=(6.4, 1.2 + 0.5 * len(self.changed)), layout="constrained")
+        figure, ax = figure_and_axes(ax, (6.4, 1.2 + 0.5 * len(self.changed)))
         effects = [effect for effect in self.effects if math.isfinite(effect.needed)]
         for row, e in enumerate(effects):
             colour, marker = LOOKS[e.verdict]
@@ -127,6 +125,4 @@ class Ablation:
         ax.set_yticks(range(len(effects)), [f"{e.name}: {e.verdict}\n{e.cost_ratio:.2f}x cost" for e in effects])
         ax.set_ylim(len(effects) - 0.4, -0.6)
         ax.set_xlabel(f"gain over the base (metric), with {1 - self.level / len(self.changed):.1%} interval")
-        figure = ax.get_figure(root=True)
-        assert figure is not None  # axes that were just drawn into belong to a figure
         return figure

@@ -9,12 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..randomness import preserved_random_streams
 from .batches import Batches, LossFunction, Unpack, forward
 from .batches import unpack as unpack_batch
 from .checks import require_loss_function, resolve_device
 from .losses import Count, count_terms, mean_loss
 from .precision import Precision, choose_precision
-from .preserve import preserved_modes, preserved_random_streams
+from .preserve import preserved_modes
 from .processes import ALONE, Processes
 
 Metric = Callable[[Any, Any], float]  # outputs, labels -> the batch's mean

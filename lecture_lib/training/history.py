@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..palette import BLUE, GREEN, VERMILION
+from ..plotting import figure_and_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,11 +114,9 @@ class History:
 
         """
         best = self.best
-        import matplotlib.pyplot as plt
         from matplotlib.ticker import MaxNLocator
 
-        if ax is None:
-            _, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+        figure, ax = figure_and_axes(ax)
         epochs = [row.epoch for row in self.rows]
         train_losses, val_losses = [row.train_loss for row in self.rows], [row.val_loss for row in self.rows]
         ax.plot(epochs, train_losses, "o-", color=BLUE, markersize=4, label="training loss")
@@ -137,8 +136,6 @@ class History:
         handles = ax.get_legend_handles_labels()[0] + metric_axis.get_legend_handles_labels()[0]
         # Above the axes, so that it hides no curve.
         ax.legend(handles=handles, fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
-        figure = ax.get_figure(root=True)
-        assert figure is not None  # axes that were just drawn into belong to a figure
         return figure
 
 

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from ..palette import BLUE, VERMILION
+from ..randomness import preserved_random_streams
 from .batches import forward, unpack
-from .preserve import preserved_modes, preserved_random_streams
+from .preserve import preserved_modes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import default_collate
 
+from ..randomness import preserved_loader, preserved_random_streams
 from .batches import Batches, LossFunction, Unpack, forward, unpack
 from .losses import require_labels
 from .precision import Precision
-from .preserve import preserved_loader, preserved_modes, preserved_random_streams
+from .preserve import preserved_modes
 
 
 def try_validation_batch(

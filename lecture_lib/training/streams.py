@@ -8,6 +8,8 @@ from typing import Any, cast
 import numpy as np
 import torch
 
+from ..randomness import loader_generators
+
 
 def random_streams() -> dict[str, Any]:
     """The states of torch (CPU, and CUDA once it is in use), NumPy's global stream and Python's."""
@@ -31,15 +33,6 @@ def restore_random_streams(state: dict[str, Any]) -> None:
     np.random.set_state((name, keys.numpy().astype(np.uint32), *rest))
     version, internal, gauss_next = state["python"]
     random.setstate((version, tuple(internal), gauss_next))
-
-
-def loader_generators(loader: object) -> list[torch.Generator]:
-    """The generators that a TensorLoader or DataLoader draws its order from, each once; a share has its loader's."""
-    loader = getattr(loader, "loader", loader)
-    batch_sampler = getattr(loader, "batch_sampler", None)
-    owners = [loader, getattr(loader, "sampler", None), batch_sampler, getattr(batch_sampler, "sampler", None)]
-    found = [getattr(owner, "generator", None) for owner in owners]
-    return list({id(one): one for one in found if isinstance(one, torch.Generator)}.values())
 
 
 def loader_streams(loader: object) -> list[torch.Tensor]:
