@@ -486,6 +486,27 @@ def test_on_a_device_that_waits_the_weights_stay_finite_and_the_error_comes_at_t
         guard.look(Moment(1, 4, 0.1))
 
 
+@pytest.mark.parametrize("deferred", [False, True], ids=["at once", "deferred"])
+def test_a_parameter_without_entries_is_finite(deferred: bool) -> None:
+    """A largest magnitude of nothing is an error in torch; a layer for no inputs is none."""
+    model = make_model()
+    model.register_parameter("nothing", nn.Parameter(torch.empty(0, 3)))
+    guard = FiniteGuard(model, torch.optim.SGD(model.parameters(), lr=0.1), deferred=deferred)
+    x, y = make_batches([8])[0]
+    (F.cross_entropy(model(x), y) + model.nothing.sum()).backward()
+    groups = gradients_by_device(model.parameters())
+    assert guard.gradients_are_finite(groups, float("nan"))
+    guard.look(Moment())
+    model[0].weight.grad.fill_(float("nan"))
+    if deferred:
+        assert guard.gradients_are_finite(groups, 0.0)
+        with pytest.raises(FloatingPointError, match="not finite"):
+            guard.look(Moment())
+    else:
+        assert not guard.gradients_are_finite(groups, float("nan"))
+        assert "the gradient of 0.weight is not" in str(guard.gradient_error(Moment()))
+
+
 def test_an_epoch_of_skipped_steps_is_an_error_that_says_so() -> None:
     x, y = make_batches([8])[0]
     model = make_model()

@@ -113,7 +113,7 @@ def clip_by_value(parameters: Parameters, max_value: float) -> Tensor:
 
 
 def gradients_by_device(parameters: Parameters) -> Groups:
-    """Each gradient once; of a sparse one its values."""
+    """Each gradient that has entries, once; of a sparse one its values."""
     if isinstance(parameters, Tensor):
         parameters = [parameters]
     groups: Groups = {}
@@ -126,7 +126,9 @@ def gradients_by_device(parameters: Parameters) -> Groups:
             # Entries that share an index add up, and only their sums have the gradient's norm.
             parameter.grad = gradient = gradient.coalesce()
             gradient = gradient.values()
-        groups.setdefault(gradient.device, []).append(gradient)
+        # A gradient without entries has no largest magnitude, and nothing to clip.
+        if gradient.numel():
+            groups.setdefault(gradient.device, []).append(gradient)
     return groups
 
 

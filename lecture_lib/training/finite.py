@@ -133,5 +133,6 @@ class FiniteGuard:
 
 def all_finite(groups: Iterable[Sequence[Tensor]]) -> bool:
     """Whether all entries of all tensors are finite."""
-    # The largest magnitude, which works for sparse tensors too.
-    return all(bool(torch.linalg.vector_norm(one, math.inf).isfinite()) for group in groups for one in group)
+    # The largest magnitude, which works for sparse tensors too, and which a tensor without entries has not.
+    tensors = (one for group in groups for one in group if one.numel())
+    return all(bool(torch.linalg.vector_norm(one, math.inf).isfinite()) for one in tensors)
