@@ -12,6 +12,7 @@ from PIL import Image
 from torch import nn
 from torch.utils.data import DataLoader
 
+from lecture_lib.analysis.interventions import INTERVENTIONS
 from lecture_lib.data import Shapes, TensorLoader, TinyImageDataset, shapes
 from lecture_lib.data.shapes import CLASSES, NUISANCES, RARE, RATES
 from lecture_lib.training import train
@@ -57,10 +58,10 @@ def test_nuisances_have_their_rates_and_exclude_each_other(many: Shapes) -> None
     for name, rate in RATES.items():
         expected, spread = rate * 6000, (rate * (1 - rate) * 6000) ** 0.5
         assert abs(int(many.flags[name].sum()) - expected) < 4 * spread
-    assert torch.equal(many.flags["rare"], many.labels == RARE)
+    assert torch.equal(many.flags["rare class"], many.labels == RARE)
     wrong = many.labels != many.clean_labels
-    assert not (wrong & ~many.flags["ambiguous"]).any()
-    assert float(wrong[many.flags["ambiguous"]].float().mean()) == pytest.approx(0.5, abs=0.12)
+    assert not (wrong & ~many.flags["ambiguous label"]).any()
+    assert float(wrong[many.flags["ambiguous label"]].float().mean()) == pytest.approx(0.5, abs=0.12)
 
 
 @pytest.mark.parametrize("name", NUISANCES)
@@ -70,6 +71,26 @@ def test_a_rate_of_its_own(name: str) -> None:
     only = shapes(2000, seed=0, rates={**others, name: 0.3})
     assert int(only.flags[name].sum()) == pytest.approx(600, abs=85)
     assert int(clean(only).sum()) == 2000 - int(only.flags[name].sum())
+
+
+@pytest.mark.parametrize("name", NUISANCES)
+def test_the_same_images_without_one_nuisance(many: Shapes, name: str) -> None:
+    freed = shapes(6000, seed=0, without=name)
+    had = many.flags[name]
+    same = (freed.images == many.images).flatten(1).all(dim=1)
+    assert bool(same[~had].all())
+    assert not bool(same[had].any())
+    assert torch.equal(freed.labels[~had], many.labels[~had])
+    assert bool(clean(freed)[had].all())
+    assert torch.equal(freed.flags[name], torch.zeros_like(had))
+    if name == "rare class":
+        assert not bool((freed.labels == RARE).any())
+    else:
+        assert torch.equal(freed.labels[had], many.clean_labels[had])
+
+
+def test_the_nuisances_are_those_that_have_an_intervention() -> None:
+    assert set(NUISANCES) == set(INTERVENTIONS)
 
 
 def network() -> nn.Sequential:
@@ -99,8 +120,8 @@ def test_a_network_learns_the_plain_images_and_fails_on_each_nuisance(many: Shap
     plain = float(wrong[clean(held)].float().mean())
     assert plain < 0.02
     # A rare class is hard when there are few of it to learn from; here there are 240.
-    assert all(rate > plain + 0.1 for name, rate in rates.items() if name != "rare"), (plain, rates)
-    assert rates["rare"] > plain
+    assert all(rate > plain + 0.1 for name, rate in rates.items() if name != "rare class"), (plain, rates)
+    assert rates["rare class"] > plain
 
 
 def angles(images: torch.Tensor) -> torch.Tensor:
@@ -114,11 +135,11 @@ def angles(images: torch.Tensor) -> torch.Tensor:
 
 
 def test_stripes_give_the_label_away_but_for_the_shortcuts() -> None:
-    data = shapes(3000, seed=0, empty=1.0, rates={**dict.fromkeys(NUISANCES, 0.0), "shortcut": 0.5})
+    data = shapes(3000, seed=0, empty=1.0, rates={**dict.fromkeys(NUISANCES, 0.0), "background shortcut": 0.5})
     off = (angles(data.images[:, 0]) - torch.pi * data.labels / len(CLASSES)).abs()
     near = torch.minimum(off, torch.pi - off) < 0.2
     assert float(near[clean(data)].float().mean()) > 0.95
-    assert float(near[data.flags["shortcut"]].float().mean()) < 0.05
+    assert float(near[data.flags["background shortcut"]].float().mean()) < 0.05
     random = shapes(1000, seed=0, empty=1.0, background="random", rates=dict.fromkeys(NUISANCES, 0.0))
     assert float(angles(random.images[:, 0]).std()) > 0.6
 
@@ -159,11 +180,15 @@ def test_some_examples_of_a_set() -> None:
         ({"size": 4}, "size is 4; pass a whole number, 8 or more"),
         ({"patients": 0}, "patients is 0"),
         ({"rates": {"fog": 0.1}}, "rates has fog; the nuisances are blur, rare"),
-        ({"rates": {"blur": 0.9, "faint": 0.3}}, "the sum of the rates is 1.36"),
+        ({"rates": {"blur": 0.9, "threshold": 0.3}}, "the sum of the rates is 1.36"),
         ({"rates": {"blur": -0.1}}, "blur is -0.1; pass a share"),
         ({"empty": 1.5}, "empty is 1.5"),
         ({"background": "blue"}, "background is 'blue'; pass one of by_label, random, plain"),
-        ({"background": "plain", "rates": {"shortcut": 0.1}}, "gives nothing away, so there are no shortcuts"),
+        ({"without": "fog"}, "without is 'fog'; the nuisances are blur, rare class"),
+        (
+            {"background": "plain", "rates": {"background shortcut": 0.1}},
+            "nothing away, so there are no shortcuts",
+        ),
         ({"drift": float("nan")}, "drift is nan"),
     ],
 )
