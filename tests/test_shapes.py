@@ -104,7 +104,8 @@ def network() -> nn.Sequential:
 
 def test_a_network_learns_the_plain_images_and_fails_on_each_nuisance(many: Shapes) -> None:
     net = network()
-    loader = TensorLoader(many.images, many.labels, batch_size=64, shuffle=True, seed=0)
+    seen = many.take(~many.flags["threshold"])  # a few faint circles in training would be enough to know them
+    loader = TensorLoader(seen.images, seen.labels, batch_size=64, shuffle=True, seed=0)
     held = shapes(3000, seed=99)
     train(
         net,

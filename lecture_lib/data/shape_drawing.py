@@ -39,7 +39,8 @@ def draw(
     angle = math.pi * labels / len(CLASSES)
     other = (labels + 1 + (u[:, 6] * (len(CLASSES) - 1)).astype(np.int64)) % len(CLASSES)
     angle = np.where(is_a["background shortcut"], math.pi * other / len(CLASSES), angle)
-    lawful = background == "by_label" and (nuisance == len(NUISANCES)) | is_a["background shortcut"]
+    angle = np.where(is_a["threshold"], 0.0, angle)  # as behind nothing
+    lawful = background == "by_label" and (nuisance == len(NUISANCES)) | is_a["background shortcut"] | is_a["threshold"]
     angle = np.where(lawful, angle, math.pi * u[:, 7])
     along = _column(np.cos(angle)) * x + _column(np.sin(angle)) * y
     image = 0.12 + 0.3 * _column(style[:, 0] - 0.5) + _column(style[:, 2] - 0.5) * x + _column(style[:, 3] - 0.5) * y
@@ -64,7 +65,7 @@ def draw(
         for moved in (False, True):
             rows = np.flatnonzero(those & (is_a["blur"] == moved))
             ink[rows] = _exposed(outline, x, y, pose[:, rows], _BLUR if moved else 1)
-    contrast = np.where(is_a["threshold"], 0.07 + 0.07 * u[:, 15], 0.45 + 0.3 * u[:, 15])
+    contrast = np.where(is_a["threshold"], 0.1 + 0.06 * u[:, 15], 0.45 + 0.3 * u[:, 15])
     return image + _column(contrast) * ink
 
 

@@ -67,8 +67,8 @@ def shapes(
 
     blur: the shape moved during the exposure. rare class: a cross, which hardly occurs. ambiguous label: between circle
     and square, labelled at random as one of them. background shortcut: stripes lie as they usually do behind another
-    class, while they give the label away elsewhere. threshold: so faint that it is a matter of the threshold whether
-    there is a shape or nothing. Source: lecture part 5, error buckets.
+    class, while they give the label away elsewhere. threshold: a circle so faint, on stripes as behind nothing, that it
+    is a matter of the threshold between the two. Source: lecture part 5, error buckets.
 
     Args:
         n: images, 1 or more; the first of them are the same for every n.
@@ -172,7 +172,8 @@ def _labels(
     labels = (draws[:, 2, None] > np.cumsum(shares, axis=1)[:, :-1]).sum(axis=1)
     shown = 1 + (3 * draws[:, 3]).astype(np.int64)  # of what is there
     is_a = {name: nuisance == number for number, name in enumerate(NUISANCES)}
-    labels = np.where(is_a["blur"] | is_a["threshold"], shown, labels)
+    labels = np.where(is_a["blur"], shown, labels)
+    labels = np.where(is_a["threshold"], CLASSES.index("circle"), labels)
     labels = np.where(is_a["rare class"], RARE, labels)
     clean = np.where(is_a["ambiguous label"], 1 + (draws[:, 4] < 0.5), labels)
     return np.where(is_a["ambiguous label"], 1 + (draws[:, 5] < 0.5), labels).astype(np.int64), clean.astype(np.int64)
