@@ -119,7 +119,7 @@ def test_a_network_learns_the_plain_images_and_fails_on_each_nuisance(many: Shap
         wrong = net(held.images).argmax(dim=1) != held.labels
     rates = {name: float(wrong[held.flags[name]].float().mean()) for name in NUISANCES}
     plain = float(wrong[clean(held)].float().mean())
-    assert plain < 0.02
+    assert plain < 0.04
     # A rare class is hard when there are few of it to learn from; here there are 240.
     assert all(rate > plain + 0.1 for name, rate in rates.items() if name != "rare class"), (plain, rates)
     assert rates["rare class"] > plain
