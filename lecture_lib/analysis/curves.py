@@ -14,8 +14,8 @@ from .curve_texts import PATTERNS
 
 # Shares of the loss that the run started with, unless said otherwise. Chosen on other runs than those that
 # tests/benchmarks/curves.py reports on, about midway between the patterns that each one parts.
-EXPLODED = 4.0  # the training loss ends above this many times its start
-SWING = 0.033  # mean reversal of the validation loss, as a share of the typical loss
+EXPLODED = 4.0  # the last two training losses are above this many times the start
+SWING = 0.033  # mean reversal of the validation loss, also in the later half, as a share of the typical loss
 FLAT = 0.06  # neither loss ever fell by more
 PERFECT = 0.025  # the validation loss ends below
 BELOW = 0.89  # validation loss / training loss, at the same moment
@@ -53,6 +53,7 @@ class Measures:
     """A history in numbers without a unit, each explained beside the limit that it is held against."""
 
     start: float
+    train_last: float
     train_end: float
     val_end: float
     swing: float
@@ -105,12 +106,15 @@ def measure(rows: Sequence[Mapping[str, Any]]) -> Measures:
     # Each epoch's training loss is a mean over it; validation comes at its end, midway to the next epoch's mean.
     middle = [(a + b) / 2 for a, b in itertools.pairwise(train)]
     half, turns = len(middle) // 2, _reversals(val)
+    # A run that went astray once and settled does not oscillate.
+    lasting = min(turns, _reversals(val[len(val) // 2 - 1 :]))
     metrics = [float(row.get("val_metric", math.nan)) for row in rows[-last:]]
     return Measures(
         start=start,
+        train_last=min(train[-2:]) / start,
         train_end=train_end / start,
         val_end=val_end / start,
-        swing=turns / max(median(val), median(train), 0.1 * start),
+        swing=lasting / max(median(val), median(train), 0.1 * start),
         fall=max(1 - min(train) / (train[0] or 1.0), 1 - min(val) / (val[0] or 1.0)),
         ratio=median(b / max(a, 1e-9 * start) for a, b in zip(middle[half:], val[half:-1], strict=True)),
         lost=(val_end - min(smooth) - 2 * turns) / max(start - min(smooth), 0.05 * start),
@@ -122,8 +126,8 @@ def measure(rows: Sequence[Mapping[str, Any]]) -> Measures:
 def _judge(m: Measures) -> tuple[str, str]:
     """The pattern and its evidence; an earlier rule is not asked again by the later ones."""
     ends = f"from {m.start:.3g}, training ends at {m.train_end:.0%} and validation at {m.val_end:.0%} of it"
-    if m.train_end > EXPLODED:
-        return "exploding", ends
+    if m.train_last > EXPLODED:
+        return "exploding", f"{ends}; its last two epochs lie above {m.train_last:.1f} times its start"
     if m.swing > SWING:
         return "oscillating", f"from epoch to epoch validation turns back by {m.swing:.0%} of the loss"
     if m.fall < FLAT:
