@@ -70,6 +70,15 @@ def autograde(*arguments: str | Path, course: Course | None = None) -> Finished:
     return Finished(done.returncode, done.stdout, done.stderr)
 
 
+def torchrun(count: int, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a program in several processes that train together."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [*command, *map(str, arguments)], capture_output=True, text=True, check=False, cwd=ROOT, env=environment
+    )
+
+
 @dataclass(frozen=True)
 class GradedClass:
     """A simulated class with three broken submissions, after `autograde grade`."""

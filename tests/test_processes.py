@@ -13,7 +13,7 @@ import pytest
 import sharing_a_run
 import torch
 import torch.nn.functional as F
-from conftest import ROOT
+from conftest import ROOT, torchrun
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset
 
@@ -45,14 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def start(folder: Path, names: list[str], count: int = 2) -> subprocess.CompletedProcess[str]:
     """Run programs under torchrun."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
-    return subprocess.run(
-        [*command, ROOT / "tests" / "sharing_a_run.py", folder, *names],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    return torchrun(count, ROOT / "tests" / "sharing_a_run.py", folder, *names)
 
 
 def of(folder: Path, name: str, rank: int = 0) -> dict[str, Any]:

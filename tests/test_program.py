@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from conftest import ROOT
+from conftest import torchrun
 
 from lecture_lib import program
 from lecture_lib.__main__ import main
@@ -19,18 +17,6 @@ from lecture_lib.experiments import RunRecord
 from lecture_lib.training import load_checkpoint
 
 LEFT = ["best.pt", "curve.png", "finder.png", "last.pt", "record.json"]
-
-
-def in_two_processes(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    return subprocess.run(
-        [*command, "-m", "lecture_lib", "train", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
 
 
 def test_a_run_leaves_its_record_checkpoints_and_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,7 +65,7 @@ def test_a_stopped_run_goes_on_with_its_own_settings(tmp_path: Path, monkeypatch
 
 def test_two_processes_leave_one_run_which_is_that_of_one(tmp_path: Path) -> None:
     arguments = ["--epochs", "3", "--accumulate", "2"]
-    done = in_two_processes(*arguments, "--to", tmp_path / "two")
+    done = torchrun(2, "-m", "lecture_lib", "train", *arguments, "--to", tmp_path / "two")
     assert done.returncode == 0, done.stderr[-2000:]
     assert main(["train", *arguments, "--to", str(tmp_path / "one")]) == 0
     assert sorted(path.name for path in (tmp_path / "two").iterdir()) == LEFT
@@ -92,7 +78,7 @@ def test_two_processes_leave_one_run_which_is_that_of_one(tmp_path: Path) -> Non
 
 
 def test_a_process_that_fails_ends_all_with_its_reason(tmp_path: Path) -> None:
-    done = in_two_processes("--data", "cifar10", "--cache", tmp_path)
+    done = torchrun(2, "-m", "lecture_lib", "train", "--data", "cifar10", "--cache", tmp_path)
     assert done.returncode != 0
     for rank in (0, 1):
         assert f"lecture train (process {rank}): {tmp_path / 'cifar-10-batches-py' / 'data_batch_1'}" in done.stderr

@@ -35,7 +35,7 @@ def trend(learning_rates: Sequence[float] | Curve, losses: Sequence[float]) -> C
 
     """
     logarithms, values = np.log10(learning_rates), np.asarray(losses, dtype=float)
-    start = values[: max(1, len(values) // 10)].mean()
+    start = _start(values)
     decades = logarithms[:, None] - logarithms
     weights = np.maximum(1 - decades * decades, 0)
     weights *= weights
@@ -120,6 +120,11 @@ def suggest_learning_rates(learning_rates: Sequence[float], losses: Sequence[flo
     return {rule.__name__: rule(rates, smooth) for rule in rules}, reason
 
 
+def _start(losses: Curve) -> float:
+    """The mean of the first tenth of the sweep."""
+    return float(losses[: max(1, len(losses) // 10)].mean())
+
+
 def _fall(losses: Curve) -> tuple[float, float]:
     """How far the losses fall, and how far chance alone could let them seem to, as shares of the start.
 
@@ -127,10 +132,10 @@ def _fall(losses: Curve) -> tuple[float, float]:
     four standard errors of that median, from the differences between successive losses in the first half.
     """
     width = max(1, len(losses) // 20)
-    start = losses[: max(1, len(losses) // 10)].mean()
+    start = _start(losses)
     lowest = np.median(np.lib.stride_tricks.sliding_window_view(losses, width), axis=1).min()
     # Relative to the magnitude, so that it also holds for losses below 0, such as negative log-densities.
-    scale = max(abs(float(start)), np.finfo(float).tiny)
+    scale = max(abs(start), np.finfo(float).tiny)
     steps = np.abs(np.diff(losses[: len(losses) // 2])) if width > 1 else np.zeros(1)
     noise = float(np.median(steps)) * 1.48 / math.sqrt(2)
     return float(start - lowest) / scale, 4 * 1.25 * noise / math.sqrt(width) / scale

@@ -67,7 +67,7 @@ def compare_records(first: RunRecord, second: RunRecord) -> Comparison:
     """What differs between two runs, and their last metrics side by side.
 
     An ablation changes one thing at a time; the verdict says whether these two do.
-    Source: lecture part 6, ablations.
+    Source: lecture part 4, ablations.
 
     Args:
         first: for example the baseline.

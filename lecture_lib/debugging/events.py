@@ -1,0 +1,163 @@
+"""What a recorder writes down: plain data, in the order in which it happened."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A loader gave a batch.
+
+    Attributes:
+        size: examples in it.
+        fingerprint: equal for equal inputs.
+
+    """
+
+    size: int
+    fingerprint: int
+
+
+@dataclass(frozen=True)
+class Forward:
+    """The model was called.
+
+    Attributes:
+        grad: whether a graph was recorded.
+        training: mode of the model.
+        evaluating: names of normalisation and dropout layers in evaluation mode.
+
+    """
+
+    grad: bool
+    training: bool
+    evaluating: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LossCall:
+    """One of PyTorch's losses was called, or the program's own.
+
+    Attributes:
+        name: such as 'cross_entropy'; 'loss_fn' for the program's.
+        outputs, targets: detached.
+        options: weight, reduction, ignore_index as they were passed.
+        value: the loss; NaN for one that is no scalar.
+        grad: whether a graph was recorded.
+
+    """
+
+    name: str
+    outputs: Any
+    targets: Any
+    options: dict[str, Any]
+    value: float
+    grad: bool
+
+
+@dataclass(frozen=True)
+class Backward:
+    """A backward pass.
+
+    Attributes:
+        value: what it started from.
+        scale: of its gradient against that of the loss that was called before it; NaN where there was none, or more.
+        residual: what that scale leaves over, relative.
+        leaves: ids of the tensors at the leaves of the graph; None where nobody looked.
+        half: whether something in the graph is float16.
+
+    """
+
+    value: float
+    scale: float = math.nan
+    residual: float = math.nan
+    leaves: frozenset[int] | None = None
+    half: bool = False
+
+
+@dataclass(frozen=True)
+class Step:
+    """An optimizer's step, as it begins.
+
+    Attributes:
+        optimizer: its position.
+        learning_rates: of its groups.
+        backwards: since its last step.
+        waiting: whether a forward pass waits for its backward.
+        norm: of the gradient that the optimizer sees; 0 for none; NaN where nobody looked.
+        fresh: norm of what the backward passes since the last step gave; the same.
+        scale: of the seen gradient against the fresh one.
+        residual: what that scale leaves over, relative to the seen gradient.
+        added: residual of the seen gradient against the fresh one and the last seen one together.
+        missing: ids of the optimizer's parameters without a gradient.
+        half_zeros: share of the entries that are 0, when something in the graph was float16.
+        finite: whether gradient and parameters are.
+
+    """
+
+    optimizer: int
+    learning_rates: tuple[float, ...]
+    backwards: int
+    waiting: bool
+    norm: float = math.nan
+    fresh: float = math.nan
+    scale: float = math.nan
+    residual: float = math.nan
+    added: float = math.nan
+    missing: frozenset[int] = frozenset()
+    half_zeros: float = math.nan
+    finite: bool = True
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Where something begins or ends: 'epoch', 'evaluation', 'end of epoch', 'end of evaluation'.
+
+    Attributes:
+        name: what.
+        gradients: whether any parameter holds a gradient that is not 0.
+
+    """
+
+    name: str
+    gradients: bool = False
+
+
+Event = Batch | Forward | LossCall | Backward | Step | Mark
+
+
+@dataclass
+class Recording:
+    """The events of a run, and what was seen around it.
+
+    Attributes:
+        events: in order.
+        names: id -> name, of the model's parameters.
+        trainable: ids of parameters with requires_grad, at the first backward and at the last one.
+        optimised: ids of the parameters of each optimizer, at the first step and at the last one.
+        called: names of the modules whose forward ran with a graph.
+        modules_of: parameter id -> name of its module.
+        strangers: id -> where a leaf that the model does not register was found; '' where it was not.
+        maximised: whether an optimizer climbs.
+        warnings: texts of warnings.
+        tensors: what ids stand for, so that they stay taken.
+
+    """
+
+    events: list[Event] = field(default_factory=list)
+    names: dict[int, str] = field(default_factory=dict)
+    trainable: list[frozenset[int]] = field(default_factory=list)
+    optimised: list[frozenset[int]] = field(default_factory=list)
+    called: set[str] = field(default_factory=set)
+    modules_of: dict[int, str] = field(default_factory=dict)
+    strangers: dict[int, str] = field(default_factory=dict)
+    maximised: bool = False
+    warnings: list[str] = field(default_factory=list)
+    tensors: dict[int, Any] = field(default_factory=dict)
+
+    def of(self, kind: type) -> list[Any]:
+        """The events of a kind."""
+        return [event for event in self.events if isinstance(event, kind)]

@@ -1,0 +1,58 @@
+"""Gradients beside each other, and the leaves of a graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+
+def flat_gradient(start: Tensor, leaves: Sequence[Tensor]) -> dict[int, Tensor]:
+    """The gradient of a scalar by each leaf that it depends on, by id; the graph stays."""
+    if not leaves:
+        return {}
+    found = torch.autograd.grad(start, list(leaves), retain_graph=True, allow_unused=True)
+    dense = [one.to_dense() if one is not None and one.is_sparse else one for one in found]
+    return {id(leaf): one.detach() for leaf, one in zip(leaves, dense, strict=True) if one is not None}
+
+
+def compare(seen: Mapping[int, Tensor], fresh: Mapping[int, Tensor]) -> tuple[float, float]:
+    """The scale c for which c * fresh is nearest to seen, and what is left over, relative to seen.
+
+    NaN for both where either is zero or empty, or not finite.
+    """
+    inner = total = square = 0.0
+    for key in seen.keys() | fresh.keys():
+        a, b = seen.get(key), fresh.get(key)
+        if a is not None:
+            total += float(a.double().pow(2).sum())
+        if b is not None:
+            square += float(b.double().pow(2).sum())
+        if a is not None and b is not None:
+            inner += float((a.double() * b.double()).sum())
+    if not (0 < total < math.inf and 0 < square < math.inf) or not math.isfinite(inner):
+        return math.nan, math.nan
+    scale = inner / square
+    return scale, math.sqrt(max(total - scale * inner, 0.0) / total)
+
+
+def leaves_of(start: Tensor) -> tuple[list[Tensor], bool]:
+    """The tensors with requires_grad that a tensor was computed from, and whether a graph node names float16."""
+    if start.grad_fn is None:
+        return ([start] if start.requires_grad else []), start.dtype == torch.float16
+    found: dict[int, Tensor] = {}
+    seen, nodes, half = {start.grad_fn}, [start.grad_fn], False
+    while nodes:
+        node = nodes.pop()
+        leaf = getattr(node, "variable", None)
+        if isinstance(leaf, Tensor):
+            found[id(leaf)] = leaf
+            half |= leaf.dtype == torch.float16
+        half |= any(getattr(one, "dtype", None) == torch.float16 for one in getattr(node, "_input_metadata", ()))
+        for parent, _ in node.next_functions:
+            if parent is not None and parent not in seen:
+                seen.add(parent)
+                nodes.append(parent)
+    return list(found.values()), half

@@ -1,0 +1,309 @@
+"""Watch a training loop that knows nothing of it, and write down what happens."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.overrides import TorchFunctionMode
+
+from .events import Backward, Batch, Forward, LossCall, Mark, Recording, Step
+from .gradients import compare, flat_gradient, leaves_of
+
+LOSSES = {
+    "cross_entropy",
+    "nll_loss",
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "kl_div",
+    "gaussian_nll_loss",
+    "poisson_nll_loss",
+    "multilabel_soft_margin_loss",
+}
+_WITH_MODES = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
+LOOKS = 12  # steps at the start whose gradients are compared, then two of every RARELY
+RARELY = 100
+KEPT = 40  # losses whose outputs and targets are kept
+
+
+class Recorder(TorchFunctionMode):
+    """Writes events of a model's training into a `Recording` while it is entered.
+
+    Backward passes are computed a second time at the steps that are looked at: the first 12, then 2 of every 100. What
+    runs inside `torch.compile` is not seen.
+
+    Args:
+        model: what is trained.
+        optimizers: what train it.
+
+    """
+
+    def __init__(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> None:
+        super().__init__()
+        self.recording = Recording()
+        self._model, self._optimizers = model, list(optimizers)
+        self._attached = ExitStack()
+        self._losses: list[Tensor] = []  # with a graph, since the last backward
+        self._steps = self._backwards = 0
+        self._waiting = False
+        self._fresh: dict[int, Tensor] = {}  # since the last step: parameter id -> gradient
+        self._inside = False
+        named = list(model.named_parameters())
+        self._parameters = {id(parameter): parameter for _, parameter in named}
+        self.recording.names = {id(parameter): name for name, parameter in named}
+        for module_name, module in model.named_modules():
+            for parameter in module.parameters(recurse=False):
+                self.recording.modules_of.setdefault(id(parameter), module_name)
+        for optimizer in self._optimizers:
+            for group in optimizer.param_groups:
+                self._parameters |= {id(parameter): parameter for parameter in group["params"]}
+                self.recording.maximised |= bool(group.get("maximize"))
+        self._last_seen: dict[int, Tensor | None] = {}
+        self.recording.tensors.update(self._parameters)
+
+    def __enter__(self) -> Any:
+        """Attach hooks."""
+        for name, module in self._model.named_modules():
+            hook = self._module_called(name)
+            self._attached.callback(module.register_forward_hook(hook).remove)
+        self._attached.callback(self._model.register_forward_pre_hook(self._forward).remove)
+        for number, optimizer in enumerate(self._optimizers):
+            self._attached.callback(optimizer.register_step_pre_hook(self._step(number)).remove)
+        caught = self._attached.enter_context(_all_warnings())
+        self._attached.callback(lambda: self.recording.warnings.extend(caught))
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        """Take the hooks away."""
+        super().__exit__(*error)
+        self._attached.close()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """See losses and backward passes go by."""
+        name = getattr(func, "__name__", "")
+        kwargs = kwargs or {}
+        if name == "backward" and args and isinstance(args[0], Tensor) and not self._inside:
+            self._backward(args[0])
+        result = func(*args, **kwargs)
+        if name in LOSSES and not self._inside and isinstance(result, Tensor):
+            self.loss(name, args, kwargs, result)
+        return result
+
+    def mark(self, name: str) -> None:
+        """Note where something begins or ends."""
+        held = any(p.grad is not None and bool(p.grad.detach().ne(0).any()) for p in self._model.parameters())
+        self.recording.events.append(Mark(name, held))
+
+    def watched(self, loader: Iterable[Any], inputs_of: Callable[[Any], Any]) -> Watched:
+        """A loader whose batches are noted."""
+        return Watched(loader, self, inputs_of)
+
+    def loss(self, name: str, args: Sequence[Any], kwargs: dict[str, Any], result: Tensor) -> None:
+        """Note a loss and keep it for the next backward."""
+        events = self.recording.events
+        value = float(result.detach()) if result.numel() == 1 else math.nan
+        keep = len(self.recording.of(LossCall)) < KEPT if len(events) < 50 * KEPT else False
+        names = ("input", "target", "weight")
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        outputs, targets = (_detached(given.pop(part, None)) if keep else None for part in ("input", "target"))
+        given = {key: _detached(option) for key, option in given.items()}
+        events.append(LossCall(name, outputs, targets, given, value, result.requires_grad))
+        if result.requires_grad:
+            self._losses.append(result)
+
+    @property
+    def _looking(self) -> bool:
+        return self._steps < LOOKS or self._steps % RARELY < 2
+
+    def _module_called(self, name: str) -> Any:
+        def hook(module: nn.Module, args: Any, output: Any) -> None:
+            if torch.is_grad_enabled():
+                self.recording.called.add(name)
+
+        return hook
+
+    def _forward(self, module: nn.Module, args: Any) -> None:
+        grad = torch.is_grad_enabled()
+        evaluating = tuple(
+            name for name, one in module.named_modules() if isinstance(one, _WITH_MODES) and not one.training
+        )
+        self.recording.events.append(Forward(grad, module.training, evaluating))
+        self._waiting |= grad
+
+    def _backward(self, start: Tensor) -> None:
+        self._waiting, self._backwards = False, self._backwards + 1
+        value = float(start.detach()) if start.numel() == 1 else math.nan
+        trainable = frozenset(key for key, p in self._parameters.items() if p.requires_grad)
+        self.recording.trainable = [*self.recording.trainable[:1], trainable]
+        if not self._looking or start.grad_fn is None:
+            self.recording.events.append(Backward(value))
+            self._losses = []
+            return
+        leaves, half = leaves_of(start)
+        for leaf in leaves:
+            if id(leaf) not in self.recording.names and id(leaf) not in self._parameters:
+                self.recording.tensors[id(leaf)] = leaf
+                self.recording.strangers.setdefault(id(leaf), where_is(leaf, self._model))
+        scale = residual = math.nan
+        known = [leaf for leaf in leaves if leaf.requires_grad]
+        self._inside = True
+        try:
+            fresh = flat_gradient(start, known)
+            losses = [one for one in self._losses if one.numel() == 1]
+            if len(losses) == 1:
+                scale, residual = compare(fresh, flat_gradient(losses[0], known))
+        except RuntimeError:  # a graph that cannot be walked twice; the author's own backward will say so if it must
+            fresh = {}
+        finally:
+            self._inside = False
+        for key, gradient in fresh.items():
+            self._fresh[key] = self._fresh[key] + gradient if key in self._fresh else gradient
+        ids = frozenset(map(id, leaves))
+        self.recording.events.append(Backward(value, scale, residual, ids, half))
+        self._losses = []
+
+    def _step(self, number: int) -> Any:
+        def hook(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+            parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+            ids = frozenset(map(id, parameters))
+            self.recording.optimised = [*self.recording.optimised[:1], ids]
+            rates = tuple(float(group["lr"]) for group in optimizer.param_groups if "lr" in group)
+            facts: dict[str, Any] = {}
+            if self._looking:
+                facts = self._look(parameters)
+            self.recording.events.append(Step(number, rates, self._backwards, self._waiting, **facts))
+            self._fresh = {key: one for key, one in self._fresh.items() if key not in ids}
+            self._backwards = 0
+            if number == len(self._optimizers) - 1:
+                self._steps += 1
+
+        return hook
+
+    def _look(self, parameters: Sequence[Tensor]) -> dict[str, Any]:
+        seen = {id(p): _dense(p.grad) for p in parameters if p.grad is not None}
+        fresh = {key: one for key, one in self._fresh.items() if key in {id(p) for p in parameters}}
+        scale, residual = compare(seen, fresh)
+        last = {key: one for key, one in self._last_seen.items() if one is not None}
+        both = {key: one + last[key] if key in last else one for key, one in fresh.items()}
+        added_scale, added = compare(seen, both)
+        entries = sum(one.numel() for one in seen.values())
+        zeros = sum(int((one == 0).sum()) for one in seen.values()) / max(entries, 1)
+        half = any(event.half for event in self.recording.events[-4:] if isinstance(event, Backward))
+        self._last_seen = {key: one.clone() for key, one in seen.items()}
+        finite = all(bool(one.isfinite().all()) for one in seen.values())
+        return {
+            "norm": _norm(seen),
+            "fresh": _norm(fresh),
+            "scale": scale,
+            "residual": residual,
+            "added": added if last and abs(added_scale - 1) < 0.01 else math.nan,
+            "missing": frozenset(id(p) for p in parameters if p.grad is None),
+            "half_zeros": zeros if half else math.nan,
+            "finite": finite and all(bool(p.detach().isfinite().all()) for p in parameters),
+        }
+
+
+class Watched:
+    """A loader that notes its batches; everything else is the loader's."""
+
+    def __init__(self, loader: Iterable[Any], recorder: Recorder, inputs_of: Callable[[Any], Any]) -> None:
+        self._loader, self._recorder, self._inputs_of = loader, recorder, inputs_of
+
+    def __iter__(self) -> Iterator[Any]:
+        """The loader's batches."""
+        for batch in self._loader:
+            inputs = self._inputs_of(batch)
+            if isinstance(inputs, Tensor) and inputs.ndim:
+                self._recorder.recording.events.append(Batch(len(inputs), fingerprint(inputs)))
+            yield batch
+
+    def __len__(self) -> int:
+        """As many batches as the loader has."""
+        return len(self._loader)  # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> Any:
+        """What the loader has."""
+        return getattr(self._loader, name)
+
+
+@contextmanager
+def record(model: nn.Module, *optimizers: Optimizer) -> Iterator[Recording]:
+    """Record a training loop as it is: `with record(model, optimizer) as recording: ...`, then `find_faults`.
+
+    The loop runs as ever; at a few of its steps gradients are computed a second time.
+
+    Args:
+        model: what is trained.
+        optimizers: what train it, one or more.
+
+    """
+    recorder = Recorder(model, optimizers)
+    with recorder:
+        yield recorder.recording
+
+
+def where_is(leaf: Tensor, model: nn.Module) -> str:
+    """Where a tensor that a model does not register is kept: 'list NAME', 'tensor NAME', or '' for nowhere."""
+    for prefix, module in model.named_modules():
+        for name, value in vars(module).items():
+            full = f"{prefix}.{name}" if prefix else name
+            items = list(value.values()) if isinstance(value, dict) else value
+            if name.startswith("_") and name in ("_parameters", "_buffers", "_modules"):
+                continue
+            if isinstance(value, Tensor) and (value is leaf or leaf in leaves_of(value)[0]):
+                return f"tensor {full}"
+            if isinstance(items, (list, tuple)):
+                for item in items:
+                    if isinstance(item, nn.Module) and any(leaf is one for one in item.parameters()):
+                        return f"list {full}"
+                    if item is leaf:
+                        return f"tensor {full}"
+            if isinstance(value, nn.Module) and any(leaf is one for one in value.parameters()):
+                return f"list {full}"
+    return ""
+
+
+def fingerprint(inputs: Tensor) -> int:
+    """Equal for equal tensors, hardly ever else."""
+    return hash((tuple(inputs.shape), inputs.detach().cpu().contiguous().view(-1).numpy().tobytes()))
+
+
+def _detached(value: Any) -> Any:
+    return value.detach() if isinstance(value, Tensor) else value
+
+
+def _dense(gradient: Tensor) -> Tensor:
+    gradient = gradient.detach()
+    return gradient.to_dense() if gradient.is_sparse else gradient
+
+
+def _norm(gradients: dict[int, Tensor]) -> float:
+    return math.sqrt(sum(float(one.double().pow(2).sum()) for one in gradients.values()))
+
+
+@contextmanager
+def _all_warnings() -> Iterator[list[str]]:
+    """Collect the texts of warnings, each of which is shown as ever."""
+    texts: list[str] = []
+    shown = warnings.showwarning
+
+    def show(message: Any, *rest: Any, **named: Any) -> None:
+        texts.append(str(message))
+        shown(message, *rest, **named)
+
+    warnings.showwarning = show
+    try:
+        yield texts
+    finally:
+        warnings.showwarning = shown
