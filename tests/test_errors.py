@@ -17,7 +17,6 @@ from lecture_lib.analysis import bucket_errors, ceiling_analysis, error_table, p
 from lecture_lib.analysis.interventions import INTERVENTIONS, OTHER
 
 sys.path.insert(0, str(ROOT / "tests" / "benchmarks"))
-import buckets as benchmark
 
 # Tables.
 
@@ -196,17 +195,3 @@ def test_stages_that_are_none_are_refused(stages: list[str]) -> None:
         ceiling_analysis(lambda replaced: 1.0, stages)
     with pytest.raises(ValueError, match="with nothing replaced the accuracy is nan"):
         ceiling_analysis(lambda replaced: math.nan, ["a"])
-
-
-# The benchmark.
-
-
-def test_the_benchmarks_generator_plants_what_it_says() -> None:
-    data = benchmark.make(4000, seed=1)
-    for name, rate in benchmark.RATES.items():
-        assert data.flags[name].mean() == pytest.approx(rate, abs=0.02), name
-    clean = benchmark.make(4000, seed=1, fixed=tuple(benchmark.RATES))
-    assert not any(flag.any() for flag in clean.flags.values())
-    untouched = ~np.any(list(data.flags.values()), axis=0)
-    assert torch.equal(data.images[untouched], clean.images[untouched])  # the same examples, but for their nuisances
-    assert torch.equal(data.labels[untouched], clean.labels[untouched])

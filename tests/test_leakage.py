@@ -207,3 +207,11 @@ def test_the_majority_class_is_chance_and_a_scaler_leaves_no_trace():
 def test_the_null_world_refuses(labels, permutations, score, says):
     with pytest.raises(ValueError, match=says):
         fitted_on_all_data(lambda x, y: score, np.zeros(4), np.array(labels), seed=0, permutations=permutations)
+
+
+def test_a_report_reads_as_text() -> None:
+    x = np.arange(60.0).reshape(30, 2) ** 2
+    assert str(leakage_report(x[:20], x[20:])) == "no leak found"
+    text = str(leakage_report(x[:20], np.concatenate([x[20:], x[:1]])))
+    assert text.startswith("exact duplicates: 1 ")
+    assert "\n  " in text

@@ -242,3 +242,15 @@ def test_odd_inputs_give_an_answer(rows):
     x = np.repeat(ROWS[:rows], 50 // rows, axis=0)
     labels = np.array([0] * 49 + [1]), np.array([0] * 49 + [2])
     assert shift_report(x, x, labels=labels, times=(np.zeros(50), np.ones(50)))["covariate"].found is False
+
+
+def test_a_report_reads_as_text() -> None:
+    x = np.random.default_rng(0).normal(size=(300, 2))
+    y = np.arange(300) % 2
+    text = str(shift_report(x[:200], x[200:], labels=(y[:200], y[200:]))).splitlines()
+    assert [line.split()[0] for line in text[:4]] == ["covariate", "label", "concept", "temporal"]
+    assert text[3].split(maxsplit=3)[1:3] == ["cannot", "tell"]
+    assert text[4] == "nothing to act on"
+    shifted = str(shift_report(x[:200], x[200:] + 2, labels=(y[:200], y[200:])))
+    assert "covariate  found" in shifted
+    assert "\nact first on: covariate\n" in shifted

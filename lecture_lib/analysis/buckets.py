@@ -76,7 +76,7 @@ class Buckets:
     def plot(self, ax: Axes | None = None) -> Figure:
         """Draw a Pareto chart: errors in each bucket, and the share of errors in it or before it (right axis)."""
         figure, ax = figure_and_axes(ax)
-        names = [f"{row.name}\n{row.share:.0%}" for row in self.rows]
+        names = [row.name.replace(" ", "\n") + f"\n{row.share:.0%}" for row in self.rows]
         ax.bar(names, [row.errors for row in self.rows], color=BLUE)
         right = ax.twinx()
         right.plot(names, [100 * share for share in self.cumulative], "s--", color=VERMILION)

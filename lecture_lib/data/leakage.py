@@ -68,6 +68,10 @@ class LeakageReport:
     to_train: np.ndarray = field(repr=False)
     within_train: np.ndarray = field(repr=False)
 
+    def __str__(self) -> str:
+        found = [f"{leak.kind}: {leak.evidence}\n  {leak.do}" for leak in self.leaks]
+        return "\n".join(found) or "no leak found"
+
     def plot(self, ax: Axes | None = None) -> Figure:
         """Draw how far validation and training examples are from their nearest training example.
 

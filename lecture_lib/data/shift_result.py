@@ -87,6 +87,16 @@ class ShiftReport:
         """The answer for a kind."""
         return {shift.kind: shift for shift in self.shifts}[kind]
 
+    def __str__(self) -> str:
+        answers = {True: "found", False: "not found", None: "cannot tell"}
+        lines = []
+        for shift in self.shifts:
+            lines.append(f"{shift.kind:10} {answers[shift.found]:12} {shift.evidence}")
+            if shift.response:
+                lines.append(f"  {shift.response}")
+        lines.append(f"act first on: {self.primary}" if self.primary else "nothing to act on")
+        return "\n".join([*lines, *(f"- {limit}" for limit in self.limits)])
+
     def plot(self, ax: Axes | None = None) -> Figure:
         """Draw each kind's effect beside the smallest that is reported.
 

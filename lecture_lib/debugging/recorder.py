@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -15,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from .events import Backward, Batch, Forward, LossCall, Mark, Recording, Step
 from .gradients import compare, flat_gradient, leaves_of
+from .watching import Watched, all_warnings, fingerprint, where_is
 
 LOSSES = {
     "cross_entropy",
@@ -79,7 +79,7 @@ class Recorder(TorchFunctionMode):
         self._attached.callback(self._model.register_forward_pre_hook(self._forward).remove)
         for number, optimizer in enumerate(self._optimizers):
             self._attached.callback(optimizer.register_step_pre_hook(self._step(number)).remove)
-        caught = self._attached.enter_context(_all_warnings())
+        caught = self._attached.enter_context(all_warnings())
         self._attached.callback(lambda: self.recording.warnings.extend(caught))
         super().__enter__()
         return self
@@ -107,7 +107,13 @@ class Recorder(TorchFunctionMode):
 
     def watched(self, loader: Iterable[Any], inputs_of: Callable[[Any], Any]) -> Watched:
         """A loader whose batches are noted."""
-        return Watched(loader, self, inputs_of)
+
+        def note(batch: Any) -> None:
+            inputs = inputs_of(batch)
+            if isinstance(inputs, Tensor) and inputs.ndim:
+                self.recording.events.append(Batch(len(inputs), fingerprint(inputs)))
+
+        return Watched(loader, note)
 
     def loss(self, name: str, args: Sequence[Any], kwargs: dict[str, Any], result: Tensor) -> None:
         """Note a loss and keep it for the next backward."""
@@ -214,32 +220,9 @@ class Recorder(TorchFunctionMode):
         }
 
 
-class Watched:
-    """A loader that notes its batches; everything else is the loader's."""
-
-    def __init__(self, loader: Iterable[Any], recorder: Recorder, inputs_of: Callable[[Any], Any]) -> None:
-        self._loader, self._recorder, self._inputs_of = loader, recorder, inputs_of
-
-    def __iter__(self) -> Iterator[Any]:
-        """The loader's batches."""
-        for batch in self._loader:
-            inputs = self._inputs_of(batch)
-            if isinstance(inputs, Tensor) and inputs.ndim:
-                self._recorder.recording.events.append(Batch(len(inputs), fingerprint(inputs)))
-            yield batch
-
-    def __len__(self) -> int:
-        """As many batches as the loader has."""
-        return len(self._loader)  # type: ignore[arg-type]
-
-    def __getattr__(self, name: str) -> Any:
-        """What the loader has."""
-        return getattr(self._loader, name)
-
-
 @contextmanager
 def record(model: nn.Module, *optimizers: Optimizer) -> Iterator[Recording]:
-    """Record a training loop as it is: `with record(model, optimizer) as recording: ...`, then `find_faults`.
+    """Record a training loop as it is, then ask `find_faults` about the recording.
 
     The loop runs as ever; at a few of its steps gradients are computed a second time.
 
@@ -253,32 +236,6 @@ def record(model: nn.Module, *optimizers: Optimizer) -> Iterator[Recording]:
         yield recorder.recording
 
 
-def where_is(leaf: Tensor, model: nn.Module) -> str:
-    """Where a tensor that a model does not register is kept: 'list NAME', 'tensor NAME', or '' for nowhere."""
-    for prefix, module in model.named_modules():
-        for name, value in vars(module).items():
-            full = f"{prefix}.{name}" if prefix else name
-            items = list(value.values()) if isinstance(value, dict) else value
-            if name.startswith("_") and name in ("_parameters", "_buffers", "_modules"):
-                continue
-            if isinstance(value, Tensor) and (value is leaf or leaf in leaves_of(value)[0]):
-                return f"tensor {full}"
-            if isinstance(items, (list, tuple)):
-                for item in items:
-                    if isinstance(item, nn.Module) and any(leaf is one for one in item.parameters()):
-                        return f"list {full}"
-                    if item is leaf:
-                        return f"tensor {full}"
-            if isinstance(value, nn.Module) and any(leaf is one for one in value.parameters()):
-                return f"list {full}"
-    return ""
-
-
-def fingerprint(inputs: Tensor) -> int:
-    """Equal for equal tensors, hardly ever else."""
-    return hash((tuple(inputs.shape), inputs.detach().cpu().contiguous().view(-1).numpy().tobytes()))
-
-
 def _detached(value: Any) -> Any:
     return value.detach() if isinstance(value, Tensor) else value
 
@@ -290,20 +247,3 @@ def _dense(gradient: Tensor) -> Tensor:
 
 def _norm(gradients: dict[int, Tensor]) -> float:
     return math.sqrt(sum(float(one.double().pow(2).sum()) for one in gradients.values()))
-
-
-@contextmanager
-def _all_warnings() -> Iterator[list[str]]:
-    """Collect the texts of warnings, each of which is shown as ever."""
-    texts: list[str] = []
-    shown = warnings.showwarning
-
-    def show(message: Any, *rest: Any, **named: Any) -> None:
-        texts.append(str(message))
-        shown(message, *rest, **named)
-
-    warnings.showwarning = show
-    try:
-        yield texts
-    finally:
-        warnings.showwarning = shown

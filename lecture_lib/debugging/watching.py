@@ -1,0 +1,76 @@
+"""What a recorder looks through: loaders, warnings, the places where a model keeps tensors."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+from .gradients import leaves_of
+
+
+class Watched:
+    """A loader that notes its batches; everything else is the loader's."""
+
+    def __init__(self, loader: Iterable[Any], note: Callable[[Any], None]) -> None:
+        self._loader, self._note = loader, note
+
+    def __iter__(self) -> Iterator[Any]:
+        """The loader's batches."""
+        for batch in self._loader:
+            self._note(batch)
+            yield batch
+
+    def __len__(self) -> int:
+        """As many batches as the loader has."""
+        return len(self._loader)  # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> Any:
+        """What the loader has."""
+        return getattr(self._loader, name)
+
+
+def where_is(leaf: Tensor, model: nn.Module) -> str:
+    """Where a tensor that a model does not register is kept: 'list NAME', 'tensor NAME', or '' for nowhere."""
+    for prefix, module in model.named_modules():
+        for name, value in vars(module).items():
+            full = f"{prefix}.{name}" if prefix else name
+            items = list(value.values()) if isinstance(value, dict) else value
+            if name.startswith("_") and name in ("_parameters", "_buffers", "_modules"):
+                continue
+            if isinstance(value, Tensor) and (value is leaf or leaf in leaves_of(value)[0]):
+                return f"tensor {full}"
+            if isinstance(items, (list, tuple)):
+                for item in items:
+                    if isinstance(item, nn.Module) and any(leaf is one for one in item.parameters()):
+                        return f"list {full}"
+                    if item is leaf:
+                        return f"tensor {full}"
+            if isinstance(value, nn.Module) and any(leaf is one for one in value.parameters()):
+                return f"list {full}"
+    return ""
+
+
+def fingerprint(inputs: Tensor) -> int:
+    """Equal for equal tensors, hardly ever else."""
+    return hash((tuple(inputs.shape), inputs.detach().cpu().contiguous().view(-1).numpy().tobytes()))
+
+
+@contextmanager
+def all_warnings() -> Iterator[list[str]]:
+    """Collect the texts of warnings, each of which is shown as ever."""
+    texts: list[str] = []
+    shown = warnings.showwarning
+
+    def show(message: Any, *rest: Any, **named: Any) -> None:
+        texts.append(str(message))
+        shown(message, *rest, **named)
+
+    warnings.showwarning = show
+    try:
+        yield texts
+    finally:
+        warnings.showwarning = shown
