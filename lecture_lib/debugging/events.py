@@ -12,13 +12,11 @@ class Batch:
     """A loader gave a batch.
 
     Attributes:
-        size: examples in it.
-        fingerprint: equal for equal inputs.
+        rows: a number for each example, equal for equal inputs.
 
     """
 
-    size: int
-    fingerprint: int
+    rows: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,8 @@ class Backward:
         scale: of its gradient against that of the loss that was called before it; NaN where there was none, or more.
         residual: what that scale leaves over, relative.
         leaves: ids of the tensors at the leaves of the graph; None where nobody looked.
-        half: whether something in the graph is float16.
+        underflow: share of the gradient's entries that are 0 only because float16 has no smaller numbers; NaN without
+            float16.
 
     """
 
@@ -75,7 +74,7 @@ class Backward:
     scale: float = math.nan
     residual: float = math.nan
     leaves: frozenset[int] | None = None
-    half: bool = False
+    underflow: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,6 @@ class Step:
         residual: what that scale leaves over, relative to the seen gradient.
         added: residual of the seen gradient against the fresh one and the last seen one together.
         missing: ids of the optimizer's parameters without a gradient.
-        half_zeros: share of the entries that are 0, when something in the graph was float16.
         finite: whether gradient and parameters are.
 
     """
@@ -108,7 +106,6 @@ class Step:
     residual: float = math.nan
     added: float = math.nan
     missing: frozenset[int] = frozenset()
-    half_zeros: float = math.nan
     finite: bool = True
 
 
@@ -138,9 +135,14 @@ class Recording:
         names: id -> name, of the model's parameters.
         trainable: ids of parameters with requires_grad, at the first backward and at the last one.
         optimised: ids of the parameters of each optimizer, at the first step and at the last one.
-        called: names of the modules whose forward ran with a graph.
+        called: names of the modules whose forward ran in training.
+        reached: ids of the parameters that had a gradient at a step, or were a leaf of a graph.
         modules_of: parameter id -> name of its module.
+        modal: names of normalisation and dropout layers.
         strangers: id -> where a leaf that the model does not register was found; '' where it was not.
+        influential: ids of parameters on which the outputs' values depend; None where nobody looked.
+        stepped_before: whether an optimizer had taken steps before the recording.
+        untied: pairs of names that are declared one and are two, before the run or after it.
         maximised: whether an optimizer climbs.
         warnings: texts of warnings.
         tensors: what ids stand for, so that they stay taken.
@@ -152,8 +154,13 @@ class Recording:
     trainable: list[frozenset[int]] = field(default_factory=list)
     optimised: list[frozenset[int]] = field(default_factory=list)
     called: set[str] = field(default_factory=set)
+    reached: set[int] = field(default_factory=set)
     modules_of: dict[int, str] = field(default_factory=dict)
+    modal: tuple[str, ...] = ()
     strangers: dict[int, str] = field(default_factory=dict)
+    influential: frozenset[int] | None = None
+    stepped_before: bool = False
+    untied: list[tuple[str, str]] = field(default_factory=list)
     maximised: bool = False
     warnings: list[str] = field(default_factory=list)
     tensors: dict[int, Any] = field(default_factory=dict)

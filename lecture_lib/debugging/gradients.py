@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+SCALED_BY = 2.0**12  # brings what float16 rounds to 0 back, mostly without overflow
+
 
 def flat_gradient(start: Tensor, leaves: Sequence[Tensor]) -> dict[int, Tensor]:
     """The gradient of a scalar by each leaf that it depends on, by id; the graph stays."""
@@ -36,6 +38,12 @@ def compare(seen: Mapping[int, Tensor], fresh: Mapping[int, Tensor]) -> tuple[fl
         return math.nan, math.nan
     scale = inner / square
     return scale, math.sqrt(max(total - scale * inner, 0.0) / total)
+
+
+def lost_in_float16(plain: Mapping[int, Tensor], scaled: Mapping[int, Tensor]) -> float:
+    """The share of entries that are 0 in a gradient, and are not in that of the loss times SCALED_BY."""
+    lost = sum(int(((plain[key] == 0) & (scaled[key] != 0)).sum()) for key in plain.keys() & scaled.keys())
+    return lost / max(sum(one.numel() for one in plain.values()), 1)
 
 
 def leaves_of(start: Tensor) -> tuple[list[Tensor], bool]:

@@ -13,8 +13,8 @@ from torch.optim import Optimizer
 from torch.overrides import TorchFunctionMode
 
 from .events import Backward, Batch, Forward, LossCall, Mark, Recording, Step
-from .gradients import compare, flat_gradient, leaves_of
-from .watching import Watched, all_warnings, fingerprint, where_is
+from .gradients import SCALED_BY, compare, flat_gradient, leaves_of, lost_in_float16
+from .watching import Watched, all_warnings, fingerprints, where_is
 
 LOSSES = {
     "cross_entropy",
@@ -30,7 +30,7 @@ LOSSES = {
     "poisson_nll_loss",
     "multilabel_soft_margin_loss",
 }
-_WITH_MODES = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
+WITH_MODES = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
 LOOKS = 12  # steps at the start whose gradients are compared, then two of every RARELY
 RARELY = 100
 KEPT = 40  # losses whose outputs and targets are kept
@@ -53,7 +53,8 @@ class Recorder(TorchFunctionMode):
         self.recording = Recording()
         self._model, self._optimizers = model, list(optimizers)
         self._attached = ExitStack()
-        self._losses: list[Tensor] = []  # with a graph, since the last backward
+        self._losses: list[Tensor] = []  # PyTorch's, with a graph, since the last backward
+        self._own: list[Tensor] = []  # the program's own, the same
         self._steps = self._backwards = 0
         self._waiting = False
         self._fresh: dict[int, Tensor] = {}  # since the last step: parameter id -> gradient
@@ -64,11 +65,13 @@ class Recorder(TorchFunctionMode):
         for module_name, module in model.named_modules():
             for parameter in module.parameters(recurse=False):
                 self.recording.modules_of.setdefault(id(parameter), module_name)
+        self.recording.stepped_before = any(optimizer.state for optimizer in self._optimizers)
         for optimizer in self._optimizers:
             for group in optimizer.param_groups:
                 self._parameters |= {id(parameter): parameter for parameter in group["params"]}
                 self.recording.maximised |= bool(group.get("maximize"))
-        self._last_seen: dict[int, Tensor | None] = {}
+        self._last_seen: dict[int, Tensor] = {}
+        self.recording.modal = tuple(name for name, one in model.named_modules() if isinstance(one, WITH_MODES))
         self.recording.tensors.update(self._parameters)
 
     def __enter__(self) -> Any:
@@ -111,7 +114,7 @@ class Recorder(TorchFunctionMode):
         def note(batch: Any) -> None:
             inputs = inputs_of(batch)
             if isinstance(inputs, Tensor) and inputs.ndim:
-                self.recording.events.append(Batch(len(inputs), fingerprint(inputs)))
+                self.recording.events.append(Batch(fingerprints(inputs)))
 
         return Watched(loader, note)
 
@@ -125,8 +128,8 @@ class Recorder(TorchFunctionMode):
         outputs, targets = (_detached(given.pop(part, None)) if keep else None for part in ("input", "target"))
         given = {key: _detached(option) for key, option in given.items()}
         events.append(LossCall(name, outputs, targets, given, value, result.requires_grad))
-        if result.requires_grad:
-            self._losses.append(result)
+        if result.requires_grad and result.numel() == 1:
+            (self._own if name == "loss_fn" else self._losses).append(result)
 
     @property
     def _looking(self) -> bool:
@@ -134,7 +137,7 @@ class Recorder(TorchFunctionMode):
 
     def _module_called(self, name: str) -> Any:
         def hook(module: nn.Module, args: Any, output: Any) -> None:
-            if torch.is_grad_enabled():
+            if self._waiting or torch.is_grad_enabled():
                 self.recording.called.add(name)
 
         return hook
@@ -142,7 +145,7 @@ class Recorder(TorchFunctionMode):
     def _forward(self, module: nn.Module, args: Any) -> None:
         grad = torch.is_grad_enabled()
         evaluating = tuple(
-            name for name, one in module.named_modules() if isinstance(one, _WITH_MODES) and not one.training
+            name for name, one in module.named_modules() if isinstance(one, WITH_MODES) and not one.training
         )
         self.recording.events.append(Forward(grad, module.training, evaluating))
         self._waiting |= grad
@@ -154,21 +157,24 @@ class Recorder(TorchFunctionMode):
         self.recording.trainable = [*self.recording.trainable[:1], trainable]
         if not self._looking or start.grad_fn is None:
             self.recording.events.append(Backward(value))
-            self._losses = []
+            self._losses, self._own = [], []
             return
         leaves, half = leaves_of(start)
+        self.recording.reached.update(map(id, leaves))
         for leaf in leaves:
             if id(leaf) not in self.recording.names and id(leaf) not in self._parameters:
                 self.recording.tensors[id(leaf)] = leaf
                 self.recording.strangers.setdefault(id(leaf), where_is(leaf, self._model))
-        scale = residual = math.nan
+        scale = residual = underflow = math.nan
         known = [leaf for leaf in leaves if leaf.requires_grad]
         self._inside = True
         try:
             fresh = flat_gradient(start, known)
-            losses = [one for one in self._losses if one.numel() == 1]
+            losses = self._losses if len(self._losses) == 1 else self._own
             if len(losses) == 1:
                 scale, residual = compare(fresh, flat_gradient(losses[0], known))
+            if half:
+                underflow = lost_in_float16(fresh, flat_gradient(start * SCALED_BY, known))
         except RuntimeError:  # a graph that cannot be walked twice; the author's own backward will say so if it must
             fresh = {}
         finally:
@@ -176,8 +182,8 @@ class Recorder(TorchFunctionMode):
         for key, gradient in fresh.items():
             self._fresh[key] = self._fresh[key] + gradient if key in self._fresh else gradient
         ids = frozenset(map(id, leaves))
-        self.recording.events.append(Backward(value, scale, residual, ids, half))
-        self._losses = []
+        self.recording.events.append(Backward(value, scale, residual, ids, underflow))
+        self._losses, self._own = [], []
 
     def _step(self, number: int) -> Any:
         def hook(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
@@ -185,6 +191,7 @@ class Recorder(TorchFunctionMode):
             ids = frozenset(map(id, parameters))
             self.recording.optimised = [*self.recording.optimised[:1], ids]
             rates = tuple(float(group["lr"]) for group in optimizer.param_groups if "lr" in group)
+            self.recording.reached.update(key for key, p in self._parameters.items() if p.grad is not None)
             facts: dict[str, Any] = {}
             if self._looking:
                 facts = self._look(parameters)
@@ -200,12 +207,9 @@ class Recorder(TorchFunctionMode):
         seen = {id(p): _dense(p.grad) for p in parameters if p.grad is not None}
         fresh = {key: one for key, one in self._fresh.items() if key in {id(p) for p in parameters}}
         scale, residual = compare(seen, fresh)
-        last = {key: one for key, one in self._last_seen.items() if one is not None}
+        last = self._last_seen
         both = {key: one + last[key] if key in last else one for key, one in fresh.items()}
         added_scale, added = compare(seen, both)
-        entries = sum(one.numel() for one in seen.values())
-        zeros = sum(int((one == 0).sum()) for one in seen.values()) / max(entries, 1)
-        half = any(event.half for event in self.recording.events[-4:] if isinstance(event, Backward))
         self._last_seen = {key: one.clone() for key, one in seen.items()}
         finite = all(bool(one.isfinite().all()) for one in seen.values())
         return {
@@ -213,9 +217,8 @@ class Recorder(TorchFunctionMode):
             "fresh": _norm(fresh),
             "scale": scale,
             "residual": residual,
-            "added": added if last and abs(added_scale - 1) < 0.01 else math.nan,
+            "added": added if last and added_scale > 0 else math.nan,
             "missing": frozenset(id(p) for p in parameters if p.grad is None),
-            "half_zeros": zeros if half else math.nan,
             "finite": finite and all(bool(p.detach().isfinite().all()) for p in parameters),
         }
 

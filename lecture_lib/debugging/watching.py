@@ -41,7 +41,7 @@ def where_is(leaf: Tensor, model: nn.Module) -> str:
             items = list(value.values()) if isinstance(value, dict) else value
             if name.startswith("_") and name in ("_parameters", "_buffers", "_modules"):
                 continue
-            if isinstance(value, Tensor) and (value is leaf or leaf in leaves_of(value)[0]):
+            if isinstance(value, Tensor) and any(one is leaf for one in (value, *leaves_of(value)[0])):
                 return f"tensor {full}"
             if isinstance(items, (list, tuple)):
                 for item in items:
@@ -54,9 +54,10 @@ def where_is(leaf: Tensor, model: nn.Module) -> str:
     return ""
 
 
-def fingerprint(inputs: Tensor) -> int:
-    """Equal for equal tensors, hardly ever else."""
-    return hash((tuple(inputs.shape), inputs.detach().cpu().contiguous().view(-1).numpy().tobytes()))
+def fingerprints(inputs: Tensor) -> tuple[int, ...]:
+    """For each example of a batch a number, equal for equal examples and hardly ever else."""
+    rows = inputs.detach().cpu().contiguous().reshape(len(inputs), -1).numpy()
+    return tuple(hash(row.tobytes()) for row in rows)
 
 
 @contextmanager

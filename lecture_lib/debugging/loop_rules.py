@@ -1,0 +1,189 @@
+"""Rules about the training loop: in what order things happen, and which gradient the optimizer sees.
+
+Each is a function of the recording and the spec alone. `EQUAL` is what rounding leaves of an identity.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from statistics import median
+
+from .events import Backward, Batch, Forward, Mark, Recording, Step
+from .finding import Finding
+from .program import Spec
+
+EQUAL = 0.02  # relative; bfloat16 has three digits
+UNDERFLOW = 0.005  # of the entries of a gradient
+SEEN = 0.5  # of the examples must reach the model in an epoch; drawing with replacement reaches 63 %
+
+Rule = Callable[[Recording, Spec], Finding | None]
+
+
+def looked(recording: Recording) -> list[Step]:
+    """Steps whose gradient was compared."""
+    return [step for step in recording.of(Step) if not math.isnan(step.norm)]
+
+
+def no_backward(recording: Recording, spec: Spec) -> Finding | None:
+    """G04: batches go by, and no backward pass."""
+    if recording.of(Backward) or not any(event.grad for event in recording.of(Forward)):
+        return None
+    return Finding("G04", f"{len(recording.of(Forward))} forward passes, no backward")
+
+
+def no_step(recording: Recording, spec: Spec) -> Finding | None:
+    """G03: backward passes, and no step."""
+    backwards = len(recording.of(Backward))
+    if recording.of(Step) or backwards < 2 * spec.accumulate:
+        return None
+    return Finding("G03", f"{backwards} backward passes, no step of the optimizer")
+
+
+def step_before_backward(recording: Recording, spec: Spec) -> Finding | None:
+    """G05: at each step a forward pass still waits for its backward."""
+    steps = recording.of(Step)
+    early = sum(step.waiting for step in steps)
+    if not recording.of(Backward) or early < 0.9 * max(len(steps), 1):
+        return None
+    return Finding("G05", f"{early} of {len(steps)} steps came between a forward pass and its backward")
+
+
+def gradients_cleared_before_the_step(recording: Recording, spec: Spec) -> Finding | None:
+    """G02: backward gave a gradient and the optimizer sees none."""
+    steps = [step for step in looked(recording) if step.fresh > 0 and not step.waiting]
+    empty = [step for step in steps if step.norm == 0]
+    if len(steps) < 2 or len(empty) < 0.9 * len(steps):
+        return None
+    return Finding("G02", f"backward gave a gradient of norm {empty[0].fresh:.3g}, the step saw none")
+
+
+def gradients_never_cleared(recording: Recording, spec: Spec) -> Finding | None:
+    """G01: the gradient is the last one plus the fresh one."""
+    steps = [step for step in looked(recording) if not math.isnan(step.added)]
+    stale = [step for step in steps if step.residual > EQUAL and step.added < EQUAL]
+    if len(steps) < 2 or len(stale) < 0.8 * len(steps):
+        return None
+    worst = max(stale, key=lambda step: step.residual)
+    return Finding(
+        "G01",
+        f"in {len(stale)} of {len(steps)} steps the gradient was that of the step before plus the fresh one; "
+        f"{worst.residual:.0%} of it was not of this batch",
+        {"residual": worst.residual},
+    )
+
+
+def one_step_for_many_batches(recording: Recording, spec: Spec) -> Finding | None:
+    """G06: more backward passes for each step than declared, a whole epoch of them."""
+    steps = recording.of(Step)
+    if not steps:
+        return None
+    usual = median(step.backwards for step in steps)
+    if usual < 2 * spec.accumulate or (len(recording.of(Batch)) and usual < 2):
+        return None
+    return Finding("G06", f"{usual:g} backward passes for each step; declared: {spec.accumulate}", {"backwards": usual})
+
+
+def accumulated_not_divided(recording: Recording, spec: Spec) -> Finding | None:
+    """G07: the gradient of a window is the sum of its micro-batches' mean losses, not their mean."""
+    if spec.accumulate < 2:
+        return None
+    scales = [one.scale for one in recording.of(Backward) if one.residual < EQUAL]
+    windows = [s.scale for s in looked(recording) if s.residual < EQUAL and s.backwards == spec.accumulate]
+    if not scales or not windows:
+        return None
+    share = median(scales) * median(windows) * spec.accumulate
+    if abs(share / spec.accumulate - 1) > EQUAL:
+        return None
+    return Finding(
+        "G07", f"the gradient is {share:.2f} times that of the mean over {spec.accumulate} micro-batches", {"c": share}
+    )
+
+
+def micro_batches_left_over(recording: Recording, spec: Spec) -> Finding | None:
+    """G10: an epoch ends with backward passes that no step has used."""
+    left, steps, most = 0, 0, 0
+    for event in recording.events:
+        if isinstance(event, Backward):
+            left += 1
+        elif isinstance(event, Step):
+            left, steps = 0, steps + 1
+        elif isinstance(event, Mark) and event.name == "end of epoch":
+            most, left = max(most, left), 0
+    if not steps or not most or spec.accumulate < 2:
+        return None
+    return Finding("G10", f"{most} micro-batch(es) at the end of an epoch took part in no step of it", {"left": most})
+
+
+def wrong_sign(recording: Recording, spec: Spec) -> Finding | None:
+    """G18: the optimizer follows the loss upwards."""
+    if len({step.optimizer for step in recording.of(Step)}) > 1:
+        return None  # players of a game climb by right
+    backwards = [one.scale for one in recording.of(Backward) if one.residual < EQUAL]
+    steps = [step.scale for step in looked(recording) if step.residual < EQUAL]
+    if not backwards or not steps:
+        return None
+    sign = median(backwards) * median(steps) * (-1 if recording.maximised else 1)
+    if sign > 0:
+        return None
+    how = "maximize=True" if recording.maximised else f"the gradient is {sign:.2g} times that of the loss"
+    return Finding("G18", how, {"scale": sign})
+
+
+def clipping_without_effect(recording: Recording, spec: Spec) -> Finding | None:
+    """G14: clipping is declared, and a gradient above the limit arrives as it was."""
+    if any("no gradient clipping will occur" in text for text in recording.warnings):
+        return Finding("G14", "PyTorch warned: the list of parameters to clip was empty")
+    if spec.max_norm is None:
+        return None
+    above = [step.norm for step in looked(recording) if step.norm > 1.01 * spec.max_norm and step.residual < EQUAL]
+    if not above:
+        return None
+    return Finding(
+        "G14",
+        f"declared is a norm of at most {spec.max_norm:g}; a step saw {max(above):.3g}",
+        {"norm": max(above), "max_norm": spec.max_norm},
+    )
+
+
+def float16_without_scaling(recording: Recording, spec: Spec) -> Finding | None:
+    """G17: entries of the gradient are 0 only because float16 has no smaller numbers."""
+    lost = [one.underflow for one in recording.of(Backward) if not math.isnan(one.underflow)]
+    plain = [one.scale for one in recording.of(Backward) if one.residual < 0.2]
+    if not lost or not plain or median(plain) > 2 or median(lost) < UNDERFLOW:
+        return None
+    return Finding(
+        "G17", f"{median(lost):.1%} of the gradient's entries round to 0 in float16", {"share": median(lost)}
+    )
+
+
+def part_of_the_data(recording: Recording, spec: Spec) -> Finding | None:
+    """D34: an epoch brings only a part of the examples to the model."""
+    epochs: list[set[int]] = [set()]
+    for event in recording.events:
+        if isinstance(event, Mark) and event.name == "epoch":
+            epochs.append(set())
+        elif isinstance(event, Batch):
+            epochs[-1].update(event.rows)
+    seen = max(map(len, epochs))
+    if not spec.examples or not seen or seen >= SEEN * spec.examples:
+        return None
+    return Finding(
+        "D34", f"{seen} different examples in an epoch, of {spec.examples}", {"seen": seen, "of": spec.examples}
+    )
+
+
+LOOP_RULES: tuple[Rule, ...] = (
+    no_backward,
+    no_step,
+    step_before_backward,
+    gradients_cleared_before_the_step,
+    gradients_never_cleared,
+    one_step_for_many_batches,
+    accumulated_not_divided,
+    micro_batches_left_over,
+    wrong_sign,
+    clipping_without_effect,
+    float16_without_scaling,
+    part_of_the_data,
+)
