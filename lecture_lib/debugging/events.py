@@ -44,6 +44,7 @@ class LossCall:
         outputs, targets: detached.
         options: weight, reduction, ignore_index as they were passed.
         value: the loss; NaN for one that is no scalar.
+        total: the sum of its entries.
         grad: whether a graph was recorded.
 
     """
@@ -53,6 +54,7 @@ class LossCall:
     targets: Any
     options: dict[str, Any]
     value: float
+    total: float
     grad: bool
 
 
@@ -62,7 +64,8 @@ class Backward:
 
     Attributes:
         value: what it started from.
-        scale: of its gradient against that of the loss that was called before it; NaN where there was none, or more.
+        losses: how many losses were called since the last backward.
+        scale: of its gradient against that of these losses' sum; NaN where there was none.
         residual: what that scale leaves over, relative.
         leaves: ids of the tensors at the leaves of the graph; None where nobody looked.
         underflow: share of the gradient's entries that are 0 only because float16 has no smaller numbers; NaN without
@@ -71,6 +74,7 @@ class Backward:
     """
 
     value: float
+    losses: int = 0
     scale: float = math.nan
     residual: float = math.nan
     leaves: frozenset[int] | None = None
@@ -126,6 +130,24 @@ class Mark:
 Event = Batch | Forward | LossCall | Backward | Step | Mark
 
 
+@dataclass(frozen=True)
+class Break:
+    """The first thing that was not finite.
+
+    Attributes:
+        what: 'loss' or 'gradient'.
+        outputs_finite: whether the outputs were, of which the loss was computed.
+        largest: magnitude of the model's largest weight then.
+        step: how many steps had been taken.
+
+    """
+
+    what: str
+    outputs_finite: bool
+    largest: float
+    step: int
+
+
 @dataclass
 class Recording:
     """The events of a run, and what was seen around it.
@@ -145,6 +167,8 @@ class Recording:
         untied: pairs of names that are declared one and are two, before the run or after it.
         maximised: whether an optimizer climbs.
         warnings: texts of warnings.
+        fed: inputs of the model's first calls with a graph (True) and without (False).
+        broke: the first thing that was not finite; None where all was.
         tensors: what ids stand for, so that they stay taken.
 
     """
@@ -163,6 +187,8 @@ class Recording:
     untied: list[tuple[str, str]] = field(default_factory=list)
     maximised: bool = False
     warnings: list[str] = field(default_factory=list)
+    fed: dict[bool, list[Any]] = field(default_factory=lambda: {True: [], False: []})
+    broke: Break | None = None
     tensors: dict[int, Any] = field(default_factory=dict)
 
     def of(self, kind: type) -> list[Any]:

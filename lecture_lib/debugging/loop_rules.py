@@ -74,45 +74,54 @@ def gradients_never_cleared(recording: Recording, spec: Spec) -> Finding | None:
 
 
 def one_step_for_many_batches(recording: Recording, spec: Spec) -> Finding | None:
-    """G06: more backward passes for each step than declared, a whole epoch of them."""
-    steps = recording.of(Step)
-    if not steps:
+    """G06: more batches for each step than declared."""
+    counts, batches = [], 0
+    for event in recording.events:
+        batches += isinstance(event, Batch)
+        if isinstance(event, Step) and event.optimizer == 0:
+            counts.append(max(batches, event.backwards))
+            batches = 0
+    if not counts or median(counts) < 2 * spec.accumulate:
         return None
-    usual = median(step.backwards for step in steps)
-    if usual < 2 * spec.accumulate or (len(recording.of(Batch)) and usual < 2):
-        return None
-    return Finding("G06", f"{usual:g} backward passes for each step; declared: {spec.accumulate}", {"backwards": usual})
+    usual = median(counts)
+    return Finding("G06", f"{usual:g} batches for each step; declared: {spec.accumulate}", {"batches": usual})
 
 
 def accumulated_not_divided(recording: Recording, spec: Spec) -> Finding | None:
     """G07: the gradient of a window is the sum of its micro-batches' mean losses, not their mean."""
     if spec.accumulate < 2:
         return None
-    scales = [one.scale for one in recording.of(Backward) if one.residual < EQUAL]
-    windows = [s.scale for s in looked(recording) if s.residual < EQUAL and s.backwards == spec.accumulate]
-    if not scales or not windows:
+    backwards = [one for one in recording.of(Backward) if one.residual < EQUAL]
+    steps = [step for step in looked(recording) if step.residual < EQUAL]
+    if not backwards or not steps:
         return None
-    share = median(scales) * median(windows) * spec.accumulate
-    if abs(share / spec.accumulate - 1) > EQUAL:
+    losses = median(one.losses for one in backwards) * median(step.backwards for step in steps)
+    share = median(one.scale for one in backwards) * median(step.scale for step in steps)
+    if losses != spec.accumulate or abs(share - 1) > EQUAL:
         return None
+    times = share * spec.accumulate
     return Finding(
-        "G07", f"the gradient is {share:.2f} times that of the mean over {spec.accumulate} micro-batches", {"c": share}
+        "G07", f"the gradient is {times:.2f} times that of the mean over {spec.accumulate} micro-batches", {"c": times}
     )
 
 
 def micro_batches_left_over(recording: Recording, spec: Spec) -> Finding | None:
-    """G10: an epoch ends with backward passes that no step has used."""
-    left, steps, most = 0, 0, 0
+    """G10: an epoch ends with micro-batches that took part in no step."""
+    backwards = batches = examples = most = 0
     for event in recording.events:
         if isinstance(event, Backward):
-            left += 1
+            backwards += 1
+        elif isinstance(event, Batch):
+            batches, examples = batches + 1, examples + len(event.rows)
         elif isinstance(event, Step):
-            left, steps = 0, steps + 1
+            backwards = batches = 0
         elif isinstance(event, Mark) and event.name == "end of epoch":
-            most, left = max(most, left), 0
-    if not steps or not most or spec.accumulate < 2:
+            unseen = bool(spec.examples) and 0 < examples < (spec.examples or 0)
+            most = max(most, backwards, batches, int(unseen))
+            backwards = batches = examples = 0
+    if not recording.of(Step) or not most or spec.accumulate < 2:
         return None
-    return Finding("G10", f"{most} micro-batch(es) at the end of an epoch took part in no step of it", {"left": most})
+    return Finding("G10", "micro-batches at the end of an epoch took part in no step of it", {"left": most})
 
 
 def wrong_sign(recording: Recording, spec: Spec) -> Finding | None:

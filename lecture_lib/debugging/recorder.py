@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.overrides import TorchFunctionMode
 
-from .events import Backward, Batch, Forward, LossCall, Mark, Recording, Step
+from .events import Backward, Batch, Break, Forward, LossCall, Mark, Recording, Step
 from .gradients import SCALED_BY, compare, flat_gradient, leaves_of, lost_in_float16
 from .watching import Watched, all_warnings, fingerprints, where_is
 
@@ -33,6 +33,7 @@ LOSSES = {
 WITH_MODES = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
 LOOKS = 12  # steps at the start whose gradients are compared, then two of every RARELY
 RARELY = 100
+FED = 12  # batches of inputs that are kept, of training and of evaluation
 KEPT = 40  # losses whose outputs and targets are kept
 
 
@@ -96,8 +97,10 @@ class Recorder(TorchFunctionMode):
         """See losses and backward passes go by."""
         name = getattr(func, "__name__", "")
         kwargs = kwargs or {}
-        if name == "backward" and args and isinstance(args[0], Tensor) and not self._inside:
-            self._backward(args[0])
+        if name in ("backward", "grad") and args and not self._inside:
+            start = args[0] if isinstance(args[0], Tensor) else args[0][0] if len(args[0]) == 1 else None
+            if start is not None and (name == "backward" or self._asks_for_parameters(args, kwargs)):
+                self._backward(start)
         result = func(*args, **kwargs)
         if name in LOSSES and not self._inside and isinstance(result, Tensor):
             self.loss(name, args, kwargs, result)
@@ -107,6 +110,16 @@ class Recorder(TorchFunctionMode):
         """Note where something begins or ends."""
         held = any(p.grad is not None and bool(p.grad.detach().ne(0).any()) for p in self._model.parameters())
         self.recording.events.append(Mark(name, held))
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Note nothing for a while."""
+        kept, self.recording = self.recording, Recording(tensors=self.recording.tensors)
+        inside, self._inside = self._inside, True
+        try:
+            yield
+        finally:
+            self.recording, self._inside = kept, inside
 
     def watched(self, loader: Iterable[Any], inputs_of: Callable[[Any], Any]) -> Watched:
         """A loader whose batches are noted."""
@@ -127,9 +140,18 @@ class Recorder(TorchFunctionMode):
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         outputs, targets = (_detached(given.pop(part, None)) if keep else None for part in ("input", "target"))
         given = {key: _detached(option) for key, option in given.items()}
-        events.append(LossCall(name, outputs, targets, given, value, result.requires_grad))
+        total = float(result.detach().double().sum())
+        events.append(LossCall(name, outputs, targets, given, value, total, result.requires_grad))
+        if not math.isfinite(value) and result.numel() == 1:
+            first = args[0] if args else None
+            self._broke("loss", not isinstance(first, Tensor) or bool(first.detach().isfinite().all()))
         if result.requires_grad and result.numel() == 1:
             (self._own if name == "loss_fn" else self._losses).append(result)
+
+    def _broke(self, what: str, outputs_finite: bool) -> None:
+        if self.recording.broke is None:
+            largest = max((float(p.detach().abs().max()) for p in self._parameters.values() if p.numel()), default=0.0)
+            self.recording.broke = Break(what, outputs_finite, largest, len(self.recording.of(Step)))
 
     @property
     def _looking(self) -> bool:
@@ -148,6 +170,9 @@ class Recorder(TorchFunctionMode):
             name for name, one in module.named_modules() if isinstance(one, WITH_MODES) and not one.training
         )
         self.recording.events.append(Forward(grad, module.training, evaluating))
+        fed = self.recording.fed[grad]
+        if len(fed) < FED and args and isinstance(args[0], Tensor):
+            fed.append(args[0].detach().clone())
         self._waiting |= grad
 
     def _backward(self, start: Tensor) -> None:
@@ -156,7 +181,8 @@ class Recorder(TorchFunctionMode):
         trainable = frozenset(key for key, p in self._parameters.items() if p.requires_grad)
         self.recording.trainable = [*self.recording.trainable[:1], trainable]
         if not self._looking or start.grad_fn is None:
-            self.recording.events.append(Backward(value))
+            count = len(self._losses) or len(self._own)
+            self.recording.events.append(Backward(value, count))
             self._losses, self._own = [], []
             return
         leaves, half = leaves_of(start)
@@ -167,12 +193,12 @@ class Recorder(TorchFunctionMode):
                 self.recording.strangers.setdefault(id(leaf), where_is(leaf, self._model))
         scale = residual = underflow = math.nan
         known = [leaf for leaf in leaves if leaf.requires_grad]
+        losses = self._losses or self._own
         self._inside = True
         try:
             fresh = flat_gradient(start, known)
-            losses = self._losses if len(self._losses) == 1 else self._own
-            if len(losses) == 1:
-                scale, residual = compare(fresh, flat_gradient(losses[0], known))
+            if losses:
+                scale, residual = compare(fresh, flat_gradient(torch.stack(losses).sum(), known))
             if half:
                 underflow = lost_in_float16(fresh, flat_gradient(start * SCALED_BY, known))
         except RuntimeError:  # a graph that cannot be walked twice; the author's own backward will say so if it must
@@ -182,8 +208,13 @@ class Recorder(TorchFunctionMode):
         for key, gradient in fresh.items():
             self._fresh[key] = self._fresh[key] + gradient if key in self._fresh else gradient
         ids = frozenset(map(id, leaves))
-        self.recording.events.append(Backward(value, scale, residual, ids, underflow))
+        self.recording.events.append(Backward(value, len(losses), scale, residual, ids, underflow))
         self._losses, self._own = [], []
+
+    def _asks_for_parameters(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+        asked = args[1] if len(args) > 1 else kwargs.get("inputs", ())
+        asked = [asked] if isinstance(asked, Tensor) else asked
+        return any(id(one) in self._parameters for one in asked)
 
     def _step(self, number: int) -> Any:
         def hook(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
@@ -212,6 +243,8 @@ class Recorder(TorchFunctionMode):
         added_scale, added = compare(seen, both)
         self._last_seen = {key: one.clone() for key, one in seen.items()}
         finite = all(bool(one.isfinite().all()) for one in seen.values())
+        if not finite:
+            self._broke("gradient", True)
         return {
             "norm": _norm(seen),
             "fresh": _norm(fresh),

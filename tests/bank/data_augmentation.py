@@ -96,7 +96,7 @@ def _(base: str, seed: int) -> tuple[Program, Spec]:
     transforms = {
         "digits": lambda x: x + 0.6 * torch.randn(x.shape),
         "shapes": shift,
-        "regression": lambda x: x + 0.3 * torch.randn(x.shape),
+        "regression": lambda x: x + 0.2 * torch.randn(x.shape),
     }
     return augmented(base, seed, transforms[base], validation=True)
 
@@ -112,13 +112,15 @@ def _(base: str, seed: int) -> tuple[Program, Spec]:
 
 @case("D30", "noise in forward in every mode", "digits", "shapes", "regression")
 def _(base: str, seed: int) -> tuple[Program, Spec]:
+    size = {"digits": 0.4, "shapes": 0.15, "regression": 0.15}[base]
+
     class Noisy(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.body = PARTS[base].model()
 
         def forward(self, x: Tensor) -> Tensor:
-            return self.body(x + 0.4 * torch.randn_like(x))
+            return self.body(x + size * torch.randn_like(x))
 
     return make(base, seed, parts=changed(base, model=Noisy))
 

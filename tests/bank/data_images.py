@@ -107,7 +107,7 @@ def fit(model: nn.Module, x: Tensor, y: Tensor) -> nn.Module:
 
 @lru_cache
 def colour_checkpoint() -> tuple[nn.Module, Tensor, Tensor]:
-    """A backbone trained on other images of the same kind, and the mean and deviation of each channel that it expects."""
+    """A backbone trained on other images of this kind, and the mean and deviation of each channel that it expects."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         drawn = shapes(1000, seed=21, size=16)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +20,7 @@ from .programs import PAD, TAGS, WORDS, Data, Parts, Tagger, accuracy, make, r2
 CLASSES = ("digits", "shapes", "sequence")
 
 
-def with_targets(base: str, change) -> dict[str, object]:
+def with_targets(base: str, change: Callable[[Tensor], Tensor]) -> dict[str, Any]:
     """The data of a base program, as a part, with `change` done to the targets of both splits."""
 
     def data() -> Data:

@@ -31,7 +31,7 @@ def _(base: str, seed: int) -> tuple[Program, Spec]:
     return other(base, seed, loss_fn=loss_fn, optimizer=sgd(SGD_RATES[base]))
 
 
-@case("L16", "each example's loss in the step", *CLASSES, "regression")
+@case("L16", "losses of the examples added in the step", *CLASSES, "regression")
 def _(base: str, seed: int) -> tuple[Program, Spec]:
     def step(p: Program, batch: tuple[Tensor, Tensor]) -> None:
         x, y = batch

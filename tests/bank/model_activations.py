@@ -23,8 +23,8 @@ def relu_model(base: str) -> nn.Module:
 def _(base: str, seed: int) -> tuple[Program, Spec]:
     def model() -> nn.Module:
         made = relu_model(base)
-        for layer in made:
-            if hasattr(layer, "bias") and layer.bias is not None:
+        for layer in made[:-1]:
+            if hasattr(layer, "bias"):
                 nn.init.constant_(layer.bias, -10.0)
         return made
 
@@ -135,25 +135,25 @@ def _(base: str, seed: int) -> tuple[Program, Spec]:
     return make(base, seed, parts=changed(base, model=ClosedGates))
 
 
-class LoudEmbedding(nn.Module):
-    """A tagger that multiplies its embeddings by their width before a tanh."""
+class SteepTagger(nn.Module):
+    """A tagger with two steep layers behind its memory."""
 
     def __init__(self) -> None:
         super().__init__()
         self.embedding = nn.Embedding(WORDS, 16, padding_idx=PAD)
-        self.project = nn.Linear(16, 32)
-        self.memory = nn.GRU(32, 32, batch_first=True)
-        self.head = nn.Linear(32, TAGS)
+        self.memory = nn.GRU(16, 32, batch_first=True)
+        self.head = nn.Sequential(
+            *(nn.Linear(32, 16), SteepTanh(), nn.Linear(16, 16), SteepTanh(), nn.Linear(16, TAGS)),
+        )
 
     def forward(self, ids: Tensor) -> Tensor:
-        projected = torch.tanh(self.project(256 * self.embedding(ids)))
-        hidden, _ = self.memory(projected)
-        return self.head(torch.tanh(256 * hidden)).transpose(1, 2)
+        hidden, _ = self.memory(self.embedding(ids))
+        return self.head(hidden).transpose(1, 2)
 
 
-@case("A06", "embeddings scaled up before tanh", "sequence")
+@case("A06", "steep tanh", "sequence")
 def _(base: str, seed: int) -> tuple[Program, Spec]:
-    return make(base, seed, parts=changed(base, model=LoudEmbedding))
+    return make(base, seed, parts=changed(base, model=SteepTagger))
 
 
 def convolutions(*between: nn.Module) -> nn.Sequential:

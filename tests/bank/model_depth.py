@@ -157,11 +157,12 @@ class Recurrence(nn.Module):
         self.width = width
         self.enter = nn.Linear(features, width)
         self.again = nn.Linear(width, width, bias=False)
+        nn.init.kaiming_normal_(self.again.weight, nonlinearity="relu")
 
     def forward(self, steps: Tensor) -> Tensor:
         state, states = steps.new_zeros(len(steps), self.width), []
         for t in range(steps.shape[1]):
-            state = state + torch.relu(self.enter(steps[:, t]) + self.again(state)) * 2
+            state = state + torch.relu(self.enter(steps[:, t]) + self.again(state))
             states.append(state)
         return torch.stack(states, dim=1)
 
@@ -199,4 +200,27 @@ def _(base: str, seed: int) -> tuple[Program, Spec]:
         "shapes": lambda: RecurrentImage(16, 5),
         "sequence": RecurrentTagger,
     }
-    return make(base, seed, parts=changed(base, model=models[base], optimizer=sgd))
+    return make(base, seed, parts=changed(base, model=models[base]))
+
+
+class SquaredReLU(nn.Module):
+    """max(x, 0) squared: what is twice as large comes out four times as large."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(x) ** 2
+
+
+@case("A08", "squared activations without norm", "digits", "regression")
+def _(base: str, seed: int) -> tuple[Program, Spec]:
+    inputs, outputs = SIZES[base]
+
+    def model() -> nn.Module:
+        layers: list[nn.Module] = [nn.Linear(inputs, 48), SquaredReLU()]
+        for _ in range(4):
+            layers += [nn.Linear(48, 48), SquaredReLU()]
+        made = nn.Sequential(*layers, nn.Linear(48, outputs))
+        for layer in made[:-1:2]:
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+        return made
+
+    return make(base, seed, parts=changed(base, model=model))

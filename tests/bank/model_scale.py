@@ -81,12 +81,16 @@ def _(base: str, seed: int) -> tuple[Program, Spec]:
 
 @case("A02", "gain of 10", "digits", "sequence", "regression")
 def _(base: str, seed: int) -> tuple[Program, Spec]:
-    def scale_up(layer: nn.Module) -> None:
-        if isinstance(layer, nn.Linear):
-            nn.init.xavier_uniform_(layer.weight, gain=10)
-            nn.init.zeros_(layer.bias)
+    def model() -> nn.Module:
+        made = PARTS[base].model()
+        for name, parameter in made.named_parameters():
+            if "bias" in name:
+                nn.init.zeros_(parameter)
+            else:
+                nn.init.xavier_uniform_(parameter, gain=10)
+        return made
 
-    return make(base, seed, parts=changed(base, model=lambda: PARTS[base].model().apply(scale_up)))
+    return make(base, seed, parts=changed(base, model=model))
 
 
 @case("A03", "normal with deviation 1e-4", "digits", "shapes", "sequence", "regression")

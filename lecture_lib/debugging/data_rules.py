@@ -1,0 +1,287 @@
+"""Rung 1: what is wrong with the data, seen without training.
+
+Each rule is a function of the evidence alone.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..data import leakage_report, shift_report
+from .events import LossCall
+from .evidence import Evidence, Examples
+from .finding import Finding
+
+SMOOTHER = 0.8  # roughness of an image read in another way, against the image as it is
+FAR = 1.0  # shift of the mean, in standard deviations, and of the deviation, as |log2|: another preprocessing
+LEAKS = {"exact duplicates": "D17", "near duplicates": "D18", "shared groups": "D19", "time order": "D20"}
+BINARY = {"binary_cross_entropy", "binary_cross_entropy_with_logits", "multilabel_soft_margin_loss"}
+
+
+def not_finite(evidence: Evidence) -> Finding | None:
+    """D06: NaN or infinity in inputs or targets."""
+    for name, examples in (("training", evidence.train), ("validation", evidence.val)):
+        if examples is None:
+            continue
+        for what, values in (("inputs", examples.x), ("targets", examples.y)):
+            if values.is_floating_point() and not values.isfinite().all():
+                rows = (
+                    (~values.isfinite()).flatten(1).any(dim=1).nonzero()[:, 0]
+                    if values.ndim > 1
+                    else ((~values.isfinite()).nonzero()[:, 0])
+                )
+                first = rows[:5].tolist()
+                return Finding(
+                    "D06",
+                    f"{what} of {len(rows)} {name} examples are not finite; in the loader's order: {first}",
+                    {"rows": rows.tolist()},
+                )
+    return None
+
+
+def axes_scrambled(evidence: Evidence) -> Finding | None:
+    """D08: read as rows, columns, channels the images are smoother than as channels, rows, columns."""
+    if evidence.train is None or evidence.train.x.ndim != 4 or not evidence.train.x.is_floating_point():
+        return None
+    x = evidence.train.x[:200]
+    n, c, h, w = x.shape
+    if min(h, w) < 4:
+        return None
+    readings = {"[H, W, C]": x.reshape(n, h, w, c).permute(0, 3, 1, 2), "[C, W, H]": x.reshape(n, c, w, h)}
+    rough = roughness(x)
+    for name, other in readings.items():
+        if (name == "[H, W, C]" and c == 1) or (name == "[C, W, H]" and h == w):
+            continue
+        ratio = roughness(other) / rough
+        share = float((ratio < SMOOTHER).float().mean())
+        if share > 0.9:
+            return Finding(
+                "D08",
+                f"read as {name}, {share:.0%} of the images are smoother: neighbours differ by {ratio.median():.0%} "
+                "of what they do as they are fed",
+                {"ratio": float(ratio.median())},
+            )
+    return None
+
+
+def roughness(x: Tensor) -> Tensor:
+    """For each image [N, C, H, W] how much neighbours differ, relative to its spread."""
+    across = (x[..., 1:] - x[..., :-1]).abs().flatten(1).mean(dim=1)
+    down = (x[..., 1:, :] - x[..., :-1, :]).abs().flatten(1).mean(dim=1)
+    return (across + down) / x.flatten(1).std(dim=1).clamp(min=1e-12)
+
+
+def ordered_by_class(evidence: Evidence) -> Finding | None:
+    """D15: in the order in which the loop meets them, labels change far less often than in a shuffled order."""
+    if evidence.train is None or evidence.spec.task not in ("classification", "multi-label"):
+        return None
+    labels = evidence.train.y.reshape(len(evidence.train.y), -1)
+    if labels.shape[1] != 1:
+        return None
+    y = labels[:, 0].long().numpy()
+    n = len(y)
+    shares = np.unique(y, return_counts=True)[1] / n
+    if len(shares) < 2 or n < 20:
+        return None
+    expected = (1 - float((shares**2).sum())) * (n - 1)
+    changes = int((y[1:] != y[:-1]).sum())
+    deviation = math.sqrt(max(expected * (1 - expected / (n - 1)), 1e-9))
+    z = (changes - expected) / deviation
+    if z > -8:
+        return None
+    return Finding(
+        "D15", f"the label changes {changes} times in {n} examples; shuffled: about {expected:.0f}", {"z": z}
+    )
+
+
+def ignored_labels(evidence: Evidence) -> Finding | None:
+    """D13: targets equal to the ignore_index that the loss uses, and that nobody declared."""
+    if evidence.train is None:
+        return None
+    used = {
+        int(call.options.get("ignore_index", -100))
+        for call in evidence.run.recording.of(LossCall)
+        if call.name in ("cross_entropy", "nll_loss")
+    }
+    for index in used - {evidence.spec.ignore_index}:
+        left_out = int((evidence.train.y == index).sum())
+        if left_out and not evidence.train.y.is_floating_point():
+            share = left_out / evidence.train.y.numel()
+            return Finding(
+                "D13",
+                f"{left_out} targets ({share:.1%}) are {index}, which the loss leaves out; declared: "
+                f"{evidence.spec.ignore_index}",
+                {"share": share, "ignore_index": index},
+            )
+    return None
+
+
+def binary_targets(evidence: Evidence) -> Finding | None:
+    """L11: a loss for 0 and 1 gets targets outside of them."""
+    if evidence.spec.task == "regression":
+        return None  # then it is the loss that is wrong
+    for call in evidence.run.recording.of(LossCall):
+        if call.name in BINARY and isinstance(call.targets, Tensor) and call.targets.is_floating_point():
+            low, high = float(call.targets.min()), float(call.targets.max())
+            if low < 0 or high > 1:
+                return Finding("L11", f"targets lie from {low:g} to {high:g}; {call.name} wants 0 to 1")
+    return None
+
+
+def given_more_than_once(evidence: Evidence) -> Finding | None:
+    """D32: workers repeat the whole of an iterable data set."""
+    workers = getattr(evidence.program.train_loader, "num_workers", 0)
+    dataset = getattr(evidence.program.train_loader, "dataset", None)
+    if workers < 2 or not isinstance(dataset, torch.utils.data.IterableDataset) or evidence.train is None:
+        return None
+    counts = np.unique(evidence.train.flat(), axis=0, return_counts=True)[1]
+    if np.median(counts) < 2:
+        return None
+    return Finding("D32", f"each example comes {np.median(counts):g} times in an epoch with {workers} workers")
+
+
+def classes_renumbered(evidence: Evidence) -> Finding | None:
+    """D11: the two splits' tables of classes differ, or renaming the predictions makes them right."""
+    one, other = evidence.spec.train_classes, evidence.spec.val_classes
+    if one is not None and other is not None:
+        moved = [name for name in one.keys() & other.keys() if one[name] != other[name]]
+        if moved:
+            name = sorted(moved)[0]
+            return Finding("D11", f"{name!r} is {one[name]} in training and {other[name]} in validation")
+    outputs = evidence.run.outputs[1]
+    if evidence.spec.task not in ("classification", "sequence") or outputs is None or evidence.val is None:
+        return None
+    from scipy.optimize import linear_sum_assignment
+
+    y = evidence.val.y
+    predicted = outputs.argmax(dim=1)
+    if predicted.shape != y.shape:
+        return None
+    if outputs.ndim < 2 or int(y.max()) >= outputs.shape[1]:
+        return None
+    kept = (y >= 0) & (y != (-100 if evidence.spec.ignore_index is None else evidence.spec.ignore_index))
+    table = torch.zeros(outputs.shape[1], outputs.shape[1])
+    table.index_put_((predicted[kept], y[kept]), torch.ones(int(kept.sum())), accumulate=True)
+    rows, columns = linear_sum_assignment(-table.numpy())
+    plain, matched = float(table.trace() / table.sum()), float(table[rows, columns].sum() / table.sum())
+    moved = [f"{a} for {b}" for a, b in zip(rows, columns, strict=True) if a != b and table[a, b] > 3]
+    if matched - plain < 0.2 or matched < 1.5 * plain or not moved:
+        return None
+    return Finding(
+        "D11",
+        f"validation accuracy is {plain:.0%}; with classes renamed ({', '.join(moved[:4])}) it is {matched:.0%}",
+        {"plain": plain, "matched": matched},
+    )
+
+
+def leaks(evidence: Evidence) -> Finding | None:
+    """D17 to D20: validation examples, their likes, their groups or their past are in training."""
+    if evidence.train is None or evidence.val is None:
+        return None
+    spec = evidence.spec
+    train, val = _in_data_order(evidence)
+    floats = train.x.is_floating_point()
+    x, v = train.flat(), val.flat()
+    counts = np.unique(x, axis=0, return_counts=True)[1]
+    own = float(counts[counts > 1].sum()) / len(x)  # share of training examples that have a copy in training
+    found = {}
+    if own < 0.5 and np.isfinite(x).all() and np.isfinite(v).all() and x.shape[1] == v.shape[1]:
+        report = leakage_report(x, v, seed=evidence.seed)
+        # Few different sentences repeat by nature: only more of them than in training itself are a leak.
+        found = {
+            leak.kind: leak
+            for leak in report.leaks
+            if floats or (leak.kind == "exact duplicates" and leak.share > 2 * own + 0.01)
+        }
+    for kind, ours, theirs in (
+        ("groups", spec.train_groups, spec.val_groups),
+        ("times", spec.train_times, spec.val_times),
+    ):
+        if ours is not None and theirs is not None:
+            rows = np.arange(len(ours), dtype=float)[:, None], len(ours) + np.arange(len(theirs), dtype=float)[:, None]
+            columns: dict[str, Any] = {kind: (list(ours), list(theirs))}
+            report = leakage_report(*rows, **columns, seed=evidence.seed)
+            wanted = "shared groups" if kind == "groups" else "time order"
+            found |= {leak.kind: leak for leak in report.leaks if leak.kind == wanted}
+    for kind in ("shared groups", "time order", "exact duplicates", "near duplicates"):
+        if kind in found:
+            leak = found[kind]
+            return Finding(LEAKS[kind], leak.evidence, {"share": leak.share}, certain=kind != "near duplicates")
+    return None
+
+
+def other_preprocessing(evidence: Evidence) -> Finding | None:
+    """D03: what the model is fed in validation has another level or scale than in training."""
+    fed = evidence.run.recording.fed
+    if not fed[True] or not fed[False]:
+        return None
+    try:
+        train, val = torch.cat(fed[True]), torch.cat(fed[False])
+    except RuntimeError:
+        return Finding("D03", f"inputs have shape {list(fed[True][0].shape)} in training, {list(fed[False][0].shape)}")
+    if not train.is_floating_point() or train.shape[1:] != val.shape[1:] or train.ndim < 2:
+        return None
+    axes = [0] if train.ndim == 2 else [0, *range(2, train.ndim)]
+    for name, over in (("", list(range(train.ndim))), ("in a channel or column ", axes)):
+        a, b = train.double(), val.double()
+        spread = a.std(dim=over)
+        lively = spread > 0.1 * a.std()  # a corner that is nearly always empty says nothing
+        if not lively.any():
+            continue
+        moved = ((b.mean(dim=over) - a.mean(dim=over))[lively] / spread[lively]).abs()
+        scaled = (b.std(dim=over).clamp(min=1e-9)[lively] / spread[lively]).log2().abs()
+        # Of a few channels one is enough, of many columns most.
+        shift, ratio = (one.max() if one.numel() <= 4 else one.median() for one in (moved, scaled))
+        if shift > FAR or ratio > FAR:
+            return Finding(
+                "D03",
+                f"{name}the inputs fed in training have mean {a.mean():.3g} and deviation {a.std():.3g}, in validation "
+                f"{b.mean():.3g} and {b.std():.3g}",
+                {"shift": float(shift), "log2_ratio": float(ratio)},
+            )
+    return None
+
+
+def shifts(evidence: Evidence) -> Finding | None:
+    """D25, D26, D27: inputs, shares of the classes, or the rule differ between the splits."""
+    if evidence.train is None or evidence.val is None or evidence.spec.shift_expected:
+        return None
+    if not evidence.train.x.is_floating_point() or evidence.spec.task not in ("classification", "regression"):
+        return None
+    x, v = evidence.train.flat(), evidence.val.flat()
+    if x.shape[1] != v.shape[1] or not (np.isfinite(x).all() and np.isfinite(v).all()):
+        return None
+    labels = None
+    if evidence.spec.task == "classification" and evidence.train.y.ndim == 1:
+        labels = (evidence.train.y.numpy(), evidence.val.y.numpy())
+    report = shift_report(x, v, labels=labels, seed=evidence.seed)
+    fault = {"covariate": "D25", "label": "D26", "concept": "D27"}.get(report.primary or "")
+    if fault is None:
+        return None
+    shift = report[str(report.primary)]
+    return Finding(fault, shift.evidence, {"effect": shift.effect, "p_value": shift.p_value}, certain=False)
+
+
+def _in_data_order(evidence: Evidence) -> tuple[Examples, Examples]:
+    assert evidence.train is not None
+    assert evidence.val is not None
+    return evidence.train, evidence.val
+
+
+DATA_RULES = (
+    not_finite,
+    axes_scrambled,
+    binary_targets,
+    ignored_labels,
+    given_more_than_once,
+    other_preprocessing,
+    classes_renumbered,
+    leaks,
+    ordered_by_class,
+    shifts,
+)

@@ -1,0 +1,299 @@
+"""What the rungs look at: the data, and a recorded run of the program."""
+
+from __future__ import annotations
+
+import math
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .events import Recording
+from .program import Program, Spec
+from .recorder import Recorder
+from .untouched import untouched
+
+MOST = 4000  # examples that are looked at
+BATCH = 256  # examples for which outputs are computed at once
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Inputs and targets of a loader, in its order.
+
+    Attributes:
+        x: inputs, [N, ...].
+        y: targets, [N, ...].
+        batch_size: of the first batch.
+
+    """
+
+    x: Tensor
+    y: Tensor
+    batch_size: int
+
+    def flat(self) -> np.ndarray:
+        """Inputs as rows, float64 [N, D]."""
+        return self.x.reshape(len(self.x), -1).double().numpy()
+
+    def part(self, rows: Any) -> Examples:
+        """The examples at these positions."""
+        return Examples(self.x[rows], self.y[rows], self.batch_size)
+
+    def batches(self) -> list[tuple[Tensor, Tensor]]:
+        """As a list of large batches."""
+        return list(zip(self.x.split(BATCH), self.y.split(BATCH), strict=True))
+
+
+@dataclass
+class Row:
+    """One epoch of a run: loss and metric by the ladder's own measure, and what the program reported."""
+
+    train_loss: float
+    val_loss: float
+    val_metric: float
+    reported: dict[str, float]
+
+
+@dataclass
+class Run:
+    """A recorded run.
+
+    Attributes:
+        recording: its events.
+        before: loss on training examples before the first step.
+        rows: an entry for each epoch.
+        outputs: of the trained model in evaluation mode, for training and validation examples; None where there are
+            none.
+        error: what ended it; None where it went through.
+        line: the last line of the author's that the error passed.
+        statistics: loss on training examples as it is, and with statistics of batch normalisation taken anew.
+        tested: how often the test loader was read.
+
+    """
+
+    recording: Recording
+    before: float = math.nan
+    rows: list[Row] = field(default_factory=list)
+    outputs: tuple[Tensor | None, Tensor | None] = (None, None)
+    error: BaseException | None = None
+    line: str = ""
+    statistics: tuple[float, float] = (math.nan, math.nan)
+    tested: int = 0
+
+
+class Evidence:
+    """A program, its spec, and what has been found out about it; each thing is looked at once.
+
+    Args:
+        program: stays as it is.
+        spec: what its author means.
+        seed: of the recorded run.
+
+    """
+
+    def __init__(self, program: Program, spec: Spec, seed: int = 0) -> None:
+        self.program, self.spec, self.seed = program, spec, seed
+        self.unseen: list[str] = []  # what could not be looked at, and why
+
+    @cached_property
+    def train(self) -> Examples | None:
+        """Training examples in the order of one epoch."""
+        return self._examples(self.program.train_loader, "training")
+
+    @cached_property
+    def val(self) -> Examples | None:
+        """Validation examples."""
+        return self._examples(self.program.val_loader, "validation")
+
+    def _examples(self, loader: Iterable[Any] | None, name: str) -> Examples | None:
+        if loader is None:
+            return None
+        with untouched(self.program):
+            try:
+                parts = list(_some(loader, self.program.parts))
+                x, y = (torch.cat([_tensor(part[i]) for part in parts]) for i in (0, 1))
+            except Exception as error:
+                self.unseen.append(f"{name} data: {type(error).__name__}: {error}")
+                return None
+        return Examples(x, y, len(parts[0][0])) if len(x) else None
+
+    @cached_property
+    def run(self) -> Run:
+        """The whole run, recorded: as many epochs as declared, each followed by an evaluation."""
+        return self.record(self.spec.epochs or 5)
+
+    def record(self, epochs: int) -> Run:
+        """Train for some epochs under a recorder and put everything back."""
+        program = self.program
+        train = self.train.part(slice(0, 1000)) if self.train else None
+        with untouched(program, self.seed):
+            recorder = Recorder(program.model, program.optimizers)
+            run = Run(recorder.recording)
+            watch(program, recorder, run)
+            tied = self._untied()
+            try:
+                run.before = self.measure(train)[0]
+                with recorder:
+                    for _ in range(epochs):
+                        recorder.mark("epoch")
+                        program.run_epoch()
+                        recorder.mark("end of epoch")
+                        recorder.mark("evaluation")
+                        reported = program.run_evaluation() if program.evaluate or program.val_loader else {}
+                        recorder.mark("end of evaluation")
+                        with recorder.paused():
+                            run.rows.append(Row(self.measure(train)[0], *self.measure(self.val)[:2], reported))
+                run.outputs = (self.measure(train)[2], self.measure(self.val)[2])
+                recorder.recording.untied = tied or self._untied()
+                run.statistics = self._statistics()
+            except Exception as error:
+                run.error, run.line = error, authors_line(error)
+            self._influence(recorder.recording)
+        return run
+
+    def _statistics(self) -> tuple[float, float]:
+        norms = [m for m in self.program.model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+        if self.train is None or not norms or any(m.running_mean is None for m in norms):
+            return math.nan, math.nan
+        part = self.train.part(slice(0, 512))
+        before = self.measure(part)[0]
+        self.program.model.eval()
+        momenta = [norm.momentum for norm in norms]
+        for norm in norms:
+            norm.train()
+            norm.reset_running_stats()
+            norm.momentum = None  # the mean over all batches
+        with torch.no_grad():
+            for x, _ in self.train.batches():
+                self.program.outputs(x)
+        after = self.measure(part)[0]
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
+        return before, after
+
+    def measure(self, examples: Examples | None) -> tuple[float, float, Tensor | None]:
+        """Loss, metric and outputs for examples in evaluation mode; NaN and None for what cannot be had."""
+        program = self.program
+        if examples is None:
+            return math.nan, math.nan, None
+        modes = [(module, module.training) for module in program.model.modules()]
+        with torch.no_grad():
+            program.model.eval()
+            try:
+                found = [program.outputs(x) for x, _ in examples.batches()]
+                if not all(isinstance(one, Tensor) for one in found):
+                    return math.nan, math.nan, None
+                outputs = torch.cat(found)
+                loss = float(self.own_loss(outputs, examples.y)) if program.loss_fn else math.nan
+                metric = float(program.metric(outputs, examples.y)) if program.metric else math.nan
+            except Exception:  # the author's own evaluation says what is wrong with it
+                return math.nan, math.nan, None
+            finally:
+                for module, mode in modes:
+                    module.training = mode
+        return loss, metric, outputs
+
+    @cached_property
+    def own_loss(self) -> Callable[[Any, Any], Tensor]:
+        """The program's loss function, unwatched."""
+        assert self.program.loss_fn is not None
+        return self.program.loss_fn
+
+    @cached_property
+    def examples(self) -> int | None:
+        """How many examples an epoch is to see."""
+        if self.spec.examples:
+            return self.spec.examples
+        try:
+            return len(self.program.train_loader.dataset)  # type: ignore[attr-defined]
+        except (AttributeError, TypeError):
+            return None
+
+    @cached_property
+    def full_spec(self) -> Spec:
+        """The spec, with the number of examples filled in."""
+        return replace(self.spec, examples=self.examples)
+
+    def _untied(self) -> list[tuple[str, str]]:
+        model = self.program.model
+        pairs = [(a, b, _attribute(model, a), _attribute(model, b)) for a, b in self.spec.tied]
+        return [(a, b) for a, b, one, other in pairs if one is not other or one is None]
+
+    def _influence(self, recording: Recording) -> None:
+        """Which of the parameters that no loss reached change the outputs when they change."""
+        if self.train is None:
+            return
+        missing = [
+            (key, p)
+            for key, p in ((id(p), p) for p in self.program.model.parameters())
+            if key not in recording.reached and p.requires_grad
+        ]
+        examples = self.train.part(slice(0, 8))
+        before = self.measure(examples)[2] if missing else None
+        found = set()
+        for key, parameter in missing:
+            value = parameter.detach().clone()
+            with torch.no_grad():
+                parameter.add_(torch.linspace(-1, 1, parameter.numel()).view_as(parameter).to(parameter))
+                after = self.measure(examples)[2]
+                parameter.copy_(value)
+            if before is not None and after is not None and not torch.equal(before, after):
+                found.add(key)
+        recording.influential = frozenset(found) if before is not None else None
+
+
+def watch(program: Program, recorder: Recorder, run: Run) -> None:
+    """Put the recorder between a program and its loaders and loss."""
+    own, parts = program.loss_fn, program.parts
+    if own is not None:
+
+        def loss_fn(outputs: Any, targets: Any) -> Tensor:
+            loss = own(outputs, targets)
+            recorder.loss("loss_fn", (outputs, targets), {}, loss)
+            return loss
+
+        program.loss_fn = loss_fn
+    program.train_loader = recorder.watched(program.train_loader, lambda batch: parts(batch)[0])
+    if program.test_loader is not None:
+
+        def counted(batch: Any) -> Any:
+            run.tested += 1
+
+        program.test_loader = recorder.watched(program.test_loader, counted)
+
+
+def authors_line(error: BaseException) -> str:
+    """File and line that raised, the last one outside of installed packages and of this library."""
+    own = Path(__file__).parent
+    frames = traceback.extract_tb(error.__traceback__)
+    outside = [one for one in frames if "site-packages" not in one.filename and Path(one.filename).parent != own]
+    return f"{Path(outside[-1].filename).name}, line {outside[-1].lineno}: {outside[-1].line}" if outside else ""
+
+
+def _some(loader: Iterable[Any], parts: Callable[[Any], tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    seen = 0
+    for batch in loader:
+        inputs, targets = parts(batch)
+        yield inputs, targets
+        seen += len(inputs)
+        if seen >= MOST:
+            return
+
+
+def _tensor(value: Any) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"a {type(value).__name__} where a tensor was expected")
+    return value.detach().cpu()
+
+
+def _attribute(model: Any, path: str) -> Any:
+    for name in path.split("."):
+        model = getattr(model, name, None)
+    return model

@@ -1,0 +1,166 @@
+"""Rungs 2 and 3: what a model's outputs depend on."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from .evidence import Evidence
+from .finding import Finding
+
+SAME = 1e-4  # of outputs that rounding alone parts, relative to their spread
+AFFINE = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+
+def outputs_of(evidence: Evidence, x: Tensor) -> Tensor | None:
+    """Outputs for these inputs in evaluation mode; None where they are no tensor or the model objects."""
+    program = evidence.program
+    modes = [(module, module.training) for module in program.model.modules()]
+    try:
+        program.model.eval()
+        with torch.no_grad():
+            found = program.outputs(x)
+    except Exception:
+        return None
+    finally:
+        for module, mode in modes:
+            module.training = mode
+    return found if isinstance(found, Tensor) else None
+
+
+def differ(a: Tensor, b: Tensor, scale: Tensor) -> bool:
+    """Whether two outputs differ by more than rounding does."""
+    return a.shape != b.shape or float((a - b).abs().max()) > SAME * max(float(scale.float().std()), 1e-6)
+
+
+def inputs_ignored(evidence: Evidence) -> Finding | None:
+    """E02: outputs are the same for other inputs; or training feeds something else than the batch."""
+    if evidence.train is None or len(evidence.train.x) < 16:
+        return None
+    one, other = evidence.train.x[:8], evidence.train.x[8:16]
+    a, b = outputs_of(evidence, one), outputs_of(evidence, other)
+    if a is not None and b is not None and a.shape == b.shape and len(a) == 8 and torch.equal(a, b):
+        return Finding("E02", "outputs are the same, digit for digit, for eight other examples")
+    outputs_of(evidence, other)
+    after_other = outputs_of(evidence, one)
+    outputs_of(evidence, one)
+    again = outputs_of(evidence, one)
+    if after_other is not None and again is not None and differ(after_other, again, again):
+        return Finding("E02", "outputs depend on the batch before, not only on the inputs")
+    fed = evidence.run.recording.fed[True]
+    same = len(fed) > 2 and all(torch.equal(fed[0], one) for one in fed[1:])
+    if same and len(evidence.train.x) > len(fed[0]):
+        return Finding("E02", f"the model was fed the same inputs in {len(fed)} batches")
+    return None
+
+
+def samples_mixed(evidence: Evidence) -> Finding | None:
+    """A11: the output for an example changes with the other examples of its batch, in evaluation mode."""
+    if evidence.train is None or evidence.spec.couples_samples or len(evidence.train.x) < 18:
+        return None
+    if any(isinstance(m, nn.modules.batchnorm._BatchNorm) and m.running_mean is None for m in _modules(evidence)):
+        return None  # a matter of its statistics
+    x, others = evidence.train.x[:9], evidence.train.x[9:18]
+    before = outputs_of(evidence, x)
+    if before is None or before.ndim == 0 or len(before) != len(x):
+        return None
+    for position in (0, 4, 8):
+        mixed = others.clone()
+        mixed[position] = x[position]
+        after = outputs_of(evidence, mixed)
+        if after is not None and differ(before[position], after[position], before):
+            change = float((before[position] - after[position]).abs().max())
+            return Finding("A11", f"with other batch mates the output of example {position} changes by {change:.3g}")
+    return None
+
+
+def batch_axis_lost(evidence: Evidence) -> Finding | None:
+    """A13: a batch of one example gives outputs of another rank than a batch of three."""
+    if evidence.train is None or len(evidence.train.x) < 3:
+        return None
+    one, three = outputs_of(evidence, evidence.train.x[:1]), outputs_of(evidence, evidence.train.x[:3])
+    if three is None or three.ndim == 0 or len(three) != 3:
+        return None
+    if one is None:
+        return Finding("A13", f"three examples give {list(three.shape)}, a single one is an error")
+    if one.shape == (1, *three.shape[1:]):
+        return None
+    return Finding("A13", f"three examples give outputs {list(three.shape)}, one gives {list(one.shape)}")
+
+
+def padding_leaks(evidence: Evidence) -> Finding | None:
+    """A16: more padding changes the outputs at the real positions."""
+    padding = evidence.spec.padding_index
+    if padding is None or evidence.train is None or evidence.train.x.ndim != 2:
+        return None
+    x = evidence.train.x[:16]
+    filled = torch.cat([x, torch.full((len(x), 3), padding, dtype=x.dtype)], dim=1)
+    before, after = outputs_of(evidence, x), outputs_of(evidence, filled)
+    if before is None:
+        return None
+    length = x.shape[1]
+    if after is None:  # a model of one length: let a sentence's padding change places with less of it
+        return None
+    kept = after
+    real = torch.ones_like(before, dtype=torch.bool)
+    for axis in range(1, before.ndim):
+        if before.shape[axis] == length and after.shape[axis] == length + 3:
+            kept = after.narrow(axis, 0, length)
+            shape = [len(x)] + [length if one == axis else 1 for one in range(1, before.ndim)]
+            real = (x != padding).reshape(shape).expand_as(before)
+            break
+    if kept.shape != before.shape:
+        return None
+    change = float((kept - before)[real].abs().max())
+    if change <= SAME * max(float(before.std()), 1e-6):
+        return None
+    return Finding("A16", f"three more ids of padding change outputs of real positions by {change:.3g}")
+
+
+def all_affine(evidence: Evidence) -> Finding | None:
+    """A09: with several layers, the whole model is one affine map."""
+    if evidence.train is None or sum(isinstance(m, AFFINE) for m in _modules(evidence)) < 2:
+        return None
+    x = evidence.train.x[:16]
+    if x.is_floating_point():
+        a, b = x[:8], x[8:16]
+        found = [outputs_of(evidence, one) for one in (a, b, 3 * a - 2 * b)]
+        if any(one is None or one.shape != found[0].shape for one in found):  # type: ignore[union-attr]
+            return None
+        first, second, mixed = (one for one in found if one is not None)
+        off = float((mixed - 3 * first + 2 * second).abs().max()) / max(float(mixed.std()), 1e-9)
+        if off > 1e-3 or not mixed.isfinite().all():
+            return None
+        return Finding("A09", f"f(3a - 2b) = 3 f(a) - 2 f(b) up to {off:.1g} of its spread: the model is affine")
+    return _directly_chained(evidence, x)
+
+
+def _directly_chained(evidence: Evidence, x: Tensor) -> Finding | None:
+    """For ids: an affine layer whose input is the output of another one."""
+    made: dict[int, str] = {}
+    kept: list[Tensor] = []  # so that no address is used twice
+    chained: list[tuple[str, str]] = []
+    handles = []
+    for name, module in evidence.program.model.named_modules():
+        if isinstance(module, nn.Linear):
+
+            def hook(_: nn.Module, args: tuple[Tensor, ...], out: Tensor, name: str = name) -> None:
+                if args[0].data_ptr() in made:
+                    chained.append((made[args[0].data_ptr()], name))
+                made[out.data_ptr()] = name
+                kept.append(out)
+
+            handles.append(module.register_forward_hook(hook))
+    outputs_of(evidence, x)
+    for handle in handles:
+        handle.remove()
+    if not chained:
+        return None
+    return Finding("A09", f"{chained[0][1]} takes the outputs of {chained[0][0]} as they are: both are one affine map")
+
+
+def _modules(evidence: Evidence) -> list[nn.Module]:
+    return list(evidence.program.model.modules())
+
+
+MODEL_RULES = (samples_mixed, batch_axis_lost, padding_leaks)

@@ -1,0 +1,70 @@
+"""The seven rungs, and what is asked on each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .data_rules import DATA_RULES
+from .error_rules import stopped
+from .evaluation_rules import EVALUATION_RULES, schedule_misstepped
+from .evidence import Evidence
+from .finding import Finding
+from .loop_rules import LOOP_RULES
+from .loop_rules import Rule as RecordingRule
+from .loss_rules import LOSS_RULES, unfit
+from .model_rules import MODEL_RULES, all_affine, inputs_ignored
+from .wiring_rules import WIRING_RULES
+
+Rule = Callable[[Evidence], Finding | None]
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A rung.
+
+    Attributes:
+        number: 1 to 7.
+        name: of the rung.
+        criterion: when it holds.
+        rules: what identities say.
+        hypotheses: what comparisons of runs say; asked only where no rule of any rung has found anything.
+
+    """
+
+    number: int
+    name: str
+    criterion: str
+    rules: tuple[Rule, ...]
+    hypotheses: tuple[Rule, ...] = ()
+
+
+def of_recording(rule: RecordingRule) -> Rule:
+    """A rule about a recording as one about all evidence."""
+
+    def ask(evidence: Evidence) -> Finding | None:
+        return None if evidence.run.error else rule(evidence.run.recording, evidence.full_spec)
+
+    ask.__name__ = rule.__name__
+    return ask
+
+
+RUNGS = (
+    Rung(1, "data", "Batches keep their contract; validation is honest and like training.", DATA_RULES),
+    Rung(
+        2,
+        "baselines",
+        "The program looks at its inputs and beats rules that do not learn.",
+        (inputs_ignored, unfit, all_affine),
+    ),
+    Rung(
+        3,
+        "one batch",
+        "Each step follows the gradient of the loss that is meant, for all parameters; one batch is learnt by heart.",
+        (stopped, *LOSS_RULES, *map(of_recording, LOOP_RULES), *map(of_recording, WIRING_RULES), *MODEL_RULES),
+    ),
+    Rung(4, "small subset", "A few hundred examples are learnt, in all layers.", ()),
+    Rung(5, "learning rate", "No other rate, schedule or batch size does clearly better.", (schedule_misstepped,)),
+    Rung(6, "full run", "The curves are sound, and the numbers reported mean what they say.", EVALUATION_RULES),
+    Rung(7, "errors", "No slice fails, no shortcut carries, confidence fits.", ()),
+)
