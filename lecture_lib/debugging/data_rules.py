@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..data import leakage_report, shift_report
 from .events import LossCall
-from .evidence import Evidence, Examples
+from .evidence import Evidence
 from .finding import Finding
+from .untouched import untouched
 
 SMOOTHER = 0.8  # roughness of an image read in another way, against the image as it is
 FAR = 1.0  # shift of the mean, in standard deviations, and of the deviation, as |log2|: another preprocessing
@@ -46,13 +47,18 @@ def not_finite(evidence: Evidence) -> Finding | None:
 
 def axes_scrambled(evidence: Evidence) -> Finding | None:
     """D08: read as rows, columns, channels the images are smoother than as channels, rows, columns."""
-    if evidence.train is None or evidence.train.x.ndim != 4 or not evidence.train.x.is_floating_point():
+    fed = [one for one in evidence.run.recording.fed[True] if one.ndim == 4 and one.is_floating_point()]
+    if not fed or any(one.shape[1:] != fed[0].shape[1:] for one in fed):
         return None
-    x = evidence.train.x[:200]
+    x = torch.cat(fed)[:200]
     n, c, h, w = x.shape
     if min(h, w) < 4:
         return None
     readings = {"[H, W, C]": x.reshape(n, h, w, c).permute(0, 3, 1, 2), "[C, W, H]": x.reshape(n, c, w, h)}
+    for tile in (2, 4, 8):
+        if h % tile == 0 and w % tile == 0 and min(h, w) > tile:
+            tiles = x.reshape(n, c, h // tile, w // tile, tile, tile).transpose(3, 4)
+            readings[f"tiles of {tile} x {tile}"] = tiles.reshape(n, c, h, w)
     rough = roughness(x)
     for name, other in readings.items():
         if (name == "[H, W, C]" and c == 1) or (name == "[C, W, H]" and h == w):
@@ -169,8 +175,11 @@ def classes_renumbered(evidence: Evidence) -> Finding | None:
     table.index_put_((predicted[kept], y[kept]), torch.ones(int(kept.sum())), accumulate=True)
     rows, columns = linear_sum_assignment(-table.numpy())
     plain, matched = float(table.trace() / table.sum()), float(table[rows, columns].sum() / table.sum())
-    moved = [f"{a} for {b}" for a, b in zip(rows, columns, strict=True) if a != b and table[a, b] > 3]
-    if matched - plain < 0.2 or matched < 1.5 * plain or not moved:
+    pairs = [(int(a), int(b)) for a, b in zip(rows, columns, strict=True) if a != b]
+    moved = [f"{a} for {b}" for a, b in pairs]
+    if matched - plain < 0.2 or matched < max(1.5 * plain, 0.6) or not moved:
+        return None
+    if any(table[a, b] <= 3 for a, b in pairs):  # no exchange: a class that is never named, or never met
         return None
     return Finding(
         "D11",
@@ -184,7 +193,7 @@ def leaks(evidence: Evidence) -> Finding | None:
     if evidence.train is None or evidence.val is None:
         return None
     spec = evidence.spec
-    train, val = _in_data_order(evidence)
+    train, val = evidence.plain or evidence.train, evidence.val
     floats = train.x.is_floating_point()
     x, v = train.flat(), val.flat()
     counts = np.unique(x, axis=0, return_counts=True)[1]
@@ -226,6 +235,7 @@ def other_preprocessing(evidence: Evidence) -> Finding | None:
         return Finding("D03", f"inputs have shape {list(fed[True][0].shape)} in training, {list(fed[False][0].shape)}")
     if not train.is_floating_point() or train.shape[1:] != val.shape[1:] or train.ndim < 2:
         return None
+    noisy = evidence.program.plain_loader is not None or _drawn_anew(evidence)
     axes = [0] if train.ndim == 2 else [0, *range(2, train.ndim)]
     for name, over in (("", list(range(train.ndim))), ("in a channel or column ", axes)):
         a, b = train.double(), val.double()
@@ -237,7 +247,7 @@ def other_preprocessing(evidence: Evidence) -> Finding | None:
         scaled = (b.std(dim=over).clamp(min=1e-9)[lively] / spread[lively]).log2().abs()
         # Of a few channels one is enough, of many columns most.
         shift, ratio = (one.max() if one.numel() <= 4 else one.median() for one in (moved, scaled))
-        if shift > FAR or ratio > FAR:
+        if shift > FAR or (ratio > FAR and not noisy):
             return Finding(
                 "D03",
                 f"{name}the inputs fed in training have mean {a.mean():.3g} and deviation {a.std():.3g}, in validation "
@@ -247,30 +257,56 @@ def other_preprocessing(evidence: Evidence) -> Finding | None:
     return None
 
 
+def _drawn_anew(evidence: Evidence) -> bool:
+    """Whether training feeds another version of the same examples each time."""
+    fed = []
+    for _ in range(2):
+        with untouched(evidence.program, evidence.seed) as program:
+            torch.manual_seed(len(fed))
+
+            def keep(module: nn.Module, args: tuple[Any, ...]) -> None:
+                fed[-1].append(args[0].detach().clone())
+
+            fed.append([])
+            handle = program.model.register_forward_pre_hook(keep)
+            try:
+                assert evidence.train is not None
+                program.train_loader = evidence.train.part(slice(0, 32)).batches()
+                program.run_epoch()
+            except Exception:
+                return False
+            finally:
+                handle.remove()
+    return bool(fed[0]) and not all(torch.equal(a, b) for a, b in zip(*fed, strict=False))
+
+
 def shifts(evidence: Evidence) -> Finding | None:
     """D25, D26, D27: inputs, shares of the classes, or the rule differ between the splits."""
-    if evidence.train is None or evidence.val is None or evidence.spec.shift_expected:
+    plain = evidence.plain
+    if plain is None or evidence.val is None or evidence.spec.shift_expected:
         return None
-    if not evidence.train.x.is_floating_point() or evidence.spec.task not in ("classification", "regression"):
+    if not plain.x.is_floating_point() or evidence.spec.task not in ("classification", "regression"):
         return None
-    x, v = evidence.train.flat(), evidence.val.flat()
+    x, v = plain.flat(), evidence.val.flat()
     if x.shape[1] != v.shape[1] or not (np.isfinite(x).all() and np.isfinite(v).all()):
         return None
     labels = None
-    if evidence.spec.task == "classification" and evidence.train.y.ndim == 1:
-        labels = (evidence.train.y.numpy(), evidence.val.y.numpy())
+    if evidence.spec.task == "classification" and plain.y.ndim == 1 and not plain.y.is_floating_point():
+        labels = (plain.y.numpy(), evidence.val.y.numpy())
     report = shift_report(x, v, labels=labels, seed=evidence.seed)
     fault = {"covariate": "D25", "label": "D26", "concept": "D27"}.get(report.primary or "")
     if fault is None:
         return None
     shift = report[str(report.primary)]
+    if fault == "D26" and (evidence.spec.class_weights or hasattr(_sampler(evidence), "weights")):
+        return None  # the shares differ on purpose
+    if fault == "D27" and (shift.effect or 0) < 0:
+        fault = "D10"  # training labels surprise more than validation's do
     return Finding(fault, shift.evidence, {"effect": shift.effect, "p_value": shift.p_value}, certain=False)
 
 
-def _in_data_order(evidence: Evidence) -> tuple[Examples, Examples]:
-    assert evidence.train is not None
-    assert evidence.val is not None
-    return evidence.train, evidence.val
+def _sampler(evidence: Evidence) -> object:
+    return getattr(evidence.program.train_loader, "sampler", None)
 
 
 DATA_RULES = (

@@ -156,7 +156,9 @@ def statistics_of_normalisation(evidence: Evidence) -> Finding | None:
     norms = [m for m in evidence.program.model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     if any(m.running_mean is None for m in norms):
         return Finding("P17", "track_running_stats is False: validation depends on which examples share a batch")
-    bad, good = evidence.run.statistics
+    (bad, metric), (good, better) = evidence.run.statistics
+    if not math.isnan(metric) and better - metric < 0.1:
+        return None
     if not (good > 0 and bad > 1.5 * good + 0.1 * max(evidence.run.before - good, 0)):
         return None
     return Finding(

@@ -136,14 +136,14 @@ class Break:
 
     Attributes:
         what: 'loss' or 'gradient'.
-        outputs_finite: whether the outputs were, of which the loss was computed.
+        outputs: magnitude of the largest output, of which the loss was computed; infinite where one was not finite.
         largest: magnitude of the model's largest weight then.
         step: how many steps had been taken.
 
     """
 
     what: str
-    outputs_finite: bool
+    outputs: float
     largest: float
     step: int
 

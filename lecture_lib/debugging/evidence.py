@@ -18,6 +18,7 @@ from .events import Recording
 from .program import Program, Spec
 from .recorder import Recorder
 from .untouched import untouched
+from .watching import fingerprints
 
 MOST = 4000  # examples that are looked at
 BATCH = 256  # examples for which outputs are computed at once
@@ -73,7 +74,7 @@ class Run:
             none.
         error: what ended it; None where it went through.
         line: the last line of the author's that the error passed.
-        statistics: loss on training examples as it is, and with statistics of batch normalisation taken anew.
+        statistics: loss and metric on training examples as it is, and with statistics of batch normalisation taken anew.
         tested: how often the test loader was read.
 
     """
@@ -84,7 +85,7 @@ class Run:
     outputs: tuple[Tensor | None, Tensor | None] = (None, None)
     error: BaseException | None = None
     line: str = ""
-    statistics: tuple[float, float] = (math.nan, math.nan)
+    statistics: tuple[tuple[float, float], tuple[float, float]] = ((math.nan, math.nan), (math.nan, math.nan))
     tested: int = 0
 
 
@@ -111,6 +112,13 @@ class Evidence:
     def val(self) -> Examples | None:
         """Validation examples."""
         return self._examples(self.program.val_loader, "validation")
+
+    @cached_property
+    def plain(self) -> Examples | None:
+        """Training examples without augmentation, where the program tells them apart; otherwise as they come."""
+        if self.program.plain_loader is None:
+            return self.train
+        return self._examples(self.program.plain_loader, "training without augmentation")
 
     def _examples(self, loader: Iterable[Any] | None, name: str) -> Examples | None:
         if loader is None:
@@ -158,12 +166,12 @@ class Evidence:
             self._influence(recorder.recording)
         return run
 
-    def _statistics(self) -> tuple[float, float]:
+    def _statistics(self) -> tuple[tuple[float, float], tuple[float, float]]:
         norms = [m for m in self.program.model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
         if self.train is None or not norms or any(m.running_mean is None for m in norms):
-            return math.nan, math.nan
+            return Run(Recording()).statistics
         part = self.train.part(slice(0, 512))
-        before = self.measure(part)[0]
+        before = self.measure(part)[:2]
         self.program.model.eval()
         momenta = [norm.momentum for norm in norms]
         for norm in norms:
@@ -173,7 +181,7 @@ class Evidence:
         with torch.no_grad():
             for x, _ in self.train.batches():
                 self.program.outputs(x)
-        after = self.measure(part)[0]
+        after = self.measure(part)[:2]
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum
         return before, after
@@ -219,7 +227,36 @@ class Evidence:
     @cached_property
     def full_spec(self) -> Spec:
         """The spec, with the number of examples filled in."""
-        return replace(self.spec, examples=self.examples)
+        examples = self.examples
+        if examples and self.train is not None:
+            # Equal examples, such as empty margins, cannot be counted apart.
+            different = len(set(fingerprints(self.train.x)))
+            examples = int(examples * different / len(self.train.x))
+        return replace(self.spec, examples=examples)
+
+    @cached_property
+    def constant_loss(self) -> float:
+        """Loss on training examples of the best answer that is the same for all; of the untrained model without it."""
+        untrained = max(abs(self.run.before), 1e-6) if math.isfinite(self.run.before) else 1.0
+        outputs = self.measure(self.train.part(slice(0, 1000)))[2] if self.train else None
+        if self.train is None or outputs is None or outputs.ndim == 0 or self.program.loss_fn is None:
+            return untrained
+        y = self.train.y[: len(outputs)]
+        answer = torch.zeros_like(outputs[:1]).requires_grad_()
+        if y.is_floating_point() and y.shape == outputs.shape and self.spec.task == "regression":
+            answer = y.mean(dim=0, keepdim=True).requires_grad_()
+        optimizer = torch.optim.Adam([answer], lr=0.1 * max(float(answer.detach().abs().max()), 1.0))
+        best = math.inf
+        try:
+            for _ in range(100):
+                loss = self.own_loss(answer.expand_as(outputs), y)
+                best = min(best, float(loss.detach()))
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+        except Exception:
+            return untrained
+        return best if 0 < best < math.inf else untrained
 
     def _untied(self) -> list[tuple[str, str]]:
         model = self.program.model

@@ -153,11 +153,13 @@ def broadcast(evidence: Evidence) -> Finding | None:
     if pair is None:
         return None
     outputs, targets = pair
-    values, counts = targets.reshape(len(targets), -1).unique(dim=0, return_counts=True)
+    values = targets.reshape(len(targets), -1).unique(dim=0)
     if len(values) < 2 or targets.ndim == 0:
         return None
     noise = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(1))
     scores = outputs + 0.1 * noise.to(outputs) * outputs.std().clamp(min=0.1)
+    if targets.is_floating_point():  # about as large as the targets, so that no rounding hides them
+        scores = targets.mean() + targets.std() * noise.to(outputs)
     order = torch.arange(len(targets)).roll(len(targets) // 2 + 1)
     with torch.no_grad():
         losses = [float(evidence.own_loss(scores, one)) for one in (targets, targets[order])]
@@ -317,6 +319,8 @@ def unstable(evidence: Evidence) -> Finding | None:
     """L20: something is not finite though inputs and weights are, and are of ordinary size."""
     broke = evidence.run.recording.broke
     if broke is None or broke.largest > LARGE or not math.isfinite(broke.largest):
+        return None
+    if broke.outputs > LARGE:  # they grew that large on the way
         return None
     if evidence.train is not None and evidence.train.x.is_floating_point() and not evidence.train.x.isfinite().all():
         return None

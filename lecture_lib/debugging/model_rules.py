@@ -5,8 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from .events import Batch
 from .evidence import Evidence
 from .finding import Finding
+from .trials import drawn_large
+from .untouched import untouched
+from .watching import fingerprints
 
 SAME = 1e-4  # of outputs that rounding alone parts, relative to their spread
 AFFINE = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -34,24 +38,51 @@ def differ(a: Tensor, b: Tensor, scale: Tensor) -> bool:
 
 
 def inputs_ignored(evidence: Evidence) -> Finding | None:
-    """E02: outputs are the same for other inputs; or training feeds something else than the batch."""
+    """E02: outputs are the same for other inputs, whatever the weights; or training feeds something else."""
     if evidence.train is None or len(evidence.train.x) < 16:
         return None
     one, other = evidence.train.x[:8], evidence.train.x[8:16]
     a, b = outputs_of(evidence, one), outputs_of(evidence, other)
     if a is not None and b is not None and a.shape == b.shape and len(a) == 8 and torch.equal(a, b):
-        return Finding("E02", "outputs are the same, digit for digit, for eight other examples")
+        with untouched(evidence.program, evidence.seed) as program, drawn_large(program):
+            a, b = outputs_of(evidence, one), outputs_of(evidence, other)
+        if a is not None and b is not None and torch.equal(a, b):
+            return Finding("E02", "outputs are the same, digit for digit, for eight other examples")
     outputs_of(evidence, other)
     after_other = outputs_of(evidence, one)
-    outputs_of(evidence, one)
     again = outputs_of(evidence, one)
-    if after_other is not None and again is not None and differ(after_other, again, again):
+    once_more = outputs_of(evidence, one)
+    if after_other is None or again is None or once_more is None:
+        return None
+    if differ(after_other, again, again) and not differ(again, once_more, again):
         return Finding("E02", "outputs depend on the batch before, not only on the inputs")
-    fed = evidence.run.recording.fed[True]
-    same = len(fed) > 2 and all(torch.equal(fed[0], one) for one in fed[1:])
-    if same and len(evidence.train.x) > len(fed[0]):
-        return Finding("E02", f"the model was fed the same inputs in {len(fed)} batches")
+    return _fed_something_else(evidence)
+
+
+def _fed_something_else(evidence: Evidence) -> Finding | None:
+    fed, batches = evidence.run.recording.fed[True], evidence.run.recording.of(Batch)
+    known = {row for batch in batches for row in batch.rows}
+    rows = [fingerprints(one) for one in fed if one.ndim]
+    late = [a == b.rows and a != c.rows for a, b, c in zip(rows[1:], batches, batches[1:], strict=False)]
+    if len(late) > 3 and sum(late) >= 0.9 * len(late):
+        return Finding("E02", "the model is fed the inputs of the batch before, with the targets of this one")
+    if len(rows) > 2 and all(one == rows[0] for one in rows) and len({b.rows for b in batches}) > 2:
+        if not set(rows[0]) <= known:
+            return Finding("E02", f"the model was fed the same inputs in {len(fed)} batches, and none of the loader's")
     return None
+
+
+def outputs_random(evidence: Evidence) -> Finding | None:
+    """D30: in evaluation mode the same inputs give other outputs each time."""
+    if evidence.val is None:
+        return None
+    found = [outputs_of(evidence, evidence.val.x[:16]) for _ in range(3)]
+    if any(one is None for one in found):
+        return None
+    first, second, third = (one for one in found if one is not None)
+    if not (differ(first, second, first) and differ(second, third, first)):
+        return None
+    return Finding("D30", "in evaluation mode the same validation examples give other outputs each time")
 
 
 def samples_mixed(evidence: Evidence) -> Finding | None:
@@ -118,45 +149,59 @@ def padding_leaks(evidence: Evidence) -> Finding | None:
 
 
 def all_affine(evidence: Evidence) -> Finding | None:
-    """A09: with several layers, the whole model is one affine map."""
+    """A09: with several layers the whole model is one affine map, whatever its weights."""
     if evidence.train is None or sum(isinstance(m, AFFINE) for m in _modules(evidence)) < 2:
         return None
     x = evidence.train.x[:16]
-    if x.is_floating_point():
-        a, b = x[:8], x[8:16]
+    if not x.is_floating_point():
+        return _directly_chained(evidence, x)
+    a, b = x[:8], x[8:16]
+    with untouched(evidence.program, evidence.seed) as program, drawn_large(program):
         found = [outputs_of(evidence, one) for one in (a, b, 3 * a - 2 * b)]
-        if any(one is None or one.shape != found[0].shape for one in found):  # type: ignore[union-attr]
-            return None
-        first, second, mixed = (one for one in found if one is not None)
-        off = float((mixed - 3 * first + 2 * second).abs().max()) / max(float(mixed.std()), 1e-9)
-        if off > 1e-3 or not mixed.isfinite().all():
-            return None
-        return Finding("A09", f"f(3a - 2b) = 3 f(a) - 2 f(b) up to {off:.1g} of its spread: the model is affine")
-    return _directly_chained(evidence, x)
+    if any(one is None or one.shape != found[0].shape for one in found):  # type: ignore[union-attr]
+        return None
+    first, second, mixed = (one for one in found if one is not None)
+    off = float((mixed - 3 * first + 2 * second).abs().max()) / max(float(mixed.std()), 1e-9)
+    if off > 1e-3 or not mixed.isfinite().all():
+        return None
+    return Finding("A09", f"f(3a - 2b) = 3 f(a) - 2 f(b) up to {off:.1g} of its spread: the model is affine")
 
 
 def _directly_chained(evidence: Evidence, x: Tensor) -> Finding | None:
-    """For ids: an affine layer whose input is the output of another one."""
-    made: dict[int, str] = {}
-    kept: list[Tensor] = []  # so that no address is used twice
-    chained: list[tuple[str, str]] = []
+    """For ids: an affine layer whose input is the output of another one, which nothing else uses."""
+    made: list[tuple[str, Tensor]] = []
+    chained: list[tuple[str, str, Tensor]] = []
     handles = []
     for name, module in evidence.program.model.named_modules():
         if isinstance(module, nn.Linear):
 
             def hook(_: nn.Module, args: tuple[Tensor, ...], out: Tensor, name: str = name) -> None:
-                if args[0].data_ptr() in made:
-                    chained.append((made[args[0].data_ptr()], name))
-                made[out.data_ptr()] = name
-                kept.append(out)
+                chained.extend((before, name, one) for before, one in made if torch.equal(one, args[0]))
+                made.append((name, out))
 
             handles.append(module.register_forward_hook(hook))
-    outputs_of(evidence, x)
+    with untouched(evidence.program, evidence.seed) as program, drawn_large(program):
+        program.model.eval()
+        outputs = program.outputs(x)
     for handle in handles:
         handle.remove()
-    if not chained:
-        return None
-    return Finding("A09", f"{chained[0][1]} takes the outputs of {chained[0][0]} as they are: both are one affine map")
+    for before, name, between in chained:
+        if isinstance(outputs, Tensor) and uses(outputs, between) == 1:
+            return Finding("A09", f"{name} takes the outputs of {before} as they are: both are one affine map")
+    return None
+
+
+def uses(end: Tensor, tensor: Tensor) -> int:
+    """How many nodes of the graph of `end` take a tensor."""
+    seen, nodes, count = {end.grad_fn}, [end.grad_fn], 0
+    while nodes:
+        node = nodes.pop()
+        for parent, _ in node.next_functions if node is not None else ():
+            count += parent is tensor.grad_fn
+            if parent is not None and parent not in seen:
+                seen.add(parent)
+                nodes.append(parent)
+    return count
 
 
 def _modules(evidence: Evidence) -> list[nn.Module]:

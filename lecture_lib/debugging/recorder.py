@@ -144,14 +144,16 @@ class Recorder(TorchFunctionMode):
         events.append(LossCall(name, outputs, targets, given, value, total, result.requires_grad))
         if not math.isfinite(value) and result.numel() == 1:
             first = args[0] if args else None
-            self._broke("loss", not isinstance(first, Tensor) or bool(first.detach().isfinite().all()))
+            known = isinstance(first, Tensor) and first.numel() > 0
+            largest = float(first.detach().abs().nan_to_num(math.inf).max()) if known else 0.0
+            self._broke("loss", largest)
         if result.requires_grad and result.numel() == 1:
             (self._own if name == "loss_fn" else self._losses).append(result)
 
-    def _broke(self, what: str, outputs_finite: bool) -> None:
+    def _broke(self, what: str, outputs: float) -> None:
         if self.recording.broke is None:
             largest = max((float(p.detach().abs().max()) for p in self._parameters.values() if p.numel()), default=0.0)
-            self.recording.broke = Break(what, outputs_finite, largest, len(self.recording.of(Step)))
+            self.recording.broke = Break(what, outputs, largest, len(self.recording.of(Step)))
 
     @property
     def _looking(self) -> bool:
@@ -244,7 +246,7 @@ class Recorder(TorchFunctionMode):
         self._last_seen = {key: one.clone() for key, one in seen.items()}
         finite = all(bool(one.isfinite().all()) for one in seen.values())
         if not finite:
-            self._broke("gradient", True)
+            self._broke("gradient", 0.0)
         return {
             "norm": _norm(seen),
             "fresh": _norm(fresh),

@@ -10,10 +10,24 @@ from .error_rules import stopped
 from .evaluation_rules import EVALUATION_RULES, schedule_misstepped
 from .evidence import Evidence
 from .finding import Finding
+from .hypotheses import (
+    batch_size_unsuitable,
+    dead_units,
+    exploding,
+    initial_scale_too_large,
+    initial_scale_too_small,
+    inputs_unscaled,
+    learning_rate,
+    memorised,
+    saturated,
+    too_much_dropout,
+    too_short,
+    vanishing,
+)
 from .loop_rules import LOOP_RULES
 from .loop_rules import Rule as RecordingRule
 from .loss_rules import LOSS_RULES, unfit
-from .model_rules import MODEL_RULES, all_affine, inputs_ignored
+from .model_rules import MODEL_RULES, all_affine, inputs_ignored, outputs_random
 from .wiring_rules import WIRING_RULES
 
 Rule = Callable[[Evidence], Finding | None]
@@ -50,21 +64,47 @@ def of_recording(rule: RecordingRule) -> Rule:
 
 
 RUNGS = (
-    Rung(1, "data", "Batches keep their contract; validation is honest and like training.", DATA_RULES),
+    Rung(
+        1,
+        "data",
+        "Batches keep their contract; validation is honest and like training.",
+        DATA_RULES,
+        (inputs_unscaled,),
+    ),
     Rung(
         2,
         "baselines",
         "The program looks at its inputs and beats rules that do not learn.",
         (inputs_ignored, unfit, all_affine),
+        (initial_scale_too_large,),
     ),
     Rung(
         3,
         "one batch",
         "Each step follows the gradient of the loss that is meant, for all parameters; one batch is learnt by heart.",
         (stopped, *LOSS_RULES, *map(of_recording, LOOP_RULES), *map(of_recording, WIRING_RULES), *MODEL_RULES),
+        (initial_scale_too_small,),
     ),
-    Rung(4, "small subset", "A few hundred examples are learnt, in all layers.", ()),
-    Rung(5, "learning rate", "No other rate, schedule or batch size does clearly better.", (schedule_misstepped,)),
-    Rung(6, "full run", "The curves are sound, and the numbers reported mean what they say.", EVALUATION_RULES),
+    Rung(
+        4,
+        "small subset",
+        "A few hundred examples are learnt, in all layers.",
+        (),
+        (dead_units, saturated, vanishing, exploding),
+    ),
+    Rung(
+        5,
+        "learning rate",
+        "No other rate, schedule or batch size does clearly better.",
+        (schedule_misstepped,),
+        (batch_size_unsuitable, learning_rate),
+    ),
+    Rung(
+        6,
+        "full run",
+        "The curves are sound, and the numbers reported mean what they say.",
+        (outputs_random, *EVALUATION_RULES),
+        (too_much_dropout, too_short, memorised),
+    ),
     Rung(7, "errors", "No slice fails, no shortcut carries, confidence fits.", ()),
 )

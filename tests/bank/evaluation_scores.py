@@ -15,7 +15,7 @@ from lecture_lib.debugging import Program, Spec
 from .case import case
 from .data_labels import segmentation
 from .data_sources import classifier, generator, program, with_data
-from .programs import PARTS, Data, Parts, changed, make
+from .programs import PARTS, Data, Parts, Tagger, changed, make
 
 
 @lru_cache
@@ -56,8 +56,12 @@ def _(base: str, seed: int) -> tuple[Program, Spec]:
 
         return replace(data, y=is_name(data.x, data.y), y_val=is_name(data.x_val, data.y_val))
 
-    spec = replace(PARTS[base].spec, classes=5)
-    return with_data(base, seed, names_only, spec=spec)
+    def model() -> nn.Module:
+        tagger = Tagger()
+        tagger.head = nn.Linear(32, 2)
+        return tagger
+
+    return with_data(base, seed, names_only, {"model": model}, spec=replace(PARTS[base].spec, classes=2))
 
 
 @lru_cache

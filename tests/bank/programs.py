@@ -71,7 +71,8 @@ def digits_data() -> Data:
 @lru_cache
 def shapes_data() -> Data:
     """800 and 300 rendered images: [N, 1, 16, 16]."""
-    drawn = shapes(1100, seed=5, size=16, rates=dict.fromkeys(("blur", "threshold", "ambiguous label"), 0.02))
+    rates = dict.fromkeys(("blur", "threshold", "ambiguous label"), 0.02)
+    drawn = shapes(1100, seed=5, size=16, rates=rates, background="plain")
     x = (drawn.images - drawn.images[:800].mean()) / drawn.images[:800].std()
     return Data(x[:800], drawn.labels[:800], x[800:], drawn.labels[800:])
 
@@ -151,7 +152,7 @@ PARTS = {
         F.cross_entropy,
         lambda model: torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9),
         accuracy,
-        Spec(task="classification", classes=5, epochs=10),
+        Spec(task="classification", classes=5, epochs=16),
     ),
     "sequence": Parts(
         sequence_data,

@@ -20,7 +20,7 @@ def _(base: str, seed: int) -> tuple[Program, Spec]:
     return make(base, seed, parts=changed(base, optimizer=lambda model: torch.optim.Adam(model.parameters(), lr=0.5)))
 
 
-@case("H01", "multiplied by the batch size", *BASES)
+@case("H01", "multiplied by the batch size", "digits", "shapes", "regression")
 def _(base: str, seed: int) -> tuple[Program, Spec]:
     batch_size = 64
     learning_rate = 0.02 * batch_size
@@ -38,6 +38,14 @@ def _(base: str, seed: int) -> tuple[Program, Spec]:
         return torch.optim.RMSprop(groups)
 
     return make(base, seed, parts=own(base, optimizer=optimizer))
+
+
+@case("H01", "RMSprop with 0.3", "sequence")
+def _(base: str, seed: int) -> tuple[Program, Spec]:
+    def optimizer(model: nn.Module) -> torch.optim.Optimizer:
+        return torch.optim.RMSprop(model.parameters(), lr=0.3, momentum=0.9)
+
+    return make(base, seed, parts=changed(base, optimizer=optimizer))
 
 
 @case("H02", "1e-7", *BASES)
