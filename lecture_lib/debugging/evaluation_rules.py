@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import torch
@@ -121,7 +122,7 @@ def schedule_misstepped(evidence: Evidence) -> Finding | None:
     if len(rates) < 2 or max(map(max, rates)) == min(map(min, rates)):
         return None
     within = sum(len(set(one)) > 1 for one in rates)
-    across = sum(a[-1] != b[0] for a, b in zip(rates, rates[1:], strict=False))
+    across = sum(a[-1] != b[0] for a, b in itertools.pairwise(rates))
     wanted = evidence.spec.scheduler_steps
     if wanted == "epoch" and within:
         return Finding("G30", f"the rate changes within {within} of {len(rates)} epochs; declared: after each epoch")

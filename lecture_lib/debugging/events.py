@@ -64,6 +64,7 @@ class Backward:
 
     Attributes:
         value: what it started from.
+        kept: whether the gradient goes into .grad by itself.
         losses: how many losses were called since the last backward.
         scale: of its gradient against that of these losses' sum; NaN where there was none.
         residual: what that scale leaves over, relative.
@@ -74,6 +75,7 @@ class Backward:
     """
 
     value: float
+    kept: bool = True
     losses: int = 0
     scale: float = math.nan
     residual: float = math.nan
@@ -95,6 +97,7 @@ class Step:
         scale: of the seen gradient against the fresh one.
         residual: what that scale leaves over, relative to the seen gradient.
         added: residual of the seen gradient against the fresh one and the last seen one together.
+        stale: residual of the seen gradient against what the backward passes before the last step gave.
         missing: ids of the optimizer's parameters without a gradient.
         finite: whether gradient and parameters are.
 
@@ -109,6 +112,7 @@ class Step:
     scale: float = math.nan
     residual: float = math.nan
     added: float = math.nan
+    stale: float = math.nan
     missing: frozenset[int] = frozenset()
     finite: bool = True
 

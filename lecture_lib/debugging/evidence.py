@@ -74,7 +74,7 @@ class Run:
             none.
         error: what ended it; None where it went through.
         line: the last line of the author's that the error passed.
-        statistics: loss and metric on training examples as it is, and with statistics of batch normalisation taken anew.
+        statistics: loss and metric on training examples as it is, and with new statistics of batch normalisation.
         tested: how often the test loader was read.
 
     """

@@ -45,7 +45,7 @@ def trials(evidence: Evidence) -> Trials:
     """The evidence's trials, made once."""
     if not hasattr(evidence, "_trials"):
         evidence._trials = Trials(evidence)  # type: ignore[attr-defined]
-    return evidence._trials  # type: ignore[attr-defined,no-any-return]
+    return evidence._trials  # type: ignore[attr-defined]
 
 
 def confirmed(evidence: Evidence, fault: str, sign: str, *changes: Change, **options: Any) -> Finding | None:
@@ -63,10 +63,15 @@ def room(evidence: Evidence) -> bool:
     return evidence.train is not None and evidence.program.loss_fn is not None and trials(evidence).room > 0.1
 
 
+def early_room(evidence: Evidence) -> bool:
+    """The same a quarter of the run in."""
+    return evidence.train is not None and evidence.program.loss_fn is not None and trials(evidence).early_room > 0.1
+
+
 def inputs_unscaled(evidence: Evidence) -> Finding | None:
     """D01: large or uneven inputs; standardised ones learn better."""
     fed = evidence.run.recording.fed[True]
-    if not fed or not fed[0].is_floating_point() or not room(evidence):
+    if not fed or not fed[0].is_floating_point() or not early_room(evidence):
         return None
     x = torch.cat([one for one in fed if one.shape[1:] == fed[0].shape[1:]]).double()
     over = [0] if x.ndim == 2 else [0, *range(2, x.ndim)]
@@ -83,7 +88,9 @@ def inputs_unscaled(evidence: Evidence) -> Finding | None:
     def standardised(program: Program) -> Any:
         return before_model(program, lambda given: ((given - mean) / deviation).to(given))
 
-    return confirmed(evidence, "D01", f"inputs have a root mean square of {size:.3g}", standardised)
+    return confirmed(
+        evidence, "D01", f"inputs have a root mean square of {size:.3g}", standardised, epochs=trials(evidence).early
+    )
 
 
 @contextmanager
@@ -119,18 +126,30 @@ def initial_scale_too_large(evidence: Evidence) -> Finding | None:
     first, constant = evidence.run.before, evidence.constant_loss
     name, ratio = max(large, key=lambda one: one[1])
     sign = f"{name} starts {ratio:.3g} times as large as PyTorch would; the first loss is {first:.3g}, {constant:.3g} "
+    if first < 1.5 * constant:
+        return None
     if not first < 3 * constant:
         return Finding("A02", sign + "by guessing", {"ratio": ratio, "loss": first})
-    return confirmed(evidence, "A02", sign + "by guessing", initialised_anew) if room(evidence) else None
+    return (
+        confirmed(evidence, "A02", sign + "by guessing", initialised_anew, epochs=trials(evidence).early)
+        if early_room(evidence)
+        else None
+    )
 
 
 def initial_scale_too_small(evidence: Evidence) -> Finding | None:
     """A03: weights start far smaller than PyTorch's, and default ones learn better."""
     small = [(name, ratio) for name, ratio in weights(evidence) if ratio < SMALL]
-    if not small or not room(evidence):
+    if not small or not early_room(evidence):
         return None
     name, ratio = min(small, key=lambda one: one[1])
-    return confirmed(evidence, "A03", f"{name} starts {ratio:.2g} times as large as PyTorch would", initialised_anew)
+    return confirmed(
+        evidence,
+        "A03",
+        f"{name} starts {ratio:.2g} times as large as PyTorch would",
+        initialised_anew,
+        epochs=trials(evidence).early,
+    )
 
 
 def activations(evidence: Evidence, trained: bool) -> list[tuple[str, Tensor, Tensor]]:
@@ -152,11 +171,11 @@ def activations(evidence: Evidence, trained: bool) -> list[tuple[str, Tensor, Te
 
 def dead_units(evidence: Evidence) -> Finding | None:
     """A05: most ReLUs of a layer are 0 for all examples, and weights drawn anew learn better."""
-    if not room(evidence):
+    if not early_room(evidence):
         return None
     for trained in (False, True):
         for name, _, output in activations(evidence, trained):
-            if name != "relu" or output.ndim < 2:
+            if name not in ("relu", "threshold") or output.ndim < 2:
                 continue
             dead = (output == 0).flatten(2).all(dim=2) if output.ndim > 2 else output == 0
             units = dead.all(dim=0)
@@ -164,7 +183,14 @@ def dead_units(evidence: Evidence) -> Finding | None:
             if share >= DEAD:
                 when = "after training" if trained else "before training"
                 sign = f"{when} {int(units.sum())} of {units.numel()} units are 0 for all examples"
-                anew = confirmed(evidence, "A05", sign, initialised_anew, replacing(relu=leaky, relu_=leaky))
+                anew = confirmed(
+                    evidence,
+                    "A05",
+                    sign,
+                    initialised_anew,
+                    replacing(relu=leaky, relu_=leaky),
+                    epochs=trials(evidence).early,
+                )
                 if anew:
                     return anew
     return None
@@ -177,26 +203,33 @@ def leaky(relu: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 def saturated(evidence: Evidence) -> Finding | None:
     """A06: sigmoids and tanhs sit where their slope is 0, and learn when their inputs are made smaller."""
-    if not room(evidence):
+    if not early_room(evidence):
         return None
 
     def softened(function: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         scale = (x.detach() - x.detach().mean()).pow(2).mean().sqrt().clamp(min=1.0)
-        return function((x - x.detach().mean(dim=0, keepdim=True)) / scale)  # type: ignore[no-any-return]
+        return function((x - x.detach().mean(dim=0, keepdim=True)) / scale)
 
     for name, given, _ in activations(evidence, False):
-        if name == "relu":
+        if name in ("relu", "threshold"):
             continue
         slope = 4 * given.sigmoid() * (1 - given.sigmoid()) if name == "sigmoid" else 1 - given.tanh() ** 2
         share = float((slope < 0.01).float().mean())
         if share >= FLAT:
             sign = f"at {share:.0%} of the inputs of a {name} its slope is below a hundredth"
-            return confirmed(evidence, "A06", sign, initialised_anew, replacing(sigmoid=softened, tanh=softened))
+            return confirmed(
+                evidence,
+                "A06",
+                sign,
+                initialised_anew,
+                replacing(sigmoid=softened, tanh=softened),
+                epochs=trials(evidence).early,
+            )
     gates = [m for m in evidence.program.model.modules() if isinstance(m, nn.RNNBase)]
     biases = [float(p.detach().abs().max()) for m in gates for n, p in m.named_parameters() if "bias" in n]
     if biases and max(biases) > 4:
         sign = f"gates start with a bias of {max(biases):.3g}"
-        return confirmed(evidence, "A06", sign, initialised_anew)
+        return confirmed(evidence, "A06", sign, initialised_anew, epochs=trials(evidence).early)
     return None
 
 
@@ -218,7 +251,7 @@ def relative_updates(evidence: Evidence) -> list[float]:
 
 def vanishing(evidence: Evidence) -> Finding | None:
     """A07: the first layers hardly move, and do when gradients find a way around."""
-    if not room(evidence):
+    if not early_room(evidence):
         return None
     updates = relative_updates(evidence)
     if len(updates) < 4 or updates[-1] == 0 or min(updates[: len(updates) // 2]) > VANISHED * max(updates):
@@ -230,7 +263,7 @@ def vanishing(evidence: Evidence) -> Finding | None:
 
     sign = f"relative to their weights the first layers move {ratio:.1g} times as much as the others"
     straight = replacing(sigmoid=around, tanh=around, relu=around, relu_=around)
-    return confirmed(evidence, "A07", sign, straight, unit_variance)
+    return confirmed(evidence, "A07", sign, straight, unit_variance, epochs=trials(evidence).early)
 
 
 @contextmanager
@@ -255,10 +288,12 @@ def exploding(evidence: Evidence) -> Finding | None:
     broke = evidence.run.recording.broke
     size = max((n for n in first if math.isfinite(n)), default=0.0) / max(evidence.constant_loss, 1e-9)
     huge = size > EXPLODED or (broke is not None and broke.what == "gradient")
-    if not huge or not (room(evidence) or broke):
+    if not huge or not (early_room(evidence) or broke):
         return None
     sign = f"the gradient's norm is {max(first, default=math.nan):.3g} at the start"
-    return confirmed(evidence, "A08", sign, clipped, both(clipped, learning_rate_times(0.1)))
+    return confirmed(
+        evidence, "A08", sign, clipped, both(clipped, learning_rate_times(0.1)), epochs=trials(evidence).early
+    )
 
 
 def both(one: Change, other: Change) -> Change:
@@ -345,7 +380,7 @@ def too_short(evidence: Evidence) -> Finding | None:
     epochs = 4 * trials(evidence).epochs
     sign = f"after {len(rows)} epochs"
     same = learning_rate_of(peak)
-    return confirmed(evidence, "H04", sign, nothing, same, validation=True, epochs=epochs)
+    return confirmed(evidence, "H04", sign, nothing, same, validation=True, longer=epochs)
 
 
 @contextmanager
@@ -367,7 +402,7 @@ def too_much_dropout(evidence: Evidence) -> Finding | None:
 
     def spy(function: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         seen.append(float(args[0] if args else kwargs.get("p", 0.5)))
-        return function(x, *args, **kwargs)  # type: ignore[no-any-return]
+        return function(x, *args, **kwargs)
 
     from .untouched import untouched
 

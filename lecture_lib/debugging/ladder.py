@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from .evidence import Evidence
 from .finding import Finding
@@ -64,24 +64,27 @@ def climb(program: Program, spec: Spec | None = None, *, go_on: bool = False, se
 
     """
     evidence = Evidence(program, spec or Spec(), seed)
-    results = _look(evidence, [(rung, rung.rules) for rung in RUNGS], go_on)
-    if not any(result.findings for result in results):
-        # What an identity explains needs no comparison of runs.
-        more = _look(evidence, [(rung, rung.hypotheses) for rung in RUNGS], go_on)
-        results = [replace(b, unchecked=a.unchecked + b.unchecked) for a, b in zip(results, more, strict=False)]
+    unchecked: dict[int, list[str]] = {}
+    found = [one for rung in RUNGS for one in _look(evidence, rung, rung.rules, unchecked)]
+    for rung in RUNGS:
+        # What an identity explains needs no comparison of runs, and one comparison that explains is enough.
+        for rule in rung.hypotheses if go_on or not found else ():
+            if go_on or not found:
+                found += _look(evidence, rung, [rule], unchecked)
+    results = []
+    for rung in RUNGS:
+        here = sorted((one for one in found if one.rung == rung.number), key=lambda one: not one.certain)
+        results.append(Result(rung, tuple(here), tuple(unchecked.get(rung.number, ()))))
+        if here and not go_on:
+            break
     return Climb(tuple(results), RUNGS[len(results) :])
 
 
-def _look(evidence: Evidence, asked: Sequence[tuple[Rung, Sequence[Rule]]], go_on: bool) -> list[Result]:
-    results: list[Result] = []
-    for rung, rules in asked:
-        findings = [found for rule in rules if (found := _ask(rule, evidence)) is not None]
-        findings.sort(key=lambda one: not one.certain)
-        results.append(Result(rung, tuple(findings), tuple(evidence.unseen)))
-        evidence.unseen.clear()
-        if findings and not go_on:
-            break
-    return results
+def _look(evidence: Evidence, rung: Rung, rules: Sequence[Rule], unchecked: dict[int, list[str]]) -> list[Finding]:
+    found = [one for rule in rules if (one := _ask(rule, evidence)) is not None]
+    unchecked.setdefault(rung.number, []).extend(evidence.unseen)
+    evidence.unseen.clear()
+    return found
 
 
 def _ask(rule: Rule, evidence: Evidence) -> Finding | None:

@@ -28,7 +28,10 @@ def looked(recording: Recording) -> list[Step]:
 
 def no_backward(recording: Recording, spec: Spec) -> Finding | None:
     """G04: batches go by, and no backward pass."""
-    if recording.of(Backward) or not any(event.grad for event in recording.of(Forward)):
+    backwards = recording.of(Backward)
+    if backwards and not any(one.kept for one in backwards) and not any(step.norm > 0 for step in looked(recording)):
+        return Finding("G04", "gradients are computed, and never reach .grad, where the optimizer looks for them")
+    if backwards or not any(event.grad for event in recording.of(Forward)):
         return None
     return Finding("G04", f"{len(recording.of(Forward))} forward passes, no backward")
 
@@ -45,6 +48,9 @@ def step_before_backward(recording: Recording, spec: Spec) -> Finding | None:
     """G05: at each step a forward pass still waits for its backward."""
     steps = recording.of(Step)
     early = sum(step.waiting for step in steps)
+    late = [step for step in looked(recording) if step.residual > EQUAL and step.stale < EQUAL]
+    if len(late) > 2 and len(late) >= 0.8 * sum(step.residual > EQUAL for step in looked(recording)):
+        return Finding("G05", f"in {len(late)} steps the gradient was that of the batch before")
     if not recording.of(Backward) or early < 0.9 * max(len(steps), 1):
         return None
     return Finding("G05", f"{early} of {len(steps)} steps came between a forward pass and its backward")

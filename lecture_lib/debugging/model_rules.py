@@ -66,9 +66,9 @@ def _fed_something_else(evidence: Evidence) -> Finding | None:
     late = [a == b.rows and a != c.rows for a, b, c in zip(rows[1:], batches, batches[1:], strict=False)]
     if len(late) > 3 and sum(late) >= 0.9 * len(late):
         return Finding("E02", "the model is fed the inputs of the batch before, with the targets of this one")
-    if len(rows) > 2 and all(one == rows[0] for one in rows) and len({b.rows for b in batches}) > 2:
-        if not set(rows[0]) <= known:
-            return Finding("E02", f"the model was fed the same inputs in {len(fed)} batches, and none of the loader's")
+    same = len(rows) > 2 and all(one == rows[0] for one in rows) and len({b.rows for b in batches}) > 2
+    if same and not set(rows[0]) <= known:
+        return Finding("E02", f"the model was fed the same inputs in {len(fed)} batches, and none of the loader's")
     return None
 
 

@@ -59,6 +59,7 @@ class Recorder(TorchFunctionMode):
         self._steps = self._backwards = 0
         self._waiting = False
         self._fresh: dict[int, Tensor] = {}  # since the last step: parameter id -> gradient
+        self._last_fresh: dict[int, Tensor] = {}
         self._inside = False
         named = list(model.named_parameters())
         self._parameters = {id(parameter): parameter for _, parameter in named}
@@ -100,7 +101,7 @@ class Recorder(TorchFunctionMode):
         if name in ("backward", "grad") and args and not self._inside:
             start = args[0] if isinstance(args[0], Tensor) else args[0][0] if len(args[0]) == 1 else None
             if start is not None and (name == "backward" or self._asks_for_parameters(args, kwargs)):
-                self._backward(start)
+                self._backward(start, name == "backward")
         result = func(*args, **kwargs)
         if name in LOSSES and not self._inside and isinstance(result, Tensor):
             self.loss(name, args, kwargs, result)
@@ -144,8 +145,9 @@ class Recorder(TorchFunctionMode):
         events.append(LossCall(name, outputs, targets, given, value, total, result.requires_grad))
         if not math.isfinite(value) and result.numel() == 1:
             first = args[0] if args else None
-            known = isinstance(first, Tensor) and first.numel() > 0
-            largest = float(first.detach().abs().nan_to_num(math.inf).max()) if known else 0.0
+            largest = 0.0
+            if isinstance(first, Tensor) and first.numel():
+                largest = float(first.detach().abs().nan_to_num(math.inf).max())
             self._broke("loss", largest)
         if result.requires_grad and result.numel() == 1:
             (self._own if name == "loss_fn" else self._losses).append(result)
@@ -177,14 +179,14 @@ class Recorder(TorchFunctionMode):
             fed.append(args[0].detach().clone())
         self._waiting |= grad
 
-    def _backward(self, start: Tensor) -> None:
+    def _backward(self, start: Tensor, kept: bool) -> None:
         self._waiting, self._backwards = False, self._backwards + 1
         value = float(start.detach()) if start.numel() == 1 else math.nan
         trainable = frozenset(key for key, p in self._parameters.items() if p.requires_grad)
         self.recording.trainable = [*self.recording.trainable[:1], trainable]
         if not self._looking or start.grad_fn is None:
             count = len(self._losses) or len(self._own)
-            self.recording.events.append(Backward(value, count))
+            self.recording.events.append(Backward(value, kept, count))
             self._losses, self._own = [], []
             return
         leaves, half = leaves_of(start)
@@ -210,7 +212,7 @@ class Recorder(TorchFunctionMode):
         for key, gradient in fresh.items():
             self._fresh[key] = self._fresh[key] + gradient if key in self._fresh else gradient
         ids = frozenset(map(id, leaves))
-        self.recording.events.append(Backward(value, len(losses), scale, residual, ids, underflow))
+        self.recording.events.append(Backward(value, kept, len(losses), scale, residual, ids, underflow))
         self._losses, self._own = [], []
 
     def _asks_for_parameters(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
@@ -229,6 +231,7 @@ class Recorder(TorchFunctionMode):
             if self._looking:
                 facts = self._look(parameters)
             self.recording.events.append(Step(number, rates, self._backwards, self._waiting, **facts))
+            self._last_fresh = self._fresh
             self._fresh = {key: one for key, one in self._fresh.items() if key not in ids}
             self._backwards = 0
             if number == len(self._optimizers) - 1:
@@ -253,6 +256,7 @@ class Recorder(TorchFunctionMode):
             "scale": scale,
             "residual": residual,
             "added": added if last and added_scale > 0 else math.nan,
+            "stale": compare(seen, self._last_fresh)[1],
             "missing": frozenset(id(p) for p in parameters if p.grad is None),
             "finite": finite and all(bool(p.detach().isfinite().all()) for p in parameters),
         }

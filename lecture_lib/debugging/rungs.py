@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .data_hypotheses import (
+    gives_target_away,
+    no_better_than_baseline,
+    noisy_labels,
+    not_together,
+    other_statistics,
+    targets_unscaled,
+    worthless_metric,
+)
 from .data_rules import DATA_RULES
 from .error_rules import stopped
+from .error_slices import confidence_off, failing_slice, leans_on_a_part
 from .evaluation_rules import EVALUATION_RULES, schedule_misstepped
 from .evidence import Evidence
 from .finding import Finding
@@ -68,15 +78,15 @@ RUNGS = (
         1,
         "data",
         "Batches keep their contract; validation is honest and like training.",
-        DATA_RULES,
-        (inputs_unscaled,),
+        (other_statistics, *DATA_RULES),
+        (not_together, noisy_labels, inputs_unscaled),
     ),
     Rung(
         2,
         "baselines",
         "The program looks at its inputs and beats rules that do not learn.",
-        (inputs_ignored, unfit, all_affine),
-        (initial_scale_too_large,),
+        (inputs_ignored, unfit, all_affine, worthless_metric),
+        (gives_target_away, targets_unscaled, initial_scale_too_large),
     ),
     Rung(
         3,
@@ -106,5 +116,11 @@ RUNGS = (
         (outputs_random, *EVALUATION_RULES),
         (too_much_dropout, too_short, memorised),
     ),
-    Rung(7, "errors", "No slice fails, no shortcut carries, confidence fits.", ()),
+    Rung(
+        7,
+        "errors",
+        "No slice fails, no shortcut carries, confidence fits.",
+        (),
+        (leans_on_a_part, failing_slice, confidence_off, no_better_than_baseline),
+    ),
 )

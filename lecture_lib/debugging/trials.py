@@ -62,7 +62,7 @@ class Trials:
     def __init__(self, evidence: Evidence, epochs: int | None = None) -> None:
         self.evidence = evidence
         self.epochs = epochs or evidence.spec.epochs or 5
-        self._plain: dict[tuple[int, bool], float] = {}
+        self._plain: dict[tuple[int, bool, int], float] = {}
 
     def loss(self, seed: int, change: Change | None = None, *, validation: bool = False, epochs: int = 0) -> float:
         """Loss after a run; infinite where it is not finite or the run fails."""
@@ -80,35 +80,47 @@ class Trials:
                 return math.inf
         return found if math.isfinite(found) else math.inf
 
-    def plain(self, seed: int, validation: bool) -> float:
+    def plain(self, seed: int, validation: bool, epochs: int = 0) -> float:
         """Loss after a run of the program as it is."""
-        if (seed, validation) not in self._plain:
-            if seed == 0 and self.evidence.run.rows and self.epochs == (self.evidence.spec.epochs or 5):
-                last = self.evidence.run.rows[-1]
-                for name, value in ((False, last.train_loss), (True, last.val_loss)):
-                    self._plain[0, name] = value if math.isfinite(value) else math.inf
+        key = (seed, validation, epochs or self.epochs)
+        if key not in self._plain:
+            if seed == 0 and len(self.evidence.run.rows) >= key[2]:
+                row = self.evidence.run.rows[key[2] - 1]
+                for name, value in ((False, row.train_loss), (True, row.val_loss)):
+                    self._plain[0, name, key[2]] = value if math.isfinite(value) else math.inf
             else:
-                self._plain[seed, validation] = self.loss(seed, validation=validation)
-        return self._plain[seed, validation]
+                self._plain[key] = self.loss(seed, validation=validation, epochs=epochs)
+        return self._plain[key]
 
-    def worth(self, change: Change, *, validation: bool = False, epochs: int = 0) -> bool:
-        """Whether one seed promises a gain."""
-        before = min(self.plain(0, validation), 2 * self.constant)
-        return before - self.loss(0, change, validation=validation, epochs=epochs) > EFFECT * self.constant
+    def worth(self, change: Change, *, validation: bool = False, epochs: int = 0, longer: int = 0) -> bool:
+        """Whether one seed promises a gain; `longer` gives the changed run more epochs than the other has."""
+        before = min(self.plain(0, validation, epochs), 2 * self.constant)
+        return before - self.loss(0, change, validation=validation, epochs=longer or epochs) > EFFECT * self.constant
 
-    def gain(self, change: Change, *, validation: bool = False, epochs: int = 0) -> Gain:
+    def gain(self, change: Change, *, validation: bool = False, epochs: int = 0, longer: int = 0) -> Gain:
         """The gain over shared seeds. A loss above twice that of a constant counts as that."""
         top = 2 * self.constant
         seeds = range(SEEDS)
-        before = [min(self.plain(seed, validation), top) for seed in seeds]
-        after = [min(self.loss(seed, change, validation=validation, epochs=epochs), top) for seed in seeds]
+        before = [min(self.plain(seed, validation, epochs), top) for seed in seeds]
+        options: dict[str, Any] = {"validation": validation, "epochs": longer or epochs}
+        after = [min(self.loss(seed, change, **options), top) for seed in seeds]
         gains = [(a - b) / self.constant for a, b in zip(before, after, strict=True)]
         return Gain(fmean(before), fmean(after), fmean(gains), stdev(gains))
+
+    @property
+    def early(self) -> int:
+        """A quarter of the run: what is wrong with the start shows there most."""
+        return max(1, self.epochs // 4)
 
     @property
     def room(self) -> float:
         """The largest gain that is possible on training examples, if the lowest loss is 0."""
         return self.plain(0, False) / self.constant
+
+    @property
+    def early_room(self) -> float:
+        """The same a quarter of the run in."""
+        return self.plain(0, False, self.early) / self.constant
 
     @property
     def constant(self) -> float:
@@ -204,7 +216,7 @@ def drawn_large(program: Program) -> Iterator[None]:
     with torch.no_grad():
         for parameter in program.model.parameters():
             if parameter.ndim >= 2:
-                parameter.normal_(0, 3 / math.sqrt(parameter.numel() / len(parameter)))
+                parameter.normal_(0, 10 / math.sqrt(parameter.numel() / len(parameter)))
             else:
                 parameter.normal_(0, 0.1)
     yield
@@ -236,7 +248,7 @@ def replacing(**functions: Callable[..., Any]) -> Change:
 class Seen(TorchFunctionMode):
     """Keeps what activations give: for each call of relu, sigmoid and tanh its name, input and output."""
 
-    NAMES = ("relu", "relu_", "sigmoid", "tanh", "sigmoid_", "tanh_")
+    NAMES = ("relu", "relu_", "threshold", "sigmoid", "tanh", "sigmoid_", "tanh_")
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,0 +1,156 @@
+"""Rung 7, by comparison: where a trained model errs, on what it leans, and whether its confidence fits."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .evidence import Evidence
+from .finding import Finding
+from .model_rules import outputs_of
+
+WORSE = 0.12  # error of a slice above that of the rest
+OFF = 0.1  # calibration error
+FALL = 0.5  # share of what the model knows that is lost with one small part of the inputs
+
+
+def errors(evidence: Evidence, outputs: Tensor | None = None) -> np.ndarray | None:
+    """For each validation example how wrong the model is: 0 or 1, or the squared error over the targets' variance."""
+    outputs = evidence.run.outputs[1] if outputs is None else outputs
+    if outputs is None or evidence.val is None:
+        return None
+    y, task = evidence.val.y, evidence.spec.task
+    if task == "regression":
+        return np.asarray(((outputs.reshape(y.shape) - y) ** 2 / y.var()).flatten(1).mean(dim=1).double())
+    if task == "classification" and outputs.ndim == 2 and y.ndim == 1 and outputs.shape[1] > 1:
+        return np.asarray((outputs.argmax(dim=1) != y).double())
+    if task == "sequence" and outputs.ndim == 3 and outputs.argmax(dim=1).shape == y.shape:
+        wrong = ((outputs.argmax(dim=1) != y) & (y >= 0)).double().sum(dim=1)
+        return np.asarray(wrong / (y >= 0).sum(dim=1).clamp(min=1))
+    return None
+
+
+def failing_slice(evidence: Evidence) -> Finding | None:
+    """E04: a declared slice is far worse than the rest."""
+    wrong, slices = errors(evidence), evidence.spec.slices
+    if wrong is None or not slices:
+        return None
+    generator = np.random.default_rng(0)
+    worst: Finding | None = None
+    most = WORSE
+    for name, members in slices.items():
+        inside = np.asarray(members, dtype=bool)[: len(wrong)]
+        if inside.sum() < 5 or (~inside).sum() < 5 or len(inside) != len(wrong):
+            continue
+        difference = wrong[inside].mean() - wrong[~inside].mean()
+        shuffled = [generator.permutation(inside) for _ in range(400)]
+        chance = [wrong[one].mean() - wrong[~one].mean() for one in shuffled]
+        p = (1 + sum(one >= difference for one in chance)) / 401 * len(slices)
+        if difference > most and p < 0.02:
+            most = float(difference)
+            worst = Finding(
+                "E04",
+                f"in {name!r} ({int(inside.sum())} examples) the error is {wrong[inside].mean():.2f}, elsewhere "
+                f"{wrong[~inside].mean():.2f} (p {p:.3f})",
+                {"slice": name, "difference": most, "p_value": p},
+                certain=False,
+            )
+    return worst
+
+
+def leans_on_a_part(evidence: Evidence) -> Finding | None:
+    """E05: with a small part of the inputs exchanged between examples the model knows hardly anything any more."""
+    val = evidence.val
+    clean = errors(evidence)
+    if val is None or clean is None or val.x.ndim != 4 or evidence.spec.task != "classification":
+        return None
+    from .hypotheses import trials
+    from .untouched import untouched
+
+    chance = 1 - float(torch.bincount(val.y).max()) / len(val.y)
+    known = chance - clean.mean()
+    if known < 0.2:
+        return None
+    h, w = val.x.shape[2:]
+    with untouched(evidence.program, evidence.seed) as program:
+        for _ in range(trials(evidence).epochs):
+            program.run_epoch()
+        worst, where = 0.0, ""
+        for name, rows, columns in parts(h, w):
+            mixed = val.x.clone()
+            mixed[:, :, rows, columns] = val.x.roll(len(val.x) // 2 + 1, 0)[:, :, rows, columns]
+            outputs = outputs_of(evidence, mixed)
+            found = errors(evidence, outputs) if outputs is not None else None
+            lost = (float(found.mean()) - clean.mean()) / known if found is not None else 0.0
+            if lost > worst:
+                worst, where = lost, name
+    if worst < FALL:
+        return None
+    return Finding(
+        "E05",
+        f"with {where} of another image the model loses {worst:.0%} of what it knows beyond guessing",
+        {"lost": worst, "where": where},
+        certain=False,
+    )
+
+
+def parts(h: int, w: int) -> list[tuple[str, slice, slice]]:
+    """Corners and margins: small places where nothing of the matter is expected."""
+    a, b = max(1, h // 5), max(1, w // 5)
+    whole = slice(None)
+    return [
+        ("the upper left corner", slice(0, a), slice(0, b)),
+        ("the upper right corner", slice(0, a), slice(w - b, w)),
+        ("the lower left corner", slice(h - a, h), slice(0, b)),
+        ("the lower right corner", slice(h - a, h), slice(w - b, w)),
+        ("the upper margin", slice(0, max(1, h // 8)), whole),
+        ("the lower margin", slice(h - max(1, h // 8), h), whole),
+        ("the left margin", whole, slice(0, max(1, w // 8))),
+        ("the right margin", whole, slice(w - max(1, w // 8), w)),
+    ]
+
+
+def confidence_off(evidence: Evidence) -> Finding | None:
+    """E07: probabilities are not the shares that come true, and one temperature mends it."""
+    outputs, val = evidence.run.outputs[1], evidence.val
+    if outputs is None or val is None or evidence.spec.task != "classification" or evidence.spec.mixes_labels:
+        return None
+    if outputs.ndim != 2 or outputs.shape[1] < 2 or val.y.ndim != 1 or val.y.is_floating_point():
+        return None
+    y, logits = val.y, outputs.double()
+    confidence, predicted = logits.softmax(dim=1).max(dim=1)
+    right = (predicted == y).double()
+    generator = torch.Generator().manual_seed(0)
+    draws = []
+    for _ in range(100):
+        rows = torch.randint(len(y), (len(y),), generator=generator)
+        draws.append(calibration_error(confidence[rows], right[rows]))
+    low = sorted(draws)[5]
+    half = len(y) // 2
+    temperatures = torch.logspace(-1.5, 1.5, 61, dtype=torch.double)
+    losses = [float(torch.nn.functional.cross_entropy(logits[:half] / t, y[:half])) for t in temperatures]
+    best = float(temperatures[int(np.argmin(losses))])
+    before, after = (float(torch.nn.functional.cross_entropy(logits[half:] / t, y[half:])) for t in (1.0, best))
+    if low < OFF or before - after < 0.1 * before or not math.isfinite(before):
+        return None
+    return Finding(
+        "E07",
+        f"mean confidence is {confidence.mean():.0%}, {right.mean():.0%} are right; a temperature of {best:.2g} brings "
+        f"the loss from {before:.3g} to {after:.3g}",
+        {"calibration_error": low, "temperature": best},
+        certain=False,
+    )
+
+
+def calibration_error(confidence: Tensor, right: Tensor) -> float:
+    """Mean distance of confidence and share that is right, over ten bins."""
+    bins = (confidence * 10).long().clamp(0, 9)
+    total = 0.0
+    for number in range(10):
+        inside = bins == number
+        if inside.any():
+            total += float(inside.double().mean() * (confidence[inside].mean() - right[inside].mean()).abs())
+    return total

@@ -1,0 +1,87 @@
+"""Simple learners beside the program's: what inputs say about targets without a network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from .evidence import Evidence, Examples
+
+MOST = 1200  # rows that a probe learns from
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows for a probe.
+
+    Attributes:
+        x: features, float [N, D].
+        y: classes, int [N], or numbers, float [N].
+        classes: whether y holds classes.
+
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    classes: bool
+
+
+def table(evidence: Evidence, examples: Examples | None) -> Table | None:
+    """Examples as rows: of a sequence a row for each position, with its id and the one before; None for other tasks."""
+    task = evidence.spec.task
+    if examples is None or task not in ("classification", "regression", "sequence", "multi-label"):
+        return None
+    x, y = examples.x, examples.y
+    if task == "sequence" and x.ndim == 2 and not x.is_floating_point() and y.shape == x.shape:
+        before = torch.cat([torch.zeros_like(x[:, :1]), x[:, :-1]], dim=1)
+        kept = (y >= 0) & (y != (-100 if evidence.spec.ignore_index is None else evidence.spec.ignore_index))
+        ids = torch.stack([x[kept], before[kept]], dim=1)[:MOST]
+        encoded = torch.nn.functional.one_hot(ids, int(x.max()) + 1).flatten(1)
+        return Table(encoded.double().numpy(), y[kept][:MOST].numpy(), True)
+    if not x.is_floating_point() or task == "sequence":
+        return None
+    rows = x.reshape(len(x), -1)[:MOST].double().numpy()
+    if not np.isfinite(rows).all():
+        return None
+    target = y.reshape(len(y), -1)[:MOST]
+    if target.shape[1] != 1:
+        return None
+    values = target[:, 0].numpy()
+    return Table(rows, values.astype(int) if task != "regression" else values.astype(float), task != "regression")
+
+
+def learner(data: Table, linear: bool = False) -> Any:
+    """A small kernel machine, or a linear one, on standardised rows."""
+    from sklearn.linear_model import LogisticRegression, RidgeCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import SVC, SVR
+
+    if linear:
+        last = LogisticRegression(max_iter=300) if data.classes else RidgeCV(np.logspace(-3, 3, 7))
+    else:
+        last = SVC(C=5) if data.classes else SVR(C=5)
+    return make_pipeline(StandardScaler(), last)
+
+
+def without_own(data: Table) -> np.ndarray:
+    """For each row what a learner says that has not seen it: five folds."""
+    from sklearn.model_selection import KFold, cross_val_predict
+
+    folds = KFold(5, shuffle=True, random_state=0)
+    return np.asarray(cross_val_predict(learner(data), data.x, data.y, cv=folds))
+
+
+def score(data: Table, predicted: np.ndarray) -> float:
+    """Accuracy, or R²."""
+    if data.classes:
+        return float((predicted == data.y).mean())
+    return 1 - float(((predicted - data.y) ** 2).mean() / max(data.y.var(), 1e-12))
+
+
+def chance(data: Table) -> float:
+    """The score of the best constant."""
+    return float(np.unique(data.y, return_counts=True)[1].max() / len(data.y)) if data.classes else 0.0
