@@ -67,7 +67,7 @@ def leans_on_a_part(evidence: Evidence) -> Finding | None:
     clean = errors(evidence)
     if val is None or clean is None or val.x.ndim != 4 or evidence.spec.task != "classification":
         return None
-    from .hypotheses import trials
+    from .comparing import trials
     from .untouched import untouched
 
     chance = 1 - float(torch.bincount(val.y).max()) / len(val.y)

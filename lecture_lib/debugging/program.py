@@ -148,8 +148,8 @@ class Spec:
         examples: how many an epoch of training is to see; default: the length of the loader's data set.
         scheduler_steps: 'batch' or 'epoch': after what the schedule is to be stepped.
         class_weights: weight of each class that the loss is to have, relative to each other.
-        input_mean: mean of each channel or column that the (pretrained) model expects.
-        input_std: standard deviation of each channel or column that it expects.
+        input_mean: what the pretrained model's own preprocessing subtracts from each channel, or from all of them.
+        input_std: what it divides by.
         train_groups: patient, video, document or user of each training example, in the data set's order.
         val_groups: the same of validation.
         train_times: time of each training example.

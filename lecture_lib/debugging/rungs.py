@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .capacity import too_small
 from .data_hypotheses import (
     gives_target_away,
     no_better_than_baseline,
@@ -20,24 +21,20 @@ from .error_slices import confidence_off, failing_slice, leans_on_a_part
 from .evaluation_rules import EVALUATION_RULES, schedule_misstepped
 from .evidence import Evidence
 from .finding import Finding
-from .hypotheses import (
-    batch_size_unsuitable,
+from .loop_rules import LOOP_RULES
+from .loop_rules import Rule as RecordingRule
+from .loss_rules import LOSS_RULES, unfit
+from .model_rules import MODEL_RULES, all_affine, inputs_ignored, outputs_random
+from .run_hypotheses import batch_size_unsuitable, learning_rate, memorised, too_much_dropout, too_short
+from .start_hypotheses import (
     dead_units,
     exploding,
     initial_scale_too_large,
     initial_scale_too_small,
     inputs_unscaled,
-    learning_rate,
-    memorised,
     saturated,
-    too_much_dropout,
-    too_short,
     vanishing,
 )
-from .loop_rules import LOOP_RULES
-from .loop_rules import Rule as RecordingRule
-from .loss_rules import LOSS_RULES, unfit
-from .model_rules import MODEL_RULES, all_affine, inputs_ignored, outputs_random
 from .wiring_rules import WIRING_RULES
 
 Rule = Callable[[Evidence], Finding | None]
@@ -93,7 +90,7 @@ RUNGS = (
         "one batch",
         "Each step follows the gradient of the loss that is meant, for all parameters; one batch is learnt by heart.",
         (stopped, *LOSS_RULES, *map(of_recording, LOOP_RULES), *map(of_recording, WIRING_RULES), *MODEL_RULES),
-        (initial_scale_too_small,),
+        (initial_scale_too_small, too_small),
     ),
     Rung(
         4,

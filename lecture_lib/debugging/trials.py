@@ -222,6 +222,18 @@ def drawn_large(program: Program) -> Iterator[None]:
     yield
 
 
+@contextmanager
+def initialised_well(program: Program) -> Iterator[None]:
+    """Weights are drawn for ReLUs (He et al. 2015), biases are 0: deep stacks start with signals of constant size."""
+    with torch.no_grad():
+        for name, parameter in program.model.named_parameters():
+            if parameter.ndim >= 2:
+                nn.init.kaiming_normal_(parameter)
+            elif "bias" in name:
+                parameter.zero_()
+    yield
+
+
 class Replaced(TorchFunctionMode):
     """Calls of some of PyTorch's functions go elsewhere.
 

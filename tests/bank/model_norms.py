@@ -30,7 +30,7 @@ def normed(base: str, **of_norm: Any) -> nn.Module:
 
 @case("P17", "momentum 0", "digits", "shapes", "regression")
 def _(base: str, seed: int) -> tuple[Program, Spec]:
-    return make(base, seed, parts=changed(base, model=lambda: normed(base, momentum=0.0)))
+    return make(base, seed, parts=changed(base, model=lambda: normed(base, momentum=0.0), batch_size=50))
 
 
 @case("P17", "momentum as Keras counts it", "digits", "regression")
@@ -43,7 +43,7 @@ def _(base: str, seed: int) -> tuple[Program, Spec]:
 def _(base: str, seed: int) -> tuple[Program, Spec]:
     data = PARTS[base].data()
     val_loader = DataLoader(TensorDataset(data.x_val, data.y_val), batch_size=3)
-    parts = changed(base, model=lambda: normed(base, track_running_stats=False))
+    parts = changed(base, model=lambda: normed(base, track_running_stats=False), batch_size=50)
     return make(base, seed, parts=parts, val_loader=val_loader)
 
 
@@ -59,7 +59,7 @@ def _(base: str, seed: int) -> tuple[Program, Spec]:
             if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
                 layer.reset_running_stats()
 
-    return make(base, seed, parts=changed(base, model=lambda: normed(base)), train_epoch=train_epoch)
+    return make(base, seed, parts=changed(base, model=lambda: normed(base), batch_size=50), train_epoch=train_epoch)
 
 
 class Shared(nn.Module):
@@ -78,4 +78,5 @@ class Shared(nn.Module):
 
 @case("P17", "one norm for two layers", "digits", "regression")
 def _(base: str, seed: int) -> tuple[Program, Spec]:
-    return make(base, seed, parts=changed(base, model=lambda: Shared(*((64, 10) if base == "digits" else (6, 1)))))
+    sizes = (64, 10) if base == "digits" else (6, 1)
+    return make(base, seed, parts=changed(base, model=lambda: Shared(*sizes), batch_size=50))

@@ -1,0 +1,72 @@
+"""What the comparisons share: when to ask, and when to believe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .evidence import Evidence
+from .finding import Finding
+from .program import Program
+from .trials import (
+    EFFECT,
+    Change,
+    Trials,
+)
+
+
+def trials(evidence: Evidence) -> Trials:
+    """The evidence's trials, made once."""
+    if not hasattr(evidence, "_trials"):
+        evidence._trials = Trials(evidence)  # type: ignore[attr-defined]
+    return evidence._trials  # type: ignore[attr-defined]
+
+
+def confirmed(
+    evidence: Evidence, fault: str, sign: str, *changes: Change, effect: float = EFFECT, **options: Any
+) -> Finding | None:
+    """A finding if one of the changes brings a real gain; one seed decides which are tried on all."""
+    for change in changes:
+        if trials(evidence).worth(change, **options):
+            gain = trials(evidence).gain(change, **options)
+            if gain.real and gain.share > effect:
+                return Finding(fault, f"{sign}; changed: {gain}", {"gain": gain.share, "spread": gain.spread}, False)
+    return None
+
+
+def confirmed_early(evidence: Evidence, fault: str, sign: str, *changes: Change) -> Finding | None:
+    """The same a quarter of the run in, where a bad start shows most; then at its end."""
+    found = None
+    if early_room(evidence):
+        found = confirmed(evidence, fault, sign, *changes, epochs=trials(evidence).early)
+    if found is None and room(evidence):
+        found = confirmed(evidence, fault, sign, *changes)
+    return found
+
+
+def room(evidence: Evidence) -> bool:
+    """Whether training examples are learnt so badly that a change can bring something."""
+    return evidence.train is not None and evidence.program.loss_fn is not None and trials(evidence).room > 0.1
+
+
+def early_room(evidence: Evidence) -> bool:
+    """The same a quarter of the run in."""
+    return evidence.train is not None and evidence.program.loss_fn is not None and trials(evidence).early_room > 0.1
+
+
+def both(one: Change, other: Change) -> Change:
+    """Two changes at once."""
+
+    @contextmanager
+    def change(program: Program) -> Iterator[None]:
+        with one(program), other(program):
+            yield
+
+    return change
+
+
+@contextmanager
+def nothing(program: Program) -> Iterator[None]:
+    """No change but the number of epochs."""
+    yield
