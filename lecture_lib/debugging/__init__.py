@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+from .faults import FAULTS, Fault
+from .finding import Finding
+from .ladder import Climb, Result, climb, find_faults
 from .lr_finder import find_lr
 from .lr_result import LRFinderResult
 from .lr_suggestions import suggest_learning_rates
 from .program import Program, Spec
+from .recorder import record
 
-__all__ = ["LRFinderResult", "Program", "Spec", "find_lr", "suggest_learning_rates"]
+__all__ = [
+    "FAULTS",
+    "Climb",
+    "Fault",
+    "Finding",
+    "LRFinderResult",
+    "Program",
+    "Result",
+    "Spec",
+    "climb",
+    "find_faults",
+    "find_lr",
+    "record",
+    "suggest_learning_rates",
+]

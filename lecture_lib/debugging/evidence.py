@@ -103,6 +103,13 @@ class Evidence:
         self.program, self.spec, self.seed = program, spec, seed
         self.unseen: list[str] = []  # what could not be looked at, and why
 
+    @classmethod
+    def of_recording(cls, recording: Recording, spec: Spec) -> Evidence:
+        """A recording and nothing else."""
+        evidence = cls(Program(nn.Identity(), [], None, ()), spec)
+        evidence.__dict__.update(run=Run(recording), train=None, val=None, plain=None, examples=spec.examples)
+        return evidence
+
     @cached_property
     def train(self) -> Examples | None:
         """Training examples in the order of one epoch."""

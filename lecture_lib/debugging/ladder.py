@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from .evidence import Evidence
+from ..palette import BLUE, VERMILION
+from .events import Recording
+from .evidence import Evidence, Row
 from .finding import Finding
 from .program import Program, Spec
-from .rungs import RUNGS, Rule, Rung
+from .rungs import OF_RECORDINGS, RUNGS, Rule, Rung
+from .untouched import untouched
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -34,21 +42,70 @@ class Result:
 
 @dataclass(frozen=True)
 class Climb:
-    """The rungs that were climbed, up to the first that fails."""
+    """The rungs that were climbed, up to the first that fails.
+
+    Attributes:
+        results: of each rung.
+        above: the rungs that were not climbed.
+        rows: losses of the recorded run, epoch by epoch.
+        constant: training loss of the best constant answer.
+
+    """
 
     results: tuple[Result, ...]
     above: tuple[Rung, ...] = ()
+    rows: tuple[Row, ...] = field(default=(), repr=False)
+    constant: float = math.nan
 
     @property
     def findings(self) -> list[Finding]:
         """What is wrong, the lowest rung first."""
         return [finding for result in self.results for finding in result.findings]
 
+    def plot(self) -> Figure:
+        """Draw the rungs, and the curves of the recorded run beside them."""
+        import matplotlib.pyplot as plt
+
+        figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+        for result in self.results:
+            number, failed = result.rung.number, bool(result.findings)
+            left.barh(number, 1, color=VERMILION if failed else BLUE, hatch="//" if failed else "", edgecolor="white")
+            text = result.findings[0].title if failed else "holds"
+            left.text(1.05, number, f"{result.rung.name}: {text}", va="center", fontsize="small")
+        for rung in self.above:
+            left.barh(rung.number, 1, color="white", edgecolor="grey")
+            left.text(1.05, rung.number, f"{rung.name}: not climbed", va="center", fontsize="small", color="dimgrey")
+        left.set(xlim=(0, 5), xticks=[], yticks=range(1, len(RUNGS) + 1), ylabel="rung")
+        epochs = range(1, len(self.rows) + 1)
+        right.plot(epochs, [row.train_loss for row in self.rows], "o-", color=BLUE, label="training")
+        right.plot(epochs, [row.val_loss for row in self.rows], "s--", color=VERMILION, label="validation")
+        if math.isfinite(self.constant):
+            right.axhline(self.constant, color="grey", linestyle=":", label="best constant answer")
+        right.set(xlabel="epoch", ylabel="loss, in evaluation mode")
+        right.legend(frameon=False, fontsize="small")
+        return figure
+
     def __str__(self) -> str:
         lines = [str(result) for result in self.results]
         if self.above:
             lines.append("not climbed: " + ", ".join(f"{rung.number} {rung.name}" for rung in self.above))
         return "\n".join(lines)
+
+
+def find_faults(recording: Recording, spec: Spec | None = None) -> list[Finding]:
+    """What a recording alone shows: order of the loop, gradients, wiring, losses.
+
+    Args:
+        recording: from `record`.
+        spec: what the author means, see `Spec`.
+
+    Returns:
+        The findings, the lowest rung first.
+
+    """
+    evidence = Evidence.of_recording(recording, spec or Spec())
+    rules = [rule for rung in RUNGS for rule in rung.rules if rule in OF_RECORDINGS]
+    return sorted((one for rule in rules if (one := _ask(rule, evidence)) is not None), key=lambda one: one.rung)
 
 
 def climb(program: Program, spec: Spec | None = None, *, go_on: bool = False, seed: int = 0) -> Climb:
@@ -63,7 +120,11 @@ def climb(program: Program, spec: Spec | None = None, *, go_on: bool = False, se
         seed: of the recorded run; comparisons of runs use this seed and the next two.
 
     """
-    evidence = Evidence(program, spec or Spec(), seed)
+    with untouched(program):
+        return _climb(Evidence(program, spec or Spec(), seed), go_on)
+
+
+def _climb(evidence: Evidence, go_on: bool) -> Climb:
     unchecked: dict[int, list[str]] = {}
     found = [one for rung in RUNGS for one in _look(evidence, rung, rung.rules, unchecked)]
     for rung in RUNGS:
@@ -77,7 +138,8 @@ def climb(program: Program, spec: Spec | None = None, *, go_on: bool = False, se
         results.append(Result(rung, tuple(here), tuple(unchecked.get(rung.number, ()))))
         if here and not go_on:
             break
-    return Climb(tuple(results), RUNGS[len(results) :])
+    constant = evidence.constant_loss if evidence.run.rows else math.nan
+    return Climb(tuple(results), RUNGS[len(results) :], tuple(evidence.run.rows), constant)
 
 
 def _look(evidence: Evidence, rung: Rung, rules: Sequence[Rule], unchecked: dict[int, list[str]]) -> list[Finding]:

@@ -55,9 +55,7 @@ def softmax_twice(evidence: Evidence) -> Finding | None:
 def sigmoid_twice(evidence: Evidence) -> Finding | None:
     """L02: a loss with logits gets probabilities."""
     found = calls(evidence, "binary_cross_entropy_with_logits")
-    if not found or evidence.train is None:
-        return None
-    if not all(bool(((one.outputs >= 0) & (one.outputs <= 1)).all()) for one in found):
+    if not found or not all(bool(((one.outputs >= 0) & (one.outputs <= 1)).all()) for one in found):
         return None
     return Finding("L02", f"in {len(found)} batches all scores lay between 0 and 1; the loss cannot fall below 0.313")
 

@@ -15,15 +15,25 @@ from .data_hypotheses import (
     targets_unscaled,
     worthless_metric,
 )
-from .data_rules import DATA_RULES
+from .data_rules import DATA_RULES, binary_targets
 from .error_rules import stopped
 from .error_slices import confidence_off, failing_slice, leans_on_a_part
-from .evaluation_rules import EVALUATION_RULES, schedule_misstepped
+from .evaluation_rules import EVALUATION_RULES, schedule_misstepped, trained_in_evaluation_mode
 from .evidence import Evidence
 from .finding import Finding
 from .loop_rules import LOOP_RULES
 from .loop_rules import Rule as RecordingRule
-from .loss_rules import LOSS_RULES, unfit
+from .loss_rules import (
+    LOSS_RULES,
+    broadcast,
+    divergence_misused,
+    nll_of_no_logarithms,
+    sigmoid_twice,
+    softmax_twice,
+    summed_in_the_step,
+    unfit,
+    unstable,
+)
 from .model_rules import MODEL_RULES, all_affine, inputs_ignored, outputs_random
 from .run_hypotheses import batch_size_unsuitable, learning_rate, memorised, too_much_dropout, too_short
 from .start_hypotheses import (
@@ -121,3 +131,18 @@ RUNGS = (
         (leans_on_a_part, failing_slice, confidence_off, no_better_than_baseline),
     ),
 )
+
+# What can be asked of a recording without its program.
+_NAMES = {rule.__name__ for rule in (*LOOP_RULES, *WIRING_RULES)}
+OF_RECORDINGS = frozenset(rule for rung in RUNGS for rule in rung.rules if rule.__name__ in _NAMES) | {
+    softmax_twice,
+    sigmoid_twice,
+    nll_of_no_logarithms,
+    divergence_misused,
+    broadcast,
+    summed_in_the_step,
+    unstable,
+    unfit,
+    binary_targets,
+    trained_in_evaluation_mode,
+}

@@ -1,0 +1,232 @@
+"""The ladder: every fault of the bank is named, no healthy program is, and nothing is moved by looking."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import random
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from bank import Case, all_cases
+from bank.programs import BASES, make
+from conftest import ROOT
+from torch import Tensor, nn
+
+from lecture_lib.data import TensorLoader
+from lecture_lib.debugging import FAULTS, Climb, Program, Spec, climb, find_faults, record
+from lecture_lib.debugging.untouched import untouched
+
+SHARED = ROOT.parent / "shared"
+QUICK = ("digits", "sequence", "regression")  # bases on which a run takes a second
+BY_COMPARISON = {"D01", "D09", "D10", "D28", "D36", "A02", "A03", "A05", "A06", "A07", "A08", "A18", "A20", "A21"}
+BY_COMPARISON |= {"H01", "H02", "H03", "H04", "G15", "E01", "E04", "E05", "E07", "D25", "D26", "D27"}
+
+
+def chosen(healthy: bool) -> list[Case]:
+    """For each row one case, the quickest: what `make test` looks at; comparisons of runs are for `make bench`."""
+    rows: dict[str, list[Case]] = defaultdict(list)
+    for case in all_cases():
+        if case.healthy == healthy and case.row not in BY_COMPARISON:
+            rows[case.row].append(case)
+    return [min(cases, key=lambda one: (one.base not in QUICK, str(one))) for cases in rows.values()]
+
+
+def climbed(case: Case, seed: int = 1) -> Climb:
+    torch.set_num_threads(1)
+    return climb(*case.make(seed))
+
+
+@pytest.mark.parametrize("case", chosen(healthy=False), ids=str)
+@pytest.mark.filterwarnings("ignore")
+def test_the_fault_is_named_first_and_at_its_rung(case: Case) -> None:
+    found = climbed(case)
+    assert found.findings, found
+    assert found.findings[0].fault == case.row, found
+    assert found.results[-1].rung.number == FAULTS[case.row].rung
+    assert "not climbed" in str(found) or found.results[-1].rung.number == 7
+
+
+def test_every_row_has_two_variants() -> None:
+    rows: dict[str, set[str]] = defaultdict(set)
+    for case in all_cases():
+        rows[case.row].add(case.variant)
+    assert {row for row in rows if not row.startswith("K")} == set(FAULTS) - {""}
+    assert {row for row, variants in rows.items() if len(variants) < 2} == set()
+    assert len([row for row in rows if row.startswith("K")]) == 24
+
+
+@pytest.mark.skipif(not (SHARED / "faults.csv").exists(), reason="the table of faults is not beside the repository")
+def test_faults_have_the_rungs_of_the_table() -> None:
+    with Path(SHARED / "faults.csv").open(encoding="utf-8") as file:
+        table = {row["id"]: int(row["rung"]) for row in csv.DictReader(file)}
+    assert {name: fault.rung for name, fault in FAULTS.items() if name} == table
+
+
+def state_of(program: Program) -> list[Any]:
+    model = program.model
+    return [
+        {name: value.clone() for name, value in model.state_dict().items()},
+        [(p.requires_grad, None if p.grad is None else p.grad.clone()) for p in model.parameters()],
+        [module.training for module in model.modules()],
+        copy.deepcopy([optimizer.state_dict() for optimizer in program.optimizers]),
+        [torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()],
+        program.train_loader.generator.get_state(),  # type: ignore[attr-defined]
+        [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules()],
+        {name: id(value) for name, value in vars(program).items()},
+    ]
+
+
+def same(a: Any, b: Any) -> bool:
+    if isinstance(a, (Tensor, np.ndarray)):
+        return bool((torch.as_tensor(a) == torch.as_tensor(b)).all())
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(same, a, b))
+    return bool(a == b)
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_a_climb_leaves_the_program_as_it_was(base: str) -> None:
+    program, spec = make(base, 3)
+    program.run_epoch()  # so that there is an optimizer's state, and gradients
+    before = state_of(program)
+    assert climb(program, spec, go_on=base == "regression").results
+    assert same(before, state_of(program))
+
+
+def test_untouched_puts_plain_attributes_and_fields_back() -> None:
+    program, _ = make("digits", 0)
+    program.model.calls = 3  # type: ignore[assignment]
+    program.model.seen = torch.zeros(2)
+    with pytest.raises(RuntimeError), untouched(program) as inside:
+        inside.model.calls = 4  # type: ignore[assignment]
+        inside.model.seen.add_(1)
+        inside.model.other = 5  # type: ignore[assignment]
+        inside.train_loader = []
+        inside.optimizers[0].param_groups[0]["lr"] = 9.0
+        raise RuntimeError
+    assert program.model.calls == 3
+    assert torch.equal(program.model.seen, torch.zeros(2))
+    assert not hasattr(program.model, "other")
+    assert len(program.train_loader) > 0  # type: ignore[arg-type]
+    assert program.optimizers[0].param_groups[0]["lr"] == 3e-3
+
+
+def plain_script(fault: str) -> tuple[nn.Module, torch.optim.Optimizer, Callable[[], None]]:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 3))
+    if fault == "L01":
+        model.append(nn.Softmax(dim=1))
+    optimizer = torch.optim.SGD((model[2] if fault == "P03" else model).parameters(), lr=0.1)
+    x, y = torch.randn(60, 4), torch.randint(3, (60,))
+
+    def run() -> None:
+        for start in range(0, 60, 10):
+            if fault != "G01":
+                optimizer.zero_grad()
+            loss = F.cross_entropy(model(x[start : start + 10]), y[start : start + 10])
+            if fault == "G18":
+                loss = -loss
+            loss.backward()
+            if fault != "G03":
+                optimizer.step()
+
+    return model, optimizer, run
+
+
+@pytest.mark.parametrize("fault", ["", "G01", "G03", "G18", "L01", "P03"])
+def test_a_script_with_a_loop_of_its_own_is_recorded_and_diagnosed(fault: str) -> None:
+    model, optimizer, run = plain_script(fault)
+    twin_model, _, twin = plain_script(fault)
+    with record(model, optimizer) as recording:
+        run()
+    twin()
+    for mine, theirs in zip(model.parameters(), twin_model.parameters(), strict=True):
+        assert torch.equal(mine, theirs)  # recording changes nothing
+    assert [found.fault for found in find_faults(recording)] == ([fault] if fault else [])
+
+
+def two_moons(seed: int = 0) -> tuple[Tensor, Tensor]:
+    from sklearn.datasets import make_moons
+
+    upper, lower = (make_moons((200, 0) if kind == 0 else (0, 200), noise=0.1, random_state=seed)[0] for kind in (0, 1))
+    x = torch.tensor(np.concatenate([upper, lower]), dtype=torch.float32)
+    return x, torch.arange(400) // 200
+
+
+def test_the_published_notebook_with_a_validation_split_of_one_class() -> None:
+    """Two moons stacked class by class, the last fifth taken for validation: only one class is left there."""
+    x, y = two_moons()
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 2))
+    program = Program(
+        model,
+        torch.optim.Adam(model.parameters(), lr=0.01),
+        F.cross_entropy,
+        TensorLoader(x[:320], y[:320], batch_size=32, shuffle=True, seed=0),
+        TensorLoader(x[320:], y[320:], batch_size=80),
+        metric=lambda out, target: float((out.argmax(dim=1) == target).float().mean()),
+    )
+    found = climb(program, Spec(task="classification", classes=2, epochs=10))
+    assert found.findings
+    assert found.findings[0].rung == 1
+    assert found.findings[0].fault == "D26"
+
+
+def test_a_crash_is_reported_with_the_authors_line_and_its_cause() -> None:
+    def train_epoch(program: Program) -> None:
+        for x, y in program.train_loader:
+            program.loss_fn(program.model(x), y + 5).backward()  # type: ignore[misc]
+
+    program, spec = make("digits", 0, train_epoch=train_epoch)
+    found = climb(program, spec)
+    assert found.findings[0].fault == "D12"
+    assert "test_ladder.py, line" in found.findings[0].evidence
+    assert "y + 5" in found.findings[0].evidence
+    assert "out of bounds" in found.findings[0].evidence
+
+
+def test_an_unknown_error_keeps_its_text() -> None:
+    def train_epoch(program: Program) -> None:
+        raise KeyError("no such column: age")
+
+    found = climb(*make("regression", 0, train_epoch=train_epoch))
+    assert found.findings[0].fault == ""
+    assert "no such column: age" in found.findings[0].evidence
+
+
+def test_a_loop_that_never_steps_ends() -> None:
+    def train_epoch(program: Program) -> None:
+        for x, y in program.train_loader:
+            program.loss_fn(program.model(x), y).backward()  # type: ignore[misc]
+
+    found = climb(*make("digits", 0, train_epoch=train_epoch))
+    assert [one.fault for one in found.findings] == ["G03"]
+
+
+def test_a_rule_that_breaks_is_named_and_the_others_go_on() -> None:
+    program, spec = make("digits", 0, metric=lambda outputs, targets: [][0])
+    found = climb(program, spec)
+    assert any("IndexError" in text for result in found.results for text in result.unchecked)
+
+
+def test_a_climb_reads_as_text_and_as_a_picture() -> None:
+    case = next(one for one in all_cases() if one.row == "G01" and one.base == "regression")
+    found = climbed(case)
+    text = str(found)
+    assert text.splitlines()[0] == "rung 1, data: holds"
+    assert "gradients are never cleared (G01, rung 3)" in text
+    assert "Call optimizer.zero_grad() before each backward." in text
+    assert "not climbed: 4 small subset, 5 learning rate, 6 full run, 7 errors" in text
+    left, right = found.plot().axes
+    assert len(left.patches) == 7
+    assert right.get_xlabel() == "epoch"
+    assert len(right.lines) == 3
