@@ -106,13 +106,18 @@ def test_untouched_puts_plain_attributes_and_fields_back() -> None:
     program, _ = make("digits", 0)
     program.model.calls = 3  # type: ignore[assignment]
     program.model.seen = torch.zeros(2)
-    with pytest.raises(RuntimeError), untouched(program) as inside:
-        inside.model.calls = 4  # type: ignore[assignment]
-        inside.model.seen.add_(1)
-        inside.model.other = 5  # type: ignore[assignment]
-        inside.train_loader = []
-        inside.optimizers[0].param_groups[0]["lr"] = 9.0
-        raise RuntimeError
+
+    def change() -> None:
+        with untouched(program) as inside:
+            inside.model.calls = 4  # type: ignore[assignment]
+            inside.model.seen.add_(1)
+            inside.model.other = 5  # type: ignore[assignment]
+            inside.train_loader = []
+            inside.optimizers[0].param_groups[0]["lr"] = 9.0
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        change()
     assert program.model.calls == 3
     assert torch.equal(program.model.seen, torch.zeros(2))
     assert not hasattr(program.model, "other")

@@ -84,6 +84,8 @@ def roughness(x: Tensor) -> Tensor:
 
 def ordered_by_class(evidence: Evidence) -> Finding | None:
     """D15: in the order in which the loop meets them, labels change far less often than in a shuffled order."""
+    if evidence.train is not None and evidence.spec.task == "regression" and evidence.train.y[0].numel() == 1:
+        return _ordered_by_value(evidence.train.y.flatten().double())
     if evidence.train is None or evidence.spec.task not in ("classification", "multi-label"):
         return None
     labels = evidence.train.y.reshape(len(evidence.train.y), -1)
@@ -105,6 +107,13 @@ def ordered_by_class(evidence: Evidence) -> Finding | None:
     )
 
 
+def _ordered_by_value(y: Tensor) -> Finding | None:
+    neighbours = float(torch.corrcoef(torch.stack([y[1:], y[:-1]]))[0, 1]) if len(y) > 20 else 0.0
+    if not neighbours * math.sqrt(len(y)) > 12:
+        return None
+    return Finding("D15", f"successive targets have a correlation of {neighbours:.2f}; shuffled: about 0")
+
+
 def ignored_labels(evidence: Evidence) -> Finding | None:
     """D13: targets equal to the ignore_index that the loss uses, and that nobody declared."""
     if evidence.train is None:
@@ -114,6 +123,13 @@ def ignored_labels(evidence: Evidence) -> Finding | None:
         for call in evidence.run.recording.of(LossCall)
         if call.name in ("cross_entropy", "nll_loss")
     }
+    declared, padding = evidence.spec.ignore_index, evidence.spec.padding_index
+    x, y = evidence.train.x, evidence.train.y
+    if declared is not None and declared >= 0 and padding is not None and x.shape == y.shape:
+        real = (x != padding) & (y == declared)
+        if real.any():
+            share = float(real.sum() / (x != padding).sum())
+            return Finding("D13", f"{share:.1%} of the real words have label {declared}, and are left out")
     for index in used - {evidence.spec.ignore_index}:
         left_out = int((evidence.train.y == index).sum())
         if left_out and not evidence.train.y.is_floating_point():
@@ -245,6 +261,12 @@ def other_preprocessing(evidence: Evidence) -> Finding | None:
         train, val = torch.cat(fed[True]), torch.cat(fed[False])
     except RuntimeError:
         return Finding("D03", f"inputs have shape {list(fed[True][0].shape)} in training, {list(fed[False][0].shape)}")
+    padding = evidence.spec.padding_index
+    if padding is not None and train.ndim == 2 and not train.is_floating_point():
+        first = [float((one[:, 0] == padding).float().mean()) for one in (train, val)]
+        if abs(first[0] - first[1]) > 0.2:
+            sides = f"{first[0]:.0%} of training and {first[1]:.0%} of validation sequences"
+            return Finding("D03", f"{sides} begin with padding: they are filled up on different sides")
     if not train.is_floating_point() or train.shape[1:] != val.shape[1:] or train.ndim < 2:
         return None
     noisy = evidence.program.plain_loader is not None or _drawn_anew(evidence)
@@ -297,14 +319,25 @@ def shifts(evidence: Evidence) -> Finding | None:
     plain = evidence.plain
     if plain is None or evidence.val is None or evidence.spec.shift_expected:
         return None
-    if not plain.x.is_floating_point() or evidence.spec.task not in ("classification", "regression"):
+    task, labels = evidence.spec.task, None
+    if task == "sequence" and not plain.x.is_floating_point():
+        ids = int(max(plain.x.max(), evidence.val.x.max())) + 1
+        x, v = (_counts(one.x, ids) for one in (plain, evidence.val))
+    elif plain.x.is_floating_point() and task in ("classification", "regression"):
+        x, v = plain.flat(), evidence.val.flat()
+    else:
         return None
-    x, v = plain.flat(), evidence.val.flat()
     if x.shape[1] != v.shape[1] or not (np.isfinite(x).all() and np.isfinite(v).all()):
         return None
-    labels = None
-    if evidence.spec.task == "classification" and plain.y.ndim == 1 and not plain.y.is_floating_point():
-        labels = (plain.y.numpy(), evidence.val.y.numpy())
+    y, w = plain.y, evidence.val.y
+    if task == "classification" and y.ndim == 1 and not y.is_floating_point():
+        labels = (y.numpy(), w.numpy())
+    elif task == "regression" and y[0].numel() == 1:
+        edges = torch.quantile(y.flatten().double(), torch.tensor([0.25, 0.5, 0.75], dtype=torch.double))
+        labels = (
+            torch.bucketize(y.flatten().double(), edges).numpy(),
+            torch.bucketize(w.flatten().double(), edges).numpy(),
+        )
     report = shift_report(x, v, labels=labels, seed=evidence.seed)
     fault = {"covariate": "D25", "label": "D26", "concept": "D27"}.get(report.primary or "")
     if fault is None:
@@ -315,6 +348,11 @@ def shifts(evidence: Evidence) -> Finding | None:
     if fault == "D27" and (shift.effect or 0) < 0:
         fault = "D10"  # training labels surprise more than validation's do
     return Finding(fault, shift.evidence, {"effect": shift.effect, "p_value": shift.p_value}, certain=False)
+
+
+def _counts(ids: Tensor, size: int) -> np.ndarray:
+    """How often each id occurs in each sentence."""
+    return np.asarray(torch.nn.functional.one_hot(ids, size).sum(dim=1).double())
 
 
 def _sampler(evidence: Evidence) -> object:

@@ -65,8 +65,13 @@ def leans_on_a_part(evidence: Evidence) -> Finding | None:
     """E05: with a small part of the inputs exchanged between examples the model knows hardly anything any more."""
     val = evidence.val
     clean = errors(evidence)
-    if val is None or clean is None or val.x.ndim != 4 or evidence.spec.task != "classification":
+    if val is None or clean is None or evidence.spec.task != "classification" or not val.x.is_floating_point():
         return None
+    shape = val.x.shape
+    side = math.isqrt(shape[1]) if val.x.ndim == 2 else 0
+    if val.x.ndim != 4 and side * side != shape[1]:
+        return None
+    images = val.x if val.x.ndim == 4 else val.x.reshape(-1, 1, side, side)
     from .comparing import trials
     from .untouched import untouched
 
@@ -74,15 +79,14 @@ def leans_on_a_part(evidence: Evidence) -> Finding | None:
     known = chance - clean.mean()
     if known < 0.2:
         return None
-    h, w = val.x.shape[2:]
+    h, w = images.shape[2:]
     with untouched(evidence.program, evidence.seed) as program:
         for _ in range(trials(evidence).epochs):
             program.run_epoch()
         worst, where = 0.0, ""
-        for name, rows, columns in parts(h, w):
-            mixed = val.x.clone()
-            mixed[:, :, rows, columns] = val.x.roll(len(val.x) // 2 + 1, 0)[:, :, rows, columns]
-            outputs = outputs_of(evidence, mixed)
+        for name, inside in parts(h, w):
+            mixed = torch.where(inside, images.roll(len(images) // 2 + 1, 0), images)
+            outputs = outputs_of(evidence, mixed.reshape(shape))
             found = errors(evidence, outputs) if outputs is not None else None
             lost = (float(found.mean()) - clean.mean()) / known if found is not None else 0.0
             if lost > worst:
@@ -97,19 +101,21 @@ def leans_on_a_part(evidence: Evidence) -> Finding | None:
     )
 
 
-def parts(h: int, w: int) -> list[tuple[str, slice, slice]]:
-    """Corners and margins: small places where nothing of the matter is expected."""
+def parts(h: int, w: int) -> list[tuple[str, Tensor]]:
+    """Corners and margins, where nothing of the matter is expected, as masks [H, W]."""
+    y, x = torch.meshgrid(torch.arange(h), torch.arange(w), indexing="ij")
     a, b = max(1, h // 5), max(1, w // 5)
-    whole = slice(None)
+    up, down, left, right = y < a, y >= h - a, x < b, x >= w - b
     return [
-        ("the upper left corner", slice(0, a), slice(0, b)),
-        ("the upper right corner", slice(0, a), slice(w - b, w)),
-        ("the lower left corner", slice(h - a, h), slice(0, b)),
-        ("the lower right corner", slice(h - a, h), slice(w - b, w)),
-        ("the upper margin", slice(0, max(1, h // 8)), whole),
-        ("the lower margin", slice(h - max(1, h // 8), h), whole),
-        ("the left margin", whole, slice(0, max(1, w // 8))),
-        ("the right margin", whole, slice(w - max(1, w // 8), w)),
+        ("the upper left corner", up & left),
+        ("the upper right corner", up & right),
+        ("the lower left corner", down & left),
+        ("the lower right corner", down & right),
+        ("the upper margin", up),
+        ("the lower margin", down),
+        ("the left margin", left),
+        ("the right margin", right),
+        ("the margin", up | down | left | right),
     ]
 
 

@@ -249,6 +249,8 @@ class Evidence:
         if self.train is None or outputs is None or outputs.ndim == 0 or self.program.loss_fn is None:
             return untrained
         y = self.train.y[: len(outputs)]
+        if y.is_floating_point() and not y.isfinite().all():
+            return untrained
         answer = torch.zeros_like(outputs[:1]).requires_grad_()
         if y.is_floating_point() and y.shape == outputs.shape and self.spec.task == "regression":
             answer = y.mean(dim=0, keepdim=True).requires_grad_()

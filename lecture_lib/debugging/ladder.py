@@ -19,6 +19,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+# What a fault shows on other rungs too, and is then no finding of its own.
+EXPLAINS = {
+    "D30": ("D25", "D03", "A11"),
+    "D34": ("E02",),
+    "D35": ("D26", "D27", "D10", "D16"),
+    "D36": ("L08",),
+    "L13": ("A16", "D11"),
+    "E03": ("D16",),
+    "P17": ("D25",),
+}
+
+
 @dataclass(frozen=True)
 class Result:
     """What a rung gave.
@@ -127,6 +139,8 @@ def climb(program: Program, spec: Spec | None = None, *, go_on: bool = False, se
 def _climb(evidence: Evidence, go_on: bool) -> Climb:
     unchecked: dict[int, list[str]] = {}
     found = [one for rung in RUNGS for one in _look(evidence, rung, rung.rules, unchecked)]
+    explained = {name for one in found for name in EXPLAINS.get(one.fault, ())}
+    found = [one for one in found if one.fault not in explained]
     for rung in RUNGS:
         # What an identity explains needs no comparison of runs, and one comparison that explains is enough.
         for rule in rung.hypotheses if go_on or not found else ():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from .events import Batch
+from .events import Batch, Forward
 from .evidence import Evidence
 from .finding import Finding
 from .trials import drawn_large
@@ -60,14 +60,21 @@ def inputs_ignored(evidence: Evidence) -> Finding | None:
 
 
 def _fed_something_else(evidence: Evidence) -> Finding | None:
-    fed, batches = evidence.run.recording.fed[True], evidence.run.recording.of(Batch)
-    known = {row for batch in batches for row in batch.rows}
-    rows = [fingerprints(one) for one in fed if one.ndim]
-    late = [a == b.rows and a != c.rows for a, b, c in zip(rows[1:], batches, batches[1:], strict=False)]
-    if len(late) > 3 and sum(late) >= 0.9 * len(late):
+    recording = evidence.run.recording
+    fed = [fingerprints(one) for one in recording.fed[True] if one.ndim]
+    late: list[bool] = []
+    k, latest, before = 0, tuple[int, ...](), tuple[int, ...]()
+    for event in recording.events:
+        if isinstance(event, Batch):
+            before, latest = latest, event.rows
+        elif isinstance(event, Forward) and event.grad and k < len(fed):
+            late.append(bool(before) and fed[k] == before and fed[k] != latest)
+            k += 1
+    if len(late) > 3 and sum(late) >= 0.8 * len(late):
         return Finding("E02", "the model is fed the inputs of the batch before, with the targets of this one")
-    same = len(rows) > 2 and all(one == rows[0] for one in rows) and len({b.rows for b in batches}) > 2
-    if same and not set(rows[0]) <= known:
+    known = {row for batch in recording.of(Batch) for row in batch.rows}
+    same = len(fed) > 2 and all(one == fed[0] for one in fed) and len({b.rows for b in recording.of(Batch)}) > 2
+    if same and not set(fed[0]) <= known:
         return Finding("E02", f"the model was fed the same inputs in {len(fed)} batches, and none of the loader's")
     return None
 
@@ -92,8 +99,10 @@ def samples_mixed(evidence: Evidence) -> Finding | None:
     if any(isinstance(m, nn.modules.batchnorm._BatchNorm) and m.running_mean is None for m in _modules(evidence)):
         return None  # a matter of its statistics
     x, others = evidence.train.x[:9], evidence.train.x[9:18]
-    before = outputs_of(evidence, x)
-    if before is None or before.ndim == 0 or len(before) != len(x):
+    before, again = outputs_of(evidence, x), outputs_of(evidence, x)
+    if before is None or again is None or differ(before, again, before):
+        return None
+    if before.ndim == 0 or len(before) != len(x):
         return None
     for position in (0, 4, 8):
         mixed = others.clone()
@@ -173,7 +182,7 @@ def _directly_chained(evidence: Evidence, x: Tensor) -> Finding | None:
     chained: list[tuple[str, str, Tensor]] = []
     handles = []
     for name, module in evidence.program.model.named_modules():
-        if isinstance(module, nn.Linear):
+        if isinstance(module, (nn.Linear, nn.Conv1d)):
 
             def hook(_: nn.Module, args: tuple[Tensor, ...], out: Tensor, name: str = name) -> None:
                 chained.extend((before, name, one) for before, one in made if torch.equal(one, args[0]))

@@ -109,7 +109,7 @@ class Recorder(TorchFunctionMode):
 
     def mark(self, name: str) -> None:
         """Note where something begins or ends."""
-        held = any(p.grad is not None and bool(p.grad.detach().ne(0).any()) for p in self._model.parameters())
+        held = any(p.grad is not None and bool(_dense(p.grad).ne(0).any()) for p in self._model.parameters())
         self.recording.events.append(Mark(name, held))
 
     @contextmanager

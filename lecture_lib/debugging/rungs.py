@@ -100,14 +100,14 @@ RUNGS = (
         "one batch",
         "Each step follows the gradient of the loss that is meant, for all parameters; one batch is learnt by heart.",
         (stopped, *LOSS_RULES, *map(of_recording, LOOP_RULES), *map(of_recording, WIRING_RULES), *MODEL_RULES),
-        (initial_scale_too_small, too_small),
+        (initial_scale_too_small,),
     ),
     Rung(
         4,
         "small subset",
         "A few hundred examples are learnt, in all layers.",
         (),
-        (dead_units, saturated, vanishing, exploding),
+        (dead_units, saturated, exploding, vanishing, too_small),
     ),
     Rung(
         5,

@@ -191,6 +191,8 @@ def vanishing(evidence: Evidence) -> Finding | None:
     if len(updates) < 4 or updates[-1] == 0 or min(updates[: len(updates) // 2]) > VANISHED * max(updates):
         return None
     ratio = min(updates[: len(updates) // 2]) / max(updates)
+    if not math.isfinite(ratio):
+        return None
 
     def around(function: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return x + torch.nn.functional.relu(x)
@@ -218,7 +220,7 @@ def unit_variance(program: Program) -> Iterator[None]:
 
 def exploding(evidence: Evidence) -> Finding | None:
     """A08: gradients are huge from the first step on, or the run ends in NaN, and clipping mends it."""
-    first = [step.norm for step in looked(evidence.run.recording)[:3]]
+    first = [step.norm for step in looked(evidence.run.recording)[:1]]
     broke = evidence.run.recording.broke
     size = max((n for n in first if math.isfinite(n)), default=0.0) / max(evidence.constant_loss, 1e-9)
     huge = size > EXPLODED or (broke is not None and broke.what == "gradient")

@@ -260,7 +260,7 @@ def replacing(**functions: Callable[..., Any]) -> Change:
 class Seen(TorchFunctionMode):
     """Keeps what activations give: for each call of relu, sigmoid and tanh its name, input and output."""
 
-    NAMES = ("relu", "relu_", "threshold", "sigmoid", "tanh", "sigmoid_", "tanh_")
+    NAMES = ("relu", "relu_", "_threshold", "sigmoid", "tanh", "sigmoid_", "tanh_")
 
     def __init__(self) -> None:
         super().__init__()
