@@ -7,6 +7,7 @@ import csv
 import random
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from conftest import ROOT
 from torch import Tensor, nn
 
 from lecture_lib.data import TensorLoader
-from lecture_lib.debugging import FAULTS, Climb, Program, Spec, climb, find_faults, record
+from lecture_lib.debugging import FAULTS, Climb, Program, Spec, climb, find_faults, ladder, record
 from lecture_lib.debugging.untouched import untouched
 
 SHARED = ROOT.parent / "shared"
@@ -184,6 +185,44 @@ def test_the_published_notebook_with_a_validation_split_of_one_class() -> None:
     assert found.findings
     assert found.findings[0].rung == 1
     assert found.findings[0].fault == "D26"
+    assert found.results[0].seen["validation classes"] == {1: 80}
+
+
+def test_the_published_notebook_with_an_overfit_batch_of_one_class() -> None:
+    """Its first eight rows are of one class: rung 3 says so and takes others, which show a missing zero_grad."""
+    x, y = two_moons()
+    val = torch.arange(0, 400, 5)
+    train = torch.tensor([row for row in range(400) if row % 5])
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 2))
+
+    def train_epoch(program: Program) -> None:
+        for inputs, labels in program.train_loader:
+            program.loss_fn(program.model(inputs), labels).backward()  # type: ignore[misc]
+            program.optimizers[0].step()
+
+    program = Program(
+        model,
+        torch.optim.SGD(model.parameters(), lr=0.1),
+        F.cross_entropy,
+        TensorLoader(x[train], y[train], batch_size=8),
+        TensorLoader(x[val], y[val], batch_size=80),
+        train_epoch=train_epoch,
+    )
+    found = climb(program, Spec(task="classification", classes=2, epochs=4), go_on=True)
+    assert [one.fault for one in found.findings][:2] == ["D15", "G01"]
+    assert "holds one class only" in found.results[2].seen["first batch"]
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_a_healthy_program_learns_one_batch_by_heart(base: str) -> None:
+    found = climb(*make(base, 0))
+    assert not found.findings, found
+    seen = found.results[2].seen
+    assert seen["learnt"], seen
+    assert seen["floor"] < 0.01 < seen["start"]
+    assert found.results[4].seen["suggested"] > 0
+    assert len(found.results[5].seen["validation loss"]) == len(found.rows)
 
 
 def test_a_crash_is_reported_with_the_authors_line_and_its_cause() -> None:
@@ -217,10 +256,17 @@ def test_a_loop_that_never_steps_ends() -> None:
     assert [one.fault for one in found.findings] == ["G03"]
 
 
-def test_a_rule_that_breaks_is_named_and_the_others_go_on() -> None:
-    program, spec = make("digits", 0, metric=lambda outputs, targets: [][0])
-    found = climb(program, spec)
-    assert any("IndexError" in text for result in found.results for text in result.unchecked)
+def test_a_rule_that_breaks_is_named_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken_rule(evidence: Any) -> None:
+        raise IndexError("nothing there")
+
+    first = ladder.RUNGS[0]
+    monkeypatch.setattr(ladder, "RUNGS", (replace(first, rules=(broken_rule, *first.rules)), *ladder.RUNGS[1:]))
+    case = next(one for one in all_cases() if one.row == "G03" and one.base == "regression")
+    found = climbed(case)
+    assert found.results[0].unchecked == ("broken_rule: IndexError: nothing there",)
+    assert "not checked: broken_rule" in str(found)
+    assert [one.fault for one in found.findings] == ["G03"]
 
 
 def test_a_climb_reads_as_text_and_as_a_picture() -> None:
@@ -228,6 +274,7 @@ def test_a_climb_reads_as_text_and_as_a_picture() -> None:
     found = climbed(case)
     text = str(found)
     assert text.splitlines()[0] == "rung 1, data: holds"
+    assert "  training examples: 800" in text.splitlines()
     assert "gradients are never cleared (G01, rung 3)" in text
     assert "Call optimizer.zero_grad() before each backward." in text
     assert "not climbed: 4 small subset, 5 learning rate, 6 full run, 7 errors" in text

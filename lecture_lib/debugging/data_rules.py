@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ..data import leakage_report, shift_report
 from .events import LossCall
-from .evidence import Evidence
+from .evidence import Evidence, Examples
 from .finding import Finding
 from .untouched import untouched
 
@@ -339,6 +339,9 @@ def shifts(evidence: Evidence) -> Finding | None:
             torch.bucketize(w.flatten().double(), edges).numpy(),
         )
     report = shift_report(x, v, labels=labels, seed=evidence.seed)
+    if task == "sequence" and report.primary is None:
+        rows, tags = zip(*(_one_word(one, ids) for one in (plain, evidence.val)), strict=True)
+        report = shift_report(*rows, labels=tags, seed=evidence.seed)
     fault = {"covariate": "D25", "label": "D26", "concept": "D27"}.get(report.primary or "")
     if fault is None:
         return None
@@ -348,6 +351,17 @@ def shifts(evidence: Evidence) -> Finding | None:
     if fault == "D27" and (shift.effect or 0) < 0:
         fault = "D10"  # training labels surprise more than validation's do
     return Finding(fault, shift.evidence, {"effect": shift.effect, "p_value": shift.p_value}, certain=False)
+
+
+def _one_word(examples: Examples, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of each sentence one word with the one before it, [N, 2 * size], and its tag, [N]."""
+    generator = torch.Generator().manual_seed(0)
+    legal = ((examples.y >= 0) & (examples.x != 0)).double() + 1e-12
+    place = torch.multinomial(legal, 1, generator=generator)
+    word, tag = examples.x.gather(1, place), examples.y.gather(1, place)[:, 0]
+    before = torch.cat([torch.zeros_like(examples.x[:, :1]), examples.x[:, :-1]], dim=1).gather(1, place)
+    rows = torch.nn.functional.one_hot(torch.cat([word, before], dim=1), size).flatten(1)
+    return np.asarray(rows.double()), np.asarray(tag)
 
 
 def _counts(ids: Tensor, size: int) -> np.ndarray:

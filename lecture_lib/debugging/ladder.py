@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..palette import BLUE, VERMILION
 from .events import Recording
 from .evidence import Evidence, Row
 from .finding import Finding
+from .measures import MEASURES
 from .program import Program, Spec
 from .rungs import OF_RECORDINGS, RUNGS, Rule, Rung
 from .untouched import untouched
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 # What a fault shows on other rungs too, and is then no finding of its own.
 EXPLAINS = {
+    "D26": ("D03", "D25", "D11"),
     "D30": ("D25", "D03", "A11"),
     "D34": ("E02",),
     "D35": ("D26", "D27", "D10", "D16"),
@@ -39,15 +41,19 @@ class Result:
         rung: which.
         findings: what is wrong, the surest first; empty when the rung holds.
         unchecked: what could not be looked at, and why.
+        seen: the numbers behind it, as plain data.
 
     """
 
     rung: Rung
     findings: tuple[Finding, ...]
     unchecked: tuple[str, ...]
+    seen: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __str__(self) -> str:
         lines = [f"rung {self.rung.number}, {self.rung.name}: {'fails' if self.findings else 'holds'}"]
+        lines.append(f"  {self.rung.criterion}")
+        lines += [f"  {name}: {_short(value)}" for name, value in self.seen.items()]
         lines += [f"  {one}".replace("\n", "\n  ") for one in map(str, self.findings)]
         return "\n".join([*lines, *(f"  not checked: {one}" for one in self.unchecked)])
 
@@ -149,7 +155,8 @@ def _climb(evidence: Evidence, go_on: bool) -> Climb:
     results = []
     for rung in RUNGS:
         here = sorted((one for one in found if one.rung == rung.number), key=lambda one: not one.certain)
-        results.append(Result(rung, tuple(here), tuple(unchecked.get(rung.number, ()))))
+        seen = _measure(evidence, rung, unchecked)
+        results.append(Result(rung, tuple(here), tuple(unchecked.get(rung.number, ())), seen))
         if here and not go_on:
             break
     constant = evidence.constant_loss if evidence.run.rows else math.nan
@@ -169,3 +176,20 @@ def _ask(rule: Rule, evidence: Evidence) -> Finding | None:
     except Exception as error:  # a rule that a program breaks must not take the others with it
         evidence.unseen.append(f"{rule.__name__}: {type(error).__name__}: {error}")
         return None
+
+
+def _measure(evidence: Evidence, rung: Rung, unchecked: dict[int, list[str]]) -> dict[str, Any]:
+    measure = MEASURES.get(rung.number)
+    try:
+        return measure(evidence) if measure else {}
+    except Exception as error:
+        unchecked.setdefault(rung.number, []).append(f"{type(error).__name__}: {error}")
+        return {}
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    if isinstance(value, list):
+        return ", ".join(map(_short, value[:3] + value[-1:] if len(value) > 4 else value))
+    return str(value)

@@ -106,8 +106,8 @@ RUNGS = (
         4,
         "small subset",
         "A few hundred examples are learnt, in all layers.",
-        (),
-        (dead_units, saturated, exploding, vanishing, too_small),
+        (weighted_wrongly,),
+        (augmentation_harms, dead_units, saturated, exploding, vanishing, too_small),
     ),
     Rung(
         5,
