@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from .faults import FAULTS, Fault
+from .fault import Fault
+from .faults import FAULTS
 from .finding import Finding
 from .ladder import Climb, Result, climb, find_faults
 from .lr_finder import find_lr
 from .lr_result import LRFinderResult
 from .lr_suggestions import suggest_learning_rates
 from .program import Program, Spec
-from .recorder import record
+from .record import record
 
 __all__ = [
     "FAULTS",

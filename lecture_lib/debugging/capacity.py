@@ -8,13 +8,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from .changes import Change
 from .comparing import confirmed, room
 from .evidence import Evidence
 from .finding import Finding
 from .program import Program
-from .trials import (
-    Change,
-)
 
 NARROW = 8  # units of a layer; wider ones are not suspected
 

@@ -6,14 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .changes import Change
 from .evidence import Evidence
 from .finding import Finding
 from .program import Program
-from .trials import (
-    EFFECT,
-    Change,
-    Trials,
-)
+from .trials import EFFECT, Trials
 
 
 def trials(evidence: Evidence) -> Trials:

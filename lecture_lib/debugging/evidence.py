@@ -3,90 +3,21 @@
 from __future__ import annotations
 
 import math
-import traceback
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from .events import Recording
+from .observed import Examples, Row, Run
+from .observing import _attribute, _some, _tensor, authors_line, watch
 from .program import Program, Spec
 from .recorder import Recorder
 from .untouched import untouched
 from .watching import fingerprints
-
-MOST = 4000  # examples that are looked at
-BATCH = 256  # examples for which outputs are computed at once
-
-
-@dataclass(frozen=True)
-class Examples:
-    """Inputs and targets of a loader, in its order.
-
-    Attributes:
-        x: inputs, [N, ...].
-        y: targets, [N, ...].
-        batch_size: of the first batch.
-
-    """
-
-    x: Tensor
-    y: Tensor
-    batch_size: int
-
-    def flat(self) -> np.ndarray:
-        """Inputs as rows, float64 [N, D]."""
-        return self.x.reshape(len(self.x), -1).double().numpy()
-
-    def part(self, rows: Any) -> Examples:
-        """The examples at these positions."""
-        return Examples(self.x[rows], self.y[rows], self.batch_size)
-
-    def batches(self) -> list[tuple[Tensor, Tensor]]:
-        """As a list of large batches."""
-        return list(zip(self.x.split(BATCH), self.y.split(BATCH), strict=True))
-
-
-@dataclass
-class Row:
-    """One epoch of a run: loss and metric by the ladder's own measure, and what the program reported."""
-
-    train_loss: float
-    val_loss: float
-    val_metric: float
-    reported: dict[str, float]
-
-
-@dataclass
-class Run:
-    """A recorded run.
-
-    Attributes:
-        recording: its events.
-        before: loss on training examples before the first step.
-        rows: an entry for each epoch.
-        outputs: of the trained model in evaluation mode, for training and validation examples; None where there are
-            none.
-        error: what ended it; None where it went through.
-        line: the last line of the author's that the error passed.
-        statistics: loss and metric on training examples as it is, and with new statistics of batch normalisation.
-        tested: how often the test loader was read.
-
-    """
-
-    recording: Recording
-    before: float = math.nan
-    rows: list[Row] = field(default_factory=list)
-    outputs: tuple[Tensor | None, Tensor | None] = (None, None)
-    error: BaseException | None = None
-    line: str = ""
-    statistics: tuple[tuple[float, float], tuple[float, float]] = ((math.nan, math.nan), (math.nan, math.nan))
-    tested: int = 0
 
 
 class Evidence:
@@ -293,53 +224,3 @@ class Evidence:
             if before is not None and after is not None and not torch.equal(before, after):
                 found.add(key)
         recording.influential = frozenset(found) if before is not None else None
-
-
-def watch(program: Program, recorder: Recorder, run: Run) -> None:
-    """Put the recorder between a program and its loaders and loss."""
-    own, parts = program.loss_fn, program.parts
-    if own is not None:
-
-        def loss_fn(outputs: Any, targets: Any) -> Tensor:
-            loss = own(outputs, targets)
-            recorder.loss("loss_fn", (outputs, targets), {}, loss)
-            return loss
-
-        program.loss_fn = loss_fn
-    program.train_loader = recorder.watched(program.train_loader, lambda batch: parts(batch)[0])
-    if program.test_loader is not None:
-
-        def counted(batch: Any) -> Any:
-            run.tested += 1
-
-        program.test_loader = recorder.watched(program.test_loader, counted)
-
-
-def authors_line(error: BaseException) -> str:
-    """File and line that raised, the last one outside of installed packages and of this library."""
-    own = Path(__file__).parent
-    frames = traceback.extract_tb(error.__traceback__)
-    outside = [one for one in frames if "site-packages" not in one.filename and Path(one.filename).parent != own]
-    return f"{Path(outside[-1].filename).name}, line {outside[-1].lineno}: {outside[-1].line}" if outside else ""
-
-
-def _some(loader: Iterable[Any], parts: Callable[[Any], tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-    seen = 0
-    for batch in loader:
-        inputs, targets = parts(batch)
-        yield inputs, targets
-        seen += len(inputs)
-        if seen >= MOST:
-            return
-
-
-def _tensor(value: Any) -> Tensor:
-    if not isinstance(value, Tensor):
-        raise TypeError(f"a {type(value).__name__} where a tensor was expected")
-    return value.detach().cpu()
-
-
-def _attribute(model: Any, path: str) -> Any:
-    for name in path.split("."):
-        model = getattr(model, name, None)
-    return model

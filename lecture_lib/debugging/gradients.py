@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -64,3 +65,19 @@ def leaves_of(start: Tensor) -> tuple[list[Tensor], bool]:
                 seen.add(parent)
                 nodes.append(parent)
     return list(found.values()), half
+
+
+def detached(value: Any) -> Any:
+    """A tensor without its graph; anything else as it is."""
+    return value.detach() if isinstance(value, Tensor) else value
+
+
+def dense(gradient: Tensor) -> Tensor:
+    """A gradient with all its entries."""
+    gradient = gradient.detach()
+    return gradient.to_dense() if gradient.is_sparse else gradient
+
+
+def norm_of(gradients: Mapping[int, Tensor]) -> float:
+    """The 2-norm of all of them together."""
+    return math.sqrt(sum(float(one.double().pow(2).sum()) for one in gradients.values()))

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..palette import BLUE, VERMILION
 from .events import Recording
-from .evidence import Evidence, Row
+from .evidence import Evidence
 from .finding import Finding
 from .measures import MEASURES
+from .observed import Row
 from .program import Program, Spec
 from .rungs import OF_RECORDINGS, RUNGS, Rule, Rung
 from .untouched import untouched

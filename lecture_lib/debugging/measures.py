@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .evidence import Evidence, Examples
+from .evidence import Evidence
 from .lr_finder import find_lr
+from .observed import Examples
 from .untouched import untouched
 
 BATCH = 32  # examples that are learnt by heart

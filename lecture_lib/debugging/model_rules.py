@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from .changes import drawn_large
 from .events import Batch, Forward
 from .evidence import Evidence
 from .finding import Finding
-from .trials import drawn_large
 from .untouched import untouched
 from .watching import fingerprints
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from .evidence import Evidence, Examples
+from .evidence import Evidence
+from .observed import Examples
 
 MOST = 1200  # rows that a probe learns from
 

@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from torch.overrides import TorchFunctionMode
 
 from .events import Backward, Batch, Break, Forward, LossCall, Mark, Recording, Step
-from .gradients import SCALED_BY, compare, flat_gradient, leaves_of, lost_in_float16
+from .gradients import SCALED_BY, compare, dense, detached, flat_gradient, leaves_of, lost_in_float16, norm_of
 from .watching import Watched, all_warnings, fingerprints, where_is
 
 LOSSES = {
@@ -57,10 +57,9 @@ class Recorder(TorchFunctionMode):
         self._losses: list[Tensor] = []  # PyTorch's, with a graph, since the last backward
         self._own: list[Tensor] = []  # the program's own, the same
         self._steps = self._backwards = 0
-        self._waiting = False
+        self._waiting = self._inside = False
         self._fresh: dict[int, Tensor] = {}  # since the last step: parameter id -> gradient
         self._last_fresh: dict[int, Tensor] = {}
-        self._inside = False
         named = list(model.named_parameters())
         self._parameters = {id(parameter): parameter for _, parameter in named}
         self.recording.names = {id(parameter): name for name, parameter in named}
@@ -109,7 +108,7 @@ class Recorder(TorchFunctionMode):
 
     def mark(self, name: str) -> None:
         """Note where something begins or ends."""
-        held = any(p.grad is not None and bool(_dense(p.grad).ne(0).any()) for p in self._model.parameters())
+        held = any(p.grad is not None and bool(dense(p.grad).ne(0).any()) for p in self._model.parameters())
         self.recording.events.append(Mark(name, held))
 
     @contextmanager
@@ -136,11 +135,11 @@ class Recorder(TorchFunctionMode):
         """Note a loss and keep it for the next backward."""
         events = self.recording.events
         value = float(result.detach()) if result.numel() == 1 else math.nan
-        keep = len(self.recording.of(LossCall)) < KEPT if len(events) < 50 * KEPT else False
+        keep = len(events) < 50 * KEPT and len(self.recording.of(LossCall)) < KEPT
         names = ("input", "target", "weight")
         given = {**dict(zip(names, args, strict=False)), **kwargs}
-        outputs, targets = (_detached(given.pop(part, None)) if keep else None for part in ("input", "target"))
-        given = {key: _detached(option) for key, option in given.items()}
+        outputs, targets = (detached(given.pop(part, None)) if keep else None for part in ("input", "target"))
+        given = {key: detached(option) for key, option in given.items()}
         total = float(result.detach().double().sum())
         events.append(LossCall(name, outputs, targets, given, value, total, result.requires_grad))
         if not math.isfinite(value) and result.numel() == 1:
@@ -185,8 +184,7 @@ class Recorder(TorchFunctionMode):
         trainable = frozenset(key for key, p in self._parameters.items() if p.requires_grad)
         self.recording.trainable = [*self.recording.trainable[:1], trainable]
         if not self._looking or start.grad_fn is None:
-            count = len(self._losses) or len(self._own)
-            self.recording.events.append(Backward(value, kept, count))
+            self.recording.events.append(Backward(value, kept, len(self._losses) or len(self._own)))
             self._losses, self._own = [], []
             return
         leaves, half = leaves_of(start)
@@ -240,7 +238,7 @@ class Recorder(TorchFunctionMode):
         return hook
 
     def _look(self, parameters: Sequence[Tensor]) -> dict[str, Any]:
-        seen = {id(p): _dense(p.grad) for p in parameters if p.grad is not None}
+        seen = {id(p): dense(p.grad) for p in parameters if p.grad is not None}
         fresh = {key: one for key, one in self._fresh.items() if key in {id(p) for p in parameters}}
         scale, residual = compare(seen, fresh)
         last = self._last_seen
@@ -251,8 +249,8 @@ class Recorder(TorchFunctionMode):
         if not finite:
             self._broke("gradient", 0.0)
         return {
-            "norm": _norm(seen),
-            "fresh": _norm(fresh),
+            "norm": norm_of(seen),
+            "fresh": norm_of(fresh),
             "scale": scale,
             "residual": residual,
             "added": added if last and added_scale > 0 else math.nan,
@@ -260,32 +258,3 @@ class Recorder(TorchFunctionMode):
             "missing": frozenset(id(p) for p in parameters if p.grad is None),
             "finite": finite and all(bool(p.detach().isfinite().all()) for p in parameters),
         }
-
-
-@contextmanager
-def record(model: nn.Module, *optimizers: Optimizer) -> Iterator[Recording]:
-    """Record a training loop as it is, then ask `find_faults` about the recording.
-
-    The loop runs as ever; at a few of its steps gradients are computed a second time.
-
-    Args:
-        model: what is trained.
-        optimizers: what train it, one or more.
-
-    """
-    recorder = Recorder(model, optimizers)
-    with recorder:
-        yield recorder.recording
-
-
-def _detached(value: Any) -> Any:
-    return value.detach() if isinstance(value, Tensor) else value
-
-
-def _dense(gradient: Tensor) -> Tensor:
-    gradient = gradient.detach()
-    return gradient.to_dense() if gradient.is_sparse else gradient
-
-
-def _norm(gradients: dict[int, Tensor]) -> float:
-    return math.sqrt(sum(float(one.double().pow(2).sum()) for one in gradients.values()))

@@ -10,18 +10,14 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from .changes import learning_rate_of, learning_rate_times, replacing
 from .comparing import both, confirmed, nothing, room, trials
 from .events import Step
 from .evidence import Evidence
 from .finding import Finding
 from .loop_rules import looked
 from .program import Program
-from .trials import (
-    Gain,
-    learning_rate_of,
-    learning_rate_times,
-    replacing,
-)
+from .trials import Gain
 from .untouched import untouched
 
 FACTORS = (0.1, 0.01, 10.0, 100.0, 1e4, 1e6)  # of the learning rate

@@ -5,27 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .baseline_rules import no_better_than_baseline, worthless_metric
 from .capacity import too_small
-from .data_hypotheses import (
-    gives_target_away,
-    no_better_than_baseline,
-    noisy_labels,
-    not_together,
-    other_statistics,
-    targets_unscaled,
-    worthless_metric,
-)
+from .data_hypotheses import augmentation_harms, targets_unscaled, weighted_wrongly
 from .data_rules import DATA_RULES, binary_targets
 from .error_rules import stopped
 from .error_slices import confidence_off, failing_slice, leans_on_a_part
 from .evaluation_rules import EVALUATION_RULES, schedule_misstepped, trained_in_evaluation_mode
 from .evidence import Evidence
 from .finding import Finding
+from .input_rules import other_statistics
+from .label_hypotheses import gives_target_away, noisy_labels, not_together
 from .loop_rules import LOOP_RULES
 from .loop_rules import Rule as RecordingRule
+from .loss_probes import broadcast
 from .loss_rules import (
     LOSS_RULES,
-    broadcast,
     divergence_misused,
     nll_of_no_logarithms,
     sigmoid_twice,

@@ -14,19 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .changes import Seen, clipped, initialised_anew, initialised_well, learning_rate_times, replacing
 from .comparing import both, confirmed_early, early_room, trials
 from .evidence import Evidence
 from .finding import Finding
 from .loop_rules import looked
 from .program import Program
-from .trials import (
-    Seen,
-    clipped,
-    initialised_anew,
-    initialised_well,
-    learning_rate_times,
-    replacing,
-)
 from .untouched import untouched
 
 DEAD = 0.5  # of a layer's units that are 0 for all examples

@@ -1,0 +1,163 @@
+"""Rungs 1 and 2, by comparison: whether labels belong to their inputs, are right, and are not given away."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from .comparing import trials
+from .data_hypotheses import SATISFIED
+from .evidence import Evidence
+from .finding import Finding
+from .probes import chance, score, table, without_own
+from .untouched import untouched
+
+NEAR = 0.97  # score of one column alone that gives the target away
+
+
+def not_together(evidence: Evidence) -> Finding | None:
+    """D09: labels fit the inputs of training no better than chance, and those of validation, or of a neighbour, do."""
+    plain, val, program = evidence.plain, evidence.val, evidence.program
+    if plain is None or val is None or len(val.y) < 60 or program.loss_fn is None or not evidence.run.rows:
+        return None
+    best = min(row.val_loss for row in evidence.run.rows if not math.isnan(row.val_loss))
+    if best < 0.85 * evidence.constant_loss:
+        return None
+    train = table(evidence, plain)
+    if train is not None:
+        spread = math.sqrt(max(chance(train) * (1 - chance(train)), 0.05) / len(train.y))
+        if score(train, without_own(train)) > chance(train) + 4 * spread:
+            return None
+    shifted = _neighbouring(evidence)
+    if shifted:
+        return Finding("D09", shifted, certain=False)
+    half = len(val.y) // 2
+    with untouched(program, evidence.seed):
+        generator = torch.Generator().manual_seed(evidence.seed)
+        data = TensorDataset(val.x[:half], val.y[:half])
+        program.train_loader = DataLoader(data, min(plain.batch_size, 32), shuffle=True, generator=generator)
+        try:
+            for _ in range(max(10, 2 * trials(evidence).epochs)):
+                program.run_epoch()
+            other = evidence.measure(val.part(slice(half, None)))
+        except Exception:
+            return None
+    if not other[0] < 0.85 * evidence.constant_loss:
+        return None
+    return Finding(
+        "D09",
+        f"trained on training pairs the program has a validation loss of {best:.3g} (a constant "
+        f"{evidence.constant_loss:.3g}), trained on half of the validation pairs {other[0]:.3g} on the other half",
+        {"training": best, "validation": other[0]},
+        certain=False,
+    )
+
+
+def _neighbouring(evidence: Evidence) -> str:
+    """Whether the labels fit the inputs of the row before or after, in the data set's order."""
+    data = getattr(evidence.program.train_loader, "dataset", None)
+    tensors = getattr(data, "tensors", None)
+    if tensors is None or len(tensors) != 2:
+        return ""
+    from .observed import Examples
+
+    x, y = tensors
+    for step in (-1, 1):
+        moved = table(evidence, Examples(x, y.roll(step, 0), 1))
+        if moved is not None and score(moved, without_own(moved)) > chance(moved) + 0.15:
+            return f"labels fit the inputs {abs(step)} row {'before' if step > 0 else 'after'} them, not their own"
+    return ""
+
+
+def noisy_labels(evidence: Evidence) -> Finding | None:
+    """D10: held-out training labels are far harder to name than validation labels, for the program itself."""
+    plain, val, program = evidence.plain, evidence.val, evidence.program
+    if plain is None or val is None or program.loss_fn is None or evidence.spec.shift_expected or not _hint(evidence):
+        return None
+    gaps = []
+    for half in (0, 1):
+        with untouched(program, evidence.seed + half):
+            seen, kept = plain.part(slice(half, None, 2)), plain.part(slice(1 - half, None, 2))
+            generator = torch.Generator().manual_seed(evidence.seed)
+            data = TensorDataset(seen.x, seen.y)
+            program.train_loader = DataLoader(data, plain.batch_size, shuffle=True, generator=generator)
+            try:
+                losses = []
+                for _ in range(trials(evidence).epochs):
+                    program.run_epoch()
+                    losses.append((evidence.measure(kept)[0], evidence.measure(val)[0]))
+            except Exception:
+                return None
+            own, other = min(losses, key=lambda both: both[0])  # before it learns them by heart
+            gaps.append((own - other) / evidence.constant_loss)
+    if min(gaps) < 0.1:
+        return None
+    return Finding(
+        "D10",
+        f"trained on half of the training data the program errs more on the other half than in validation: loss "
+        f"{own:.3g} against {other:.3g}",
+        {"gaps": gaps},
+        certain=False,
+    )
+
+
+def _hint(evidence: Evidence) -> bool:
+    """Whether a run that learns leaves more loss on training labels than on validation labels, before it memorises."""
+    gaps = [row.train_loss - row.val_loss for row in evidence.run.rows]
+    return bool(gaps) and max(gaps) > 0.05 * evidence.constant_loss
+
+
+def gives_target_away(evidence: Evidence) -> Finding | None:
+    """D21: one column alone names the target."""
+    train, val = table(evidence, evidence.plain), table(evidence, evidence.val)
+    if train is None or val is None or chance(val) > SATISFIED:
+        return None
+    if evidence.spec.task == "sequence":
+        return _word_gives_tag_away(evidence)
+    if not 3 <= train.x.shape[1] <= 1200:
+        return None
+    from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+    from sklearn.tree import DecisionTreeClassifier
+
+    scores = {}
+    for number in np.flatnonzero(train.x.std(axis=0) > 0):
+        one = (
+            DecisionTreeClassifier(max_leaf_nodes=4 * len(np.unique(train.y)), random_state=0)
+            if train.classes
+            else KNeighborsRegressor(5)
+        )
+        one.fit(train.x[:600, [number]], train.y[:600])
+        found = score(val, one.predict(val.x[:, [number]]))
+        if train.classes and found > 0.6:  # a number that counts through the classes
+            nearest = KNeighborsClassifier(3).fit(train.x[:, [number]], train.y)
+            found = max(found, score(val, nearest.predict(val.x[:, [number]])))
+        scores[int(number)] = found
+    column = max(scores, key=scores.__getitem__)
+    best = scores[column]
+    # In an easy task many columns say much; one that gives the target away, or copies of it, stands alone.
+    alike = np.abs(np.corrcoef(train.x[:, list(scores)].T)[list(scores).index(column)])
+    others = [found for found, like in zip(scores.values(), alike, strict=True) if like < 0.9]
+    if best < NEAR or max(others, default=0.0) > best - 0.15:
+        return None
+    return Finding("D21", f"column {column} alone scores {best:.2f} in validation", {"column": column, "score": best})
+
+
+def _word_gives_tag_away(evidence: Evidence) -> Finding | None:
+    train, val = evidence.train, evidence.val
+    assert train is not None
+    assert val is not None
+    best: dict[int, int] = {}
+    for word in train.x.unique().tolist():
+        tags = train.y[(train.x == word) & (train.y >= 0)]
+        if len(tags):
+            best[word] = int(tags.mode().values)
+    kept = val.y >= 0
+    words, wanted = val.x[kept].tolist(), val.y[kept].tolist()
+    right = float(np.mean([best.get(word) == tag for word, tag in zip(words, wanted, strict=True)]))
+    several = len(set(wanted)) > 1
+    if right < 0.995 or not several:
+        return None
+    return Finding("D21", f"the id of a word alone names {right:.1%} of its labels", {"score": right})

@@ -1,0 +1,79 @@
+"""What is known of a program: its examples, and a recorded run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from .events import Recording
+
+BATCH = 256  # examples for which outputs are computed at once
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Inputs and targets of a loader, in its order.
+
+    Attributes:
+        x: inputs, [N, ...].
+        y: targets, [N, ...].
+        batch_size: of the first batch.
+
+    """
+
+    x: Tensor
+    y: Tensor
+    batch_size: int
+
+    def flat(self) -> np.ndarray:
+        """Inputs as rows, float64 [N, D]."""
+        return self.x.reshape(len(self.x), -1).double().numpy()
+
+    def part(self, rows: Any) -> Examples:
+        """The examples at these positions."""
+        return Examples(self.x[rows], self.y[rows], self.batch_size)
+
+    def batches(self) -> list[tuple[Tensor, Tensor]]:
+        """As a list of large batches."""
+        return list(zip(self.x.split(BATCH), self.y.split(BATCH), strict=True))
+
+
+@dataclass
+class Row:
+    """One epoch of a run: loss and metric by the ladder's own measure, and what the program reported."""
+
+    train_loss: float
+    val_loss: float
+    val_metric: float
+    reported: dict[str, float]
+
+
+@dataclass
+class Run:
+    """A recorded run.
+
+    Attributes:
+        recording: its events.
+        before: loss on training examples before the first step.
+        rows: an entry for each epoch.
+        outputs: of the trained model in evaluation mode, for training and validation examples; None where there are
+            none.
+        error: what ended it; None where it went through.
+        line: the last line of the author's that the error passed.
+        statistics: loss and metric on training examples as it is, and with new statistics of batch normalisation.
+        tested: how often the test loader was read.
+
+    """
+
+    recording: Recording
+    before: float = math.nan
+    rows: list[Row] = field(default_factory=list)
+    outputs: tuple[Tensor | None, Tensor | None] = (None, None)
+    error: BaseException | None = None
+    line: str = ""
+    statistics: tuple[tuple[float, float], tuple[float, float]] = ((math.nan, math.nan), (math.nan, math.nan))
+    tested: int = 0
