@@ -14,6 +14,7 @@ from .evidence import Evidence
 from .finding import Finding
 from .recorder import WITH_MODES
 from .untouched import untouched
+from .watching import fingerprints
 from .wiring_rules import declared
 
 EARLY = 0.5  # of the run; a schedule that is through before has been stepped too often
@@ -40,7 +41,9 @@ def validated_in_training_mode(evidence: Evidence) -> Finding | None:
     for events in between(evidence.run.recording.events, "evaluation"):
         wrong = [e for e in events if isinstance(e, Forward) and e.training and len(e.evaluating) < len(modal)]
         if modal and wrong:
-            return Finding("G24", f"{len(wrong)} validation batches in training mode; it matters for {modal[0]}")
+            return Finding(
+                "G24", f"{len(wrong)} validation batches in training mode; it matters for layer {modal[0]!r}"
+            )
     return None
 
 
@@ -157,10 +160,9 @@ def statistics_of_normalisation(evidence: Evidence) -> Finding | None:
     norms = [m for m in evidence.program.model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     if any(m.running_mean is None for m in norms):
         return Finding("P17", "track_running_stats is False: validation depends on which examples share a batch")
-    (bad, metric), (good, better) = evidence.run.statistics
-    if not math.isnan(metric) and better - metric < 0.1:
-        return None
-    if not (good > 0 and bad > 1.5 * good + 0.1 * max(evidence.run.before - good, 0)):
+    (bad, _), (good, _) = evidence.run.statistics
+    constant = evidence.constant_loss
+    if not (0 < good < 0.7 * constant and bad > 1.5 * good and bad - good > 0.1 * constant):
         return None
     return Finding(
         "P17",
@@ -183,20 +185,29 @@ def resumed_run_differs(evidence: Evidence) -> Finding | None:
         program.run_epoch()
         return {name: value.detach().clone() for name, value in program.model.state_dict().items()}
 
+    def first_batch() -> tuple[int, ...]:
+        return fingerprints(program.parts(next(iter(loader)))[0])
+
+    loader = program.train_loader
     with untouched(program, evidence.seed):
         program.run_epoch()
         saved = copy.deepcopy(program.save(program))
         stream = torch.get_rng_state()
         rates = [group["lr"] for optimizer in program.optimizers for group in optimizer.param_groups]
+        order = first_batch()
+        torch.set_rng_state(stream)
         straight = one_step()
     with untouched(program, evidence.seed + 1):
         program.load(program, saved)
         loaded = [group["lr"] for optimizer in program.optimizers for group in optimizer.param_groups]
+        same_order = order == first_batch()
         torch.set_rng_state(stream)
         resumed = one_step()
     off = [name for name, value in straight.items() if not torch.equal(value, resumed[name])]
     if not off and rates == loaded:
-        return None
+        if same_order:
+            return None
+        return Finding("G32", "after resuming, the examples come in another order than in the run that was not stopped")
     what = f"the rate is {loaded[0]:g} in place of {rates[0]:g}" if rates != loaded else f"{off[0]} differs"
     return Finding("G32", f"one step after resuming, {what} from the run that was not stopped")
 

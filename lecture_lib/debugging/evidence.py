@@ -120,8 +120,15 @@ class Evidence:
             for x, _ in self.train.batches():
                 self.program.outputs(x)
         after = self.measure(part)[:2]
+        with torch.no_grad():  # the model is in evaluation mode, its norms are not: each batch has its own statistics
+            for norm in norms:
+                norm.train()
+            own = [self.own_loss(self.program.outputs(x), y) * len(y) for x, y in part.batches()]
+            of_batches = float(sum(own)) / len(part.y)
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum
+        if of_batches < after[0]:
+            after = (of_batches, math.nan)
         return before, after
 
     def measure(self, examples: Examples | None) -> tuple[float, float, Tensor | None]:

@@ -23,7 +23,7 @@ def not_together(evidence: Evidence) -> Finding | None:
     plain, val, program = evidence.plain, evidence.val, evidence.program
     if plain is None or val is None or len(val.y) < 60 or program.loss_fn is None or not evidence.run.rows:
         return None
-    best = min(row.val_loss for row in evidence.run.rows if not math.isnan(row.val_loss))
+    best = min((row.val_loss for row in evidence.run.rows if not math.isnan(row.val_loss)), default=0.0)
     if best < 0.85 * evidence.constant_loss:
         return None
     train = table(evidence, plain)
@@ -92,6 +92,8 @@ def noisy_labels(evidence: Evidence) -> Finding | None:
             except Exception:
                 return None
             own, other = min(losses, key=lambda both: both[0])  # before it learns them by heart
+            if other > 0.7 * evidence.constant_loss:
+                return None  # nothing is learnt that noise could hide
             gaps.append((own - other) / evidence.constant_loss)
     if min(gaps) < 0.1:
         return None

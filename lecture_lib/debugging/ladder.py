@@ -148,6 +148,10 @@ def _climb(evidence: Evidence, go_on: bool) -> Climb:
     found = [one for rung in RUNGS for one in _look(evidence, rung, rung.rules, unchecked)]
     explained = {name for one in found for name in EXPLAINS.get(one.fault, ())}
     found = [one for one in found if one.fault not in explained]
+    if found and not go_on:
+        for rung in RUNGS:
+            if rung.hypotheses:
+                unchecked[rung.number].append("comparisons of runs; an identity already explains what is wrong")
     for rung in RUNGS:
         # What an identity explains needs no comparison of runs, and one comparison that explains is enough.
         for rule in rung.hypotheses if go_on or not found else ():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from .changes import drawn_large
+from .changes import Replaced, drawn_large
 from .events import Batch, Forward
 from .evidence import Evidence
 from .finding import Finding
@@ -80,7 +80,7 @@ def _fed_something_else(evidence: Evidence) -> Finding | None:
 
 
 def outputs_random(evidence: Evidence) -> Finding | None:
-    """D30: in evaluation mode the same inputs give other outputs each time."""
+    """D30, G24: in evaluation mode the same inputs give other outputs each time; because of dropout, or of noise."""
     if evidence.val is None:
         return None
     found = [outputs_of(evidence, evidence.val.x[:16]) for _ in range(3)]
@@ -89,6 +89,13 @@ def outputs_random(evidence: Evidence) -> Finding | None:
     first, second, third = (one for one in found if one is not None)
     if not (differ(first, second, first) and differ(second, third, first)):
         return None
+    names = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout")
+    with Replaced(dict.fromkeys(names, lambda function, x, *args, **kwargs: x)):
+        still = [outputs_of(evidence, evidence.val.x[:16]) for _ in range(2)]
+    if still[0] is not None and still[1] is not None and not differ(still[0], still[1], first):
+        return Finding(
+            "G24", "dropout is on in evaluation mode: a function must be told the mode, training=self.training"
+        )
     return Finding("D30", "in evaluation mode the same validation examples give other outputs each time")
 
 
