@@ -150,7 +150,7 @@ PARTS = {
         shapes_data,
         cnn,
         F.cross_entropy,
-        lambda model: torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9),
+        lambda model: torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9),
         accuracy,
         Spec(task="classification", classes=5, epochs=16),
     ),
