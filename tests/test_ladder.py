@@ -322,3 +322,11 @@ def test_a_run_that_resumes_rightly_is_no_finding() -> None:
 
     found = climb(*make("regression", 0, save=save, load=load))
     assert not found.findings, found
+
+
+def test_a_wrapped_model_says_what_is_not_seen() -> None:
+    program, spec = make("regression", 0)
+    program.model = nn.DataParallel(program.model)
+    found = climb(program, spec)
+    assert not found.findings, found
+    assert any("layers inside of the DataParallel" in text for text in found.results[0].unchecked)

@@ -15,9 +15,10 @@ from .trials import EFFECT, Trials
 
 def trials(evidence: Evidence) -> Trials:
     """The evidence's trials, made once."""
-    if not hasattr(evidence, "_trials"):
-        evidence._trials = Trials(evidence)  # type: ignore[attr-defined]
-    return evidence._trials  # type: ignore[attr-defined]
+    if evidence.trials is None:
+        evidence.trials = Trials(evidence)
+    found: Trials = evidence.trials
+    return found
 
 
 def confirmed(

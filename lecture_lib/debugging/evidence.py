@@ -33,6 +33,10 @@ class Evidence:
     def __init__(self, program: Program, spec: Spec, seed: int = 0) -> None:
         self.program, self.spec, self.seed = program, spec, seed
         self.unseen: list[str] = []  # what could not be looked at, and why
+        self.trials: Any = None  # runs with one thing changed, see `comparing`
+        wrapped = type(program.model).__name__
+        if hasattr(program.model, "_orig_mod") or wrapped in ("DataParallel", "DistributedDataParallel"):
+            self.unseen.append(f"layers inside of the {wrapped}: pass the model as it was before it was wrapped")
 
     @classmethod
     def of_recording(cls, recording: Recording, spec: Spec) -> Evidence:
@@ -40,6 +44,11 @@ class Evidence:
         evidence = cls(Program(nn.Identity(), [], None, ()), spec)
         evidence.__dict__.update(run=Run(recording), train=None, val=None, plain=None, examples=spec.examples)
         return evidence
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next((one.device for one in self.program.model.parameters()), torch.device("cpu"))
 
     @cached_property
     def train(self) -> Examples | None:
@@ -118,12 +127,13 @@ class Evidence:
             norm.momentum = None  # the mean over all batches
         with torch.no_grad():
             for x, _ in self.train.batches():
-                self.program.outputs(x)
+                self.program.outputs(x.to(self.device))
         after = self.measure(part)[:2]
         with torch.no_grad():  # the model is in evaluation mode, its norms are not: each batch has its own statistics
             for norm in norms:
                 norm.train()
-            own = [self.own_loss(self.program.outputs(x), y) * len(y) for x, y in part.batches()]
+            pairs = [(x.to(self.device), y.to(self.device)) for x, y in part.batches()]
+            own = [self.own_loss(self.program.outputs(x), y) * len(y) for x, y in pairs]
             of_batches = float(sum(own)) / len(part.y)
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum
@@ -140,12 +150,13 @@ class Evidence:
         with torch.no_grad():
             program.model.eval()
             try:
-                found = [program.outputs(x) for x, _ in examples.batches()]
+                found = [program.outputs(x.to(self.device)) for x, _ in examples.batches()]
                 if not all(isinstance(one, Tensor) for one in found):
                     return math.nan, math.nan, None
-                outputs = torch.cat(found)
-                loss = float(self.own_loss(outputs, examples.y)) if program.loss_fn else math.nan
-                metric = float(program.metric(outputs, examples.y)) if program.metric else math.nan
+                outputs, y = torch.cat(found), examples.y.to(self.device)
+                loss = float(self.own_loss(outputs, y)) if program.loss_fn else math.nan
+                metric = float(program.metric(outputs, y)) if program.metric else math.nan
+                outputs = outputs.cpu()
             except Exception:  # the author's own evaluation says what is wrong with it
                 return math.nan, math.nan, None
             finally:

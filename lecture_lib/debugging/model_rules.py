@@ -23,13 +23,13 @@ def outputs_of(evidence: Evidence, x: Tensor) -> Tensor | None:
     try:
         program.model.eval()
         with torch.no_grad():
-            found = program.outputs(x)
+            found = program.outputs(x.to(evidence.device))
     except Exception:
         return None
     finally:
         for module, mode in modes:
             module.training = mode
-    return found if isinstance(found, Tensor) else None
+    return found.cpu() if isinstance(found, Tensor) else None
 
 
 def differ(a: Tensor, b: Tensor, scale: Tensor) -> bool:
