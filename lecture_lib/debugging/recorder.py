@@ -10,38 +10,25 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.overrides import TorchFunctionMode
 
 from .events import Backward, Batch, Break, Forward, LossCall, Mark, Recording, Step
 from .gradients import SCALED_BY, compare, dense, detached, flat_gradient, leaves_of, lost_in_float16, norm_of
+from .listening import Listener
 from .watching import Watched, all_warnings, fingerprints, where_is
 
-LOSSES = {
-    "cross_entropy",
-    "nll_loss",
-    "mse_loss",
-    "l1_loss",
-    "smooth_l1_loss",
-    "huber_loss",
-    "binary_cross_entropy",
-    "binary_cross_entropy_with_logits",
-    "kl_div",
-    "gaussian_nll_loss",
-    "poisson_nll_loss",
-    "multilabel_soft_margin_loss",
-}
 WITH_MODES = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
 LOOKS = 12  # steps at the start whose gradients are compared, then two of every RARELY
 RARELY = 100
+SOMETIMES = 7  # events, after which what may change only between epochs is looked at
 FED = 12  # batches of inputs that are kept, of training and of evaluation
 KEPT = 40  # losses whose outputs and targets are kept
 
 
-class Recorder(TorchFunctionMode):
+class Recorder:
     """Writes events of a model's training into a `Recording` while it is entered.
 
-    Backward passes are computed a second time at the steps that are looked at: the first 12, then 2 of every 100. What
-    runs inside `torch.compile` is not seen.
+    Steps are looked at closely at the start (12), then 2 of every 100: there losses are seen and backward passes
+    computed a second time. Evaluations are always seen; what runs inside `torch.compile` never is.
 
     Args:
         model: what is trained.
@@ -50,8 +37,8 @@ class Recorder(TorchFunctionMode):
     """
 
     def __init__(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> None:
-        super().__init__()
         self.recording = Recording()
+        self._listener = Listener(self.loss, self._asked)
         self._model, self._optimizers = model, list(optimizers)
         self._attached = ExitStack()
         self._losses: list[Tensor] = []  # PyTorch's, with a graph, since the last backward
@@ -72,39 +59,30 @@ class Recorder(TorchFunctionMode):
                 self._parameters |= {id(parameter): parameter for parameter in group["params"]}
                 self.recording.maximised |= bool(group.get("maximize"))
         self._last_seen: dict[int, Tensor] = {}
-        self.recording.modal = tuple(name for name, one in model.named_modules() if isinstance(one, WITH_MODES))
+        self._modal = [(name, one) for name, one in model.named_modules() if isinstance(one, WITH_MODES)]
+        self.recording.modal = tuple(name for name, _ in self._modal)
+        self._unreached = dict(self._parameters)
+        self._kept = 0
+        self._called_hooks: dict[str, Any] = {}
         self.recording.tensors.update(self._parameters)
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Recorder:
         """Attach hooks."""
         for name, module in self._model.named_modules():
-            hook = self._module_called(name)
-            self._attached.callback(module.register_forward_hook(hook).remove)
+            hook = module.register_forward_hook(self._module_called(name))
+            self._called_hooks[name] = hook
+            self._attached.callback(hook.remove)
         self._attached.callback(self._model.register_forward_pre_hook(self._forward).remove)
         for number, optimizer in enumerate(self._optimizers):
             self._attached.callback(optimizer.register_step_pre_hook(self._step(number)).remove)
         caught = self._attached.enter_context(all_warnings())
         self._attached.callback(lambda: self.recording.warnings.extend(caught))
-        super().__enter__()
+        self._attached.enter_context(self._listener)
         return self
 
     def __exit__(self, *error: Any) -> None:
         """Take the hooks away."""
-        super().__exit__(*error)
         self._attached.close()
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """See losses and backward passes go by."""
-        name = getattr(func, "__name__", "")
-        kwargs = kwargs or {}
-        if name in ("backward", "grad") and args and not self._inside:
-            start = args[0] if isinstance(args[0], Tensor) else args[0][0] if len(args[0]) == 1 else None
-            if start is not None and (name == "backward" or self._asks_for_parameters(args, kwargs)):
-                self._backward(start, name == "backward")
-        result = func(*args, **kwargs)
-        if name in LOSSES and not self._inside and isinstance(result, Tensor):
-            self.loss(name, args, kwargs, result)
-        return result
 
     def mark(self, name: str) -> None:
         """Note where something begins or ends."""
@@ -133,14 +111,16 @@ class Recorder(TorchFunctionMode):
 
     def loss(self, name: str, args: Sequence[Any], kwargs: dict[str, Any], result: Tensor) -> None:
         """Note a loss and keep it for the next backward."""
+        if self._inside:
+            return
         events = self.recording.events
         value = float(result.detach()) if result.numel() == 1 else math.nan
-        keep = len(events) < 50 * KEPT and len(self.recording.of(LossCall)) < KEPT
+        keep, self._kept = self._kept < KEPT, self._kept + 1
         names = ("input", "target", "weight")
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         outputs, targets = (detached(given.pop(part, None)) if keep else None for part in ("input", "target"))
         given = {key: detached(option) for key, option in given.items()}
-        total = float(result.detach().double().sum())
+        total = value if result.numel() == 1 else float(result.detach().double().sum())
         events.append(LossCall(name, outputs, targets, given, value, total, result.requires_grad))
         if not math.isfinite(value) and result.numel() == 1:
             first = args[0] if args else None
@@ -169,20 +149,30 @@ class Recorder(TorchFunctionMode):
 
     def _forward(self, module: nn.Module, args: Any) -> None:
         grad = torch.is_grad_enabled()
-        evaluating = tuple(
-            name for name, one in module.named_modules() if isinstance(one, WITH_MODES) and not one.training
-        )
+        evaluating = tuple(name for name, one in self._modal if not one.training)
         self.recording.events.append(Forward(grad, module.training, evaluating))
         fed = self.recording.fed[grad]
         if len(fed) < FED and args and isinstance(args[0], Tensor):
             fed.append(args[0].detach().clone())
         self._waiting |= grad
+        self._listener.attend(self._looking or not grad)
+
+    def _asked(self, tensors: Any, parameters: Any) -> bool:
+        """A backward pass begins, or gradients are asked for: those of parameters are a backward pass too."""
+        start = tensors if isinstance(tensors, Tensor) else tensors[0] if len(tensors) == 1 else None
+        if self._inside or start is None:
+            return False
+        trains = parameters is None or any(id(one) in self._parameters for one in parameters)
+        if trains:
+            self._backward(start, parameters is None)
+        return trains
 
     def _backward(self, start: Tensor, kept: bool) -> None:
         self._waiting, self._backwards = False, self._backwards + 1
         value = float(start.detach()) if start.numel() == 1 else math.nan
-        trainable = frozenset(key for key, p in self._parameters.items() if p.requires_grad)
-        self.recording.trainable = [*self.recording.trainable[:1], trainable]
+        if self._looking or len(self.recording.events) % SOMETIMES == 0:
+            trainable = frozenset(key for key, p in self._parameters.items() if p.requires_grad)
+            self.recording.trainable = [*self.recording.trainable[:1], trainable]
         if not self._looking or start.grad_fn is None:
             self.recording.events.append(Backward(value, kept, len(self._losses) or len(self._own)))
             self._losses, self._own = [], []
@@ -213,27 +203,31 @@ class Recorder(TorchFunctionMode):
         self.recording.events.append(Backward(value, kept, len(losses), scale, residual, ids, underflow))
         self._losses, self._own = [], []
 
-    def _asks_for_parameters(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-        asked = args[1] if len(args) > 1 else kwargs.get("inputs", ())
-        asked = [asked] if isinstance(asked, Tensor) else asked
-        return any(id(one) in self._parameters for one in asked)
-
     def _step(self, number: int) -> Any:
         def hook(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-            parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-            ids = frozenset(map(id, parameters))
-            self.recording.optimised = [*self.recording.optimised[:1], ids]
+            looking = self._looking
+            if looking:
+                parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+                ids = frozenset(map(id, parameters))
+                self.recording.optimised = [*self.recording.optimised[:1], ids]
             rates = tuple(float(group["lr"]) for group in optimizer.param_groups if "lr" in group)
-            self.recording.reached.update(key for key, p in self._parameters.items() if p.grad is not None)
+            for key in [key for key, p in self._unreached.items() if p.grad is not None]:
+                del self._unreached[key]
+                self.recording.reached.add(key)
             facts: dict[str, Any] = {}
-            if self._looking:
+            if looking:
                 facts = self._look(parameters)
             self.recording.events.append(Step(number, rates, self._backwards, self._waiting, **facts))
-            self._last_fresh = self._fresh
-            self._fresh = {key: one for key, one in self._fresh.items() if key not in ids}
+            if looking:
+                self._last_fresh = self._fresh
+                self._fresh = {key: one for key, one in self._fresh.items() if key not in ids}
             self._backwards = 0
             if number == len(self._optimizers) - 1:
                 self._steps += 1
+                if self._steps == LOOKS:
+                    for name in self._called_hooks.keys() & self.recording.called:
+                        self._called_hooks[name].remove()
+                self._listener.attend(self._looking)
 
         return hook
 

@@ -1,4 +1,6 @@
-"""The ladder on the fault bank, and the tools that run on PyTorch today on the same programs.
+"""What the recorder costs, the ladder on the fault bank, and the tools that run on PyTorch today on the same programs.
+
+The recorder: processor time of training under `record` over that of the same training, the median of 7 pairs.
 
 Every case of tests/bank is climbed: a fault counts as named when it is the first finding, as detected when there is
 any, and as at its rung when the first finding's rung is right; a healthy program counts as an alarm with any finding.
@@ -11,10 +13,13 @@ constant range). These tools give no name, so only detection is compared.
 
 from __future__ import annotations
 
+import statistics
 import sys
+import time
 import warnings
 import zlib
 from collections import defaultdict
+from contextlib import nullcontext
 from pathlib import Path
 
 import harness
@@ -24,11 +29,14 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bank import Case, all_cases
+from bank.programs import make
 
-from lecture_lib.debugging import FAULTS, Program, climb
+from lecture_lib.debugging import FAULTS, Program, climb, record
 
 LOUD = {"D12", "L05", "L10", "G21", "G23", "P14", "A14"}
 SEEDS = 5  # of each healthy program
+LOOPS = {"digits": 40, "shapes": 12, "sequence": 40, "regression": 60}  # base -> epochs that are timed
+REPETITIONS = 7
 EPOCHS = 2  # that the other tools watch
 
 
@@ -36,6 +44,9 @@ def measure(quick: bool) -> list[Row]:
     """All rows."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
+    costs = [
+        at_most(f"recorder over plain loop, {base}", cost(base, n), "times", 1.3, "1.3") for base, n in LOOPS.items()
+    ]
     named: dict[str, list[bool]] = defaultdict(list)
     found: dict[str, dict[str, list[bool]]] = {"ladder": {}, "PyTorch": {}, "assertions": {}}
     rungs, alarms = [], {tool: [] for tool in found}  # type: ignore[var-annotated]
@@ -56,7 +67,22 @@ def measure(quick: bool) -> list[Row]:
             rungs.append(first != "nothing" and FAULTS[first].rung == FAULTS[case.row].rung)
             if first != case.row:
                 progress(f"{case}: {first}")
-    return rows_of(named, found, rungs, alarms)
+    return [*costs, *rows_of(named, found, rungs, alarms)]
+
+
+def cost(base: str, epochs: int) -> float:
+    """Training with the recorder over training without."""
+    return statistics.median(trained(base, epochs, True) / trained(base, epochs, False) for _ in range(REPETITIONS))
+
+
+def trained(base: str, epochs: int, recorded: bool) -> float:
+    """Processor time of a training in seconds."""
+    program, _ = make(base, 0)
+    start = time.process_time()
+    with record(program.model, program.optimizer) if recorded else nullcontext():
+        for _ in range(epochs):
+            program.run_epoch()
+    return time.process_time() - start
 
 
 def rows_of(
