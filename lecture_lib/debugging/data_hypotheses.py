@@ -101,7 +101,8 @@ def augmentation_harms(evidence: Evidence) -> Finding | None:
             program.train_epoch = program.step = None
         yield
 
-    return confirmed(evidence, "D28", "trained without augmentation", plain, validation=True)
+    fault = "D09" if evidence.spec.task == "segmentation" else "D28"  # then it is the mask that stays behind
+    return confirmed(evidence, fault, "trained without augmentation", plain, validation=True)
 
 
 def weighted_wrongly(evidence: Evidence) -> Finding | None:

@@ -14,7 +14,9 @@ from torch import Tensor
 from .events import LossCall
 from .evidence import Evidence
 from .finding import Finding
+from .sequence_rules import never_labelled, numbered_anew, steps_first
 from .split_rules import classes_renumbered, leaks, other_preprocessing, shifts
+from .time_rules import knows_the_future
 
 BINARY = {"binary_cross_entropy", "binary_cross_entropy_with_logits", "multilabel_soft_margin_loss"}
 
@@ -60,7 +62,8 @@ def axes_scrambled(evidence: Evidence) -> Finding | None:
             continue
         ratio = roughness(other) / rough
         share = float((ratio < 1).float().mean())
-        if share > 0.95 and float(ratio.median()) < SMOOTHER:
+        median = float(ratio.median())
+        if (share > 0.95 and median < SMOOTHER) or (share > 0.8 and median < MUCH_SMOOTHER):
             return Finding(
                 "D08",
                 f"read as {name}, {share:.0%} of the images are smoother: neighbours differ by {ratio.median():.0%} "
@@ -162,17 +165,22 @@ def given_more_than_once(evidence: Evidence) -> Finding | None:
     return Finding("D32", f"each example comes {np.median(counts):g} times in an epoch with {workers} workers")
 
 
+MUCH_SMOOTHER = 0.75
 SMOOTHER = 0.92  # roughness of an image read in another way, against the image as it is
 
 DATA_RULES = (
     not_finite,
     axes_scrambled,
+    steps_first,
+    numbered_anew,
+    never_labelled,
     binary_targets,
     ignored_labels,
     given_more_than_once,
     other_preprocessing,
     classes_renumbered,
     leaks,
+    knows_the_future,
     ordered_by_class,
     shifts,
 )

@@ -12,9 +12,10 @@ from .comparing import trials
 from .data_hypotheses import SATISFIED
 from .evidence import Evidence
 from .finding import Finding
-from .probes import chance, score, table, without_own
+from .probes import Table, chance, score, table, without_own
 from .untouched import untouched
 
+MOST = 1200  # rows
 NEAR = 0.97  # score of one column alone that gives the target away
 
 
@@ -31,7 +32,7 @@ def not_together(evidence: Evidence) -> Finding | None:
         spread = math.sqrt(max(chance(train) * (1 - chance(train)), 0.05) / len(train.y))
         if score(train, without_own(train)) > chance(train) + 4 * spread:
             return None
-    shifted = _neighbouring(evidence)
+    shifted = _neighbouring(evidence) or _unrelated(evidence)
     if shifted:
         return Finding("D09", shifted, certain=False)
     half = len(val.y) // 2
@@ -70,6 +71,33 @@ def _neighbouring(evidence: Evidence) -> str:
         if moved is not None and score(moved, without_own(moved)) > chance(moved) + 0.15:
             return f"labels fit the inputs {abs(step)} row {'before' if step > 0 else 'after'} them, not their own"
     return ""
+
+
+def _unrelated(evidence: Evidence) -> str:
+    """Whether the program learns training labels by heart, and labels it has not seen no better than a constant."""
+    plain, constant = evidence.plain, evidence.constant_loss
+    assert plain is not None
+    losses = [row.train_loss for row in evidence.run.rows]
+    best = min(row.val_loss for row in evidence.run.rows)
+    if not min(losses) < 0.9 * constant or best < 0.98 * constant or evidence.spec.task != "classification":
+        return ""
+    held_out = []
+    for half in (0, 1):
+        seen, kept = plain.part(slice(half, None, 2)), plain.part(slice(1 - half, None, 2))
+        with untouched(evidence.program, evidence.seed) as program:
+            program.train_loader = DataLoader(TensorDataset(seen.x, seen.y), plain.batch_size, shuffle=True)
+            try:
+                for _ in range(trials(evidence).epochs):
+                    program.run_epoch()
+                    held_out.append(evidence.measure(kept)[0])
+            except Exception:
+                return ""
+    if min(held_out) < 0.98 * constant:
+        return ""
+    return (
+        f"training loss falls to {min(losses):.3g}, a constant's is {constant:.3g}; on validation ({best:.3g}) and on "
+        f"held-out training examples ({min(held_out):.3g}) it never is lower: labels have nothing to do with inputs"
+    )
 
 
 def noisy_labels(evidence: Evidence) -> Finding | None:
@@ -124,6 +152,10 @@ def gives_target_away(evidence: Evidence) -> Finding | None:
     from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
     from sklearn.tree import DecisionTreeClassifier
 
+    seen, kept = (Table(train.x[half:MOST:2], train.y[half:MOST:2], train.classes) for half in (0, 1))
+    together = _few_columns(seen, kept)
+    if together:
+        return together
     scores = {}
     for number in np.flatnonzero(train.x.std(axis=0) > 0):
         one = (
@@ -131,11 +163,11 @@ def gives_target_away(evidence: Evidence) -> Finding | None:
             if train.classes
             else KNeighborsRegressor(5)
         )
-        one.fit(train.x[:600, [number]], train.y[:600])
-        found = score(val, one.predict(val.x[:, [number]]))
+        one.fit(seen.x[:, [number]], seen.y)
+        found = score(kept, one.predict(kept.x[:, [number]]))
         if train.classes and found > 0.6:  # a number that counts through the classes
-            nearest = KNeighborsClassifier(3).fit(train.x[:, [number]], train.y)
-            found = max(found, score(val, nearest.predict(val.x[:, [number]])))
+            nearest = KNeighborsClassifier(3).fit(seen.x[:, [number]], seen.y)
+            found = max(found, score(kept, nearest.predict(kept.x[:, [number]])))
         scores[int(number)] = found
     column = max(scores, key=scores.__getitem__)
     best = scores[column]
@@ -144,7 +176,29 @@ def gives_target_away(evidence: Evidence) -> Finding | None:
     others = [found for found, like in zip(scores.values(), alike, strict=True) if like < 0.9]
     if best < NEAR or max(others, default=0.0) > best - 0.15:
         return None
-    return Finding("D21", f"column {column} alone scores {best:.2f} in validation", {"column": column, "score": best})
+    return Finding(
+        "D21", f"column {column} alone scores {best:.2f} on examples it has not seen", {"column": column, "score": best}
+    )
+
+
+def _few_columns(seen: Table, kept: Table) -> Finding | None:
+    """A handful of columns that name the class with hardly more questions than there are classes, as no others do."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    if not seen.classes:
+        return None
+    found = []
+    x, y = seen.x.copy(), kept.x.copy()
+    for _ in range(2):
+        tree = DecisionTreeClassifier(max_leaf_nodes=2 * len(np.unique(seen.y)), random_state=0).fit(x, seen.y)
+        columns = sorted({int(one) for one in tree.tree_.feature if one >= 0})
+        found.append((score(kept, tree.predict(y)), columns))
+        alike = np.abs(np.nan_to_num(np.corrcoef(x.T)[columns])).max(axis=0) > 0.9 if columns else []
+        x[:, alike], y[:, alike] = 0.0, 0.0
+    (best, columns), (other, _) = found
+    if best < NEAR or other > best - 0.15 or len(columns) > 2 * len(np.unique(seen.y)):
+        return None
+    return Finding("D21", f"columns {columns} alone score {best:.2f} on examples it has not seen", {"columns": columns})
 
 
 def _word_gives_tag_away(evidence: Evidence) -> Finding | None:

@@ -8,16 +8,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..palette import BLUE, VERMILION
+from ..plotting import figure_and_axes
 from .events import Recording
 from .evidence import Evidence
 from .finding import Finding
 from .measures import MEASURES
 from .observed import Row
 from .program import Program, Spec
+from .rung_plots import PLOTS
 from .rungs import OF_RECORDINGS, RUNGS, Rule, Rung
 from .untouched import untouched
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -42,7 +45,7 @@ class Result:
         rung: which.
         findings: what is wrong, the surest first; empty when the rung holds.
         unchecked: what could not be looked at, and why.
-        seen: the numbers behind it, as plain data.
+        seen: the numbers behind it, as plain data: what is drawn.
 
     """
 
@@ -51,10 +54,33 @@ class Result:
     unchecked: tuple[str, ...]
     seen: dict[str, Any] = field(default_factory=dict, repr=False)
 
+    @property
+    def verdict(self) -> str:
+        """'holds', 'fails', or 'unsure': what was to be learnt was not, and no rule says why."""
+        if self.findings:
+            return "fails"
+        return "unsure" if self.seen.get("learnt") is False else "holds"
+
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Draw the rung's numbers.
+
+        Args:
+            ax: where; default: a new figure.
+
+        """
+        figure, ax = figure_and_axes(ax)
+        ax.set_title(f"rung {self.rung.number}, {self.rung.name}: {self.verdict}", loc="left")
+        try:
+            PLOTS[self.rung.number](ax, self.seen)
+        except KeyError:
+            ax.text(0.5, 0.5, "nothing could be measured", ha="center", transform=ax.transAxes)
+        return figure
+
     def __str__(self) -> str:
-        lines = [f"rung {self.rung.number}, {self.rung.name}: {'fails' if self.findings else 'holds'}"]
-        lines.append(f"  {self.rung.criterion}")
+        lines = [f"rung {self.rung.number}, {self.rung.name}: {self.verdict}", f"  {self.rung.criterion}"]
         lines += [f"  {name}: {_short(value)}" for name, value in self.seen.items()]
+        if self.verdict == "unsure":
+            lines.append("  What was to be learnt was not, and no rule knows why: try a smaller and a larger rate.")
         lines += [f"  {one}".replace("\n", "\n  ") for one in map(str, self.findings)]
         return "\n".join([*lines, *(f"  not checked: {one}" for one in self.unchecked)])
 
@@ -196,5 +222,5 @@ def _short(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3g}"
     if isinstance(value, list):
-        return ", ".join(map(_short, value[:3] + value[-1:] if len(value) > 4 else value))
+        return ", ".join(map(_short, value[:3] + value[-1:] if len(value) > 4 else value)) or "nothing"
     return str(value)

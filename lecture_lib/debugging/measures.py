@@ -7,7 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader, TensorDataset
 
+from ..data.contract import CONTRACTS, check_contract
 from .evidence import Evidence
 from .lr_finder import find_lr
 from .observed import Examples
@@ -15,6 +17,13 @@ from .untouched import untouched
 
 BATCH = 32  # examples that are learnt by heart
 STEPS = 150  # of the program's own, on that batch
+SUBSET = 256  # examples of rung 4
+SUBSET_STEPS = 120  # on them
+SUBSET_SEEDS = 3
+SWEEP = 80  # steps of the finder
+TENTHS = [tenth / 10 for tenth in range(11)]
+GROUPS = 5  # of validation examples, from the least to the most confident
+HALF = 0.5  # of a constant answer's loss may be left on the subset
 LEARNT = 0.1  # of the way from the start to the floor may be left
 
 
@@ -25,7 +34,31 @@ def data(evidence: Evidence) -> dict[str, Any]:
         if examples is not None:
             found[f"{name} examples"] = len(examples.y)
             found[f"{name} classes"] = classes(examples)
+            found[f"{name} targets, in tenths"] = tenths(examples.y) if examples.y.is_floating_point() else None
+    found["contract broken"] = contract(evidence)
     return {key: value for key, value in found.items() if value is not None}
+
+
+def tenths(values: Tensor) -> list[float]:
+    """Smallest, largest and what lies between after each tenth of the values."""
+    return [float(one) for one in values.detach().double().flatten().nan_to_num().sort().values[_places(values)]]
+
+
+def _places(values: Tensor) -> list[int]:
+    return [round(tenth * (values.numel() - 1)) for tenth in TENTHS]
+
+
+def contract(evidence: Evidence) -> list[str] | None:
+    """What the first training batch breaks of its task's contract; None where the task is not known."""
+    if evidence.train is None or evidence.spec.task not in CONTRACTS:
+        return None
+    batch = evidence.train.part(slice(0, evidence.train.batch_size))
+    ignored = -100 if evidence.spec.ignore_index is None else evidence.spec.ignore_index
+    outputs = evidence.measure(batch)[2]
+    broken = check_contract(
+        evidence.spec.task, batch.x, batch.y, outputs, classes=evidence.spec.classes, ignore_index=ignored
+    )
+    return list(map(str, broken))
 
 
 def classes(examples: Examples) -> dict[int, int] | None:
@@ -64,9 +97,33 @@ def one_batch(evidence: Evidence) -> dict[str, Any]:
     return {**found, "start": start, "floor": floor, "reached": reached, "learnt": bool(left < LEARNT)}
 
 
-def mixed_batch(train: Examples) -> Examples:
+def small_subset(evidence: Evidence) -> dict[str, Any]:
+    """Rung 4: whether a few hundred examples are learnt better than by the best constant answer, over seeds."""
+    train, program = evidence.train, evidence.program
+    if train is None or program.loss_fn is None or evidence.run.error is not None:
+        return {}
+    subset = mixed_batch(train, SUBSET)
+    loader = shuffled(subset)
+    reached = []
+    for seed in range(SUBSET_SEEDS):
+        with untouched(program, evidence.seed + seed):
+            program.train_loader = loader
+            for _ in range(max(1, SUBSET_STEPS // len(loader))):
+                program.run_epoch()
+            reached.append(evidence.measure(subset)[0])
+    constant = evidence.constant_loss
+    learnt = all(loss < HALF * constant for loss in reached)
+    return {"examples": len(subset.y), "constant": constant, "reached, by seed": reached, "learnt": learnt}
+
+
+def shuffled(examples: Examples) -> DataLoader[Any]:
+    """Examples in batches of training's size, in another order each time."""
+    return DataLoader(TensorDataset(examples.x, examples.y), examples.batch_size, shuffle=True)
+
+
+def mixed_batch(train: Examples, size: int = BATCH) -> Examples:
     """Examples of as many classes as there are, in turn; of other targets the first ones."""
-    rows = torch.arange(min(BATCH, len(train.y)))
+    rows = torch.arange(min(size, len(train.y)))
     if not train.y.is_floating_point() and train.y.ndim == 1:
         order = train.y.argsort(stable=True)
         starts: dict[int, int] = {}
@@ -75,7 +132,7 @@ def mixed_batch(train: Examples) -> Examples:
             label = int(train.y[row])
             turn.append((starts.setdefault(label, 0), label, row))
             starts[label] += 1
-        rows = torch.tensor([row for _, _, row in sorted(turn)[:BATCH]])
+        rows = torch.tensor([row for _, _, row in sorted(turn)[:size]])
     return train.part(rows)
 
 
@@ -103,10 +160,9 @@ def rates(evidence: Evidence) -> dict[str, Any]:
         return {}
     used = [group["lr"] for group in program.optimizers[0].param_groups]
     with untouched(program, evidence.seed):
-        result = find_lr(
-            program.model, evidence.train.batches() * 40, program.optimizers[0], evidence.own_loss, steps=60
-        )
-    return {"used": used, "suggested": result.suggestion, "why": result.reason}
+        result = find_lr(program.model, shuffled(evidence.train), program.optimizers[0], evidence.own_loss, steps=SWEEP)
+    rates, losses = list(result.learning_rates), list(result.losses)
+    return {"used": used, "suggested": result.suggestion, "why": result.reason, "rates": rates, "losses": losses}
 
 
 def run(evidence: Evidence) -> dict[str, Any]:
@@ -119,4 +175,20 @@ def run(evidence: Evidence) -> dict[str, Any]:
     }
 
 
-MEASURES = {1: data, 2: baselines, 3: one_batch, 5: rates, 6: run}
+def errors(evidence: Evidence) -> dict[str, Any]:
+    """Rung 7: accuracy by confidence on validation examples, or absolute errors from the smallest to the largest."""
+    val, outputs = evidence.val, evidence.run.outputs[1]
+    if val is not None and outputs is not None and outputs.shape == val.y.shape and val.y.is_floating_point():
+        return {"absolute errors, in tenths": tenths((outputs - val.y).abs())}
+    if val is None or outputs is None or evidence.spec.task != "classification" or outputs.ndim != 2:
+        return {}
+    sure, answer = outputs.softmax(1).max(1)
+    right = (answer == val.y[: len(answer)]).float()
+    parts = [part for part in sure.argsort().tensor_split(GROUPS) if len(part)]
+    return {
+        "confidence": [float(sure[part].mean()) for part in parts],
+        "accuracy": [float(right[part].mean()) for part in parts],
+    }
+
+
+MEASURES = {1: data, 2: baselines, 3: one_batch, 4: small_subset, 5: rates, 6: run, 7: errors}

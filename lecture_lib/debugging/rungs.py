@@ -31,6 +31,7 @@ from .loss_rules import (
 )
 from .model_rules import MODEL_RULES, all_affine, inputs_ignored, outputs_random
 from .run_hypotheses import batch_size_unsuitable, learning_rate, memorised, too_much_dropout, too_short
+from .rung_texts import WHY
 from .start_hypotheses import (
     dead_units,
     exploding,
@@ -63,6 +64,11 @@ class Rung:
     criterion: str
     rules: tuple[Rule, ...]
     hypotheses: tuple[Rule, ...] = ()
+
+    @property
+    def why(self) -> str:
+        """What the rung is for, and why it stands there."""
+        return WHY[self.number]
 
 
 def of_recording(rule: RecordingRule) -> Rule:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from .observed import Examples
 from .untouched import untouched
 
 FAR = 1.0  # shift of the mean, in standard deviations, and of the deviation, as |log2|: another preprocessing
+UNLIKE = 0.05  # p-value above which inputs count as alike
 LEAKS = {"exact duplicates": "D17", "near duplicates": "D18", "shared groups": "D19", "time order": "D20"}
 
 
@@ -77,6 +79,9 @@ def leaks(evidence: Evidence) -> Finding | None:
             for leak in report.leaks
             if not few or (leak.kind == "exact duplicates" and leak.share > 1.5 * by_chance + 0.02)
         }
+        if not found and floats and train.x.ndim == 4:
+            report = leakage_report(_wherever(train.x), _wherever(val.x), seed=evidence.seed)
+            found = dict.fromkeys(["near duplicates"] * bool(report.leaks), *report.leaks[:1])
     for kind, ours, theirs in (
         ("groups", spec.train_groups, spec.val_groups),
         ("times", spec.train_times, spec.val_times),
@@ -92,6 +97,12 @@ def leaks(evidence: Evidence) -> Finding | None:
             leak = found[kind]
             return Finding(LEAKS[kind], leak.evidence, {"share": leak.share}, certain=kind != "near duplicates")
     return None
+
+
+def _wherever(images: Tensor) -> np.ndarray:
+    """Features that stay when an image is moved or mirrored: the sizes of its frequencies."""
+    sizes = torch.fft.fft2(images.double()).abs()
+    return np.asarray((sizes + sizes.flip(3).roll(1, 3)).flatten(1).float().double())
 
 
 def _copies_by_chance(train: np.ndarray, val: np.ndarray) -> float:
@@ -199,9 +210,16 @@ def shifts(evidence: Evidence) -> Finding | None:
     shift = report[str(report.primary)]
     if fault == "D26" and (evidence.spec.class_weights or hasattr(_sampler(evidence), "weights")):
         return None  # the shares differ on purpose
+    if fault == "D26" and (report["covariate"].p_value or 0.0) > UNLIKE and _predictable(evidence):
+        fault = "D10"  # other shares among the same inputs: it is the labels that are wrong
     if fault == "D27" and (shift.effect or 0) < 0:
         fault = "D10"  # training labels surprise more than validation's do
     return Finding(fault, shift.evidence, {"effect": shift.effect, "p_value": shift.p_value}, certain=False)
+
+
+def _predictable(evidence: Evidence) -> bool:
+    """Whether inputs say much about labels, so that other shares of these would show in them."""
+    return min((row.train_loss for row in evidence.run.rows), default=math.inf) < 0.7 * evidence.constant_loss
 
 
 def _one_word(examples: Examples, size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -121,6 +121,11 @@ def dead_units(evidence: Evidence) -> Finding | None:
     """A05: most ReLUs of a layer are 0 for all examples, and weights drawn anew learn better."""
     if not early_room(evidence):
         return None
+
+    def around_its_mean(function: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return function(x - x.detach().mean(dim=0, keepdim=True))
+
+    lifted = replacing(relu=around_its_mean, relu_=around_its_mean)
     for trained in (False, True):
         for name, _, output in activations(evidence, trained):
             if name not in ("relu", "threshold") or output.ndim < 2:
@@ -131,7 +136,7 @@ def dead_units(evidence: Evidence) -> Finding | None:
             if share >= DEAD:
                 when = "after training" if trained else "before training"
                 sign = f"{when} {int(units.sum())} of {units.numel()} units are 0 for all examples"
-                anew = confirmed_early(evidence, "A05", sign, initialised_anew, initialised_well)
+                anew = confirmed_early(evidence, "A05", sign, initialised_anew, initialised_well, lifted)
                 if anew:
                     return anew
     return None
@@ -190,9 +195,13 @@ def vanishing(evidence: Evidence) -> Finding | None:
     def around(function: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return x + torch.nn.functional.relu(x)
 
+    def instead(function: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return torch.nn.functional.relu(x)
+
     sign = f"relative to their weights the first layers move {ratio:.1g} times as much as the others"
     straight = replacing(sigmoid=around, tanh=around, relu=around, relu_=around)
-    return confirmed_early(evidence, "A07", sign, straight, unit_variance)
+    relus = replacing(sigmoid=instead, tanh=instead)
+    return confirmed_early(evidence, "A07", sign, straight, unit_variance, both(initialised_well, relus))
 
 
 @contextmanager
@@ -216,8 +225,9 @@ def exploding(evidence: Evidence) -> Finding | None:
     first = [step.norm for step in looked(evidence.run.recording)[:1]]
     broke = evidence.run.recording.broke
     size = max((n for n in first if math.isfinite(n)), default=0.0) / max(evidence.constant_loss, 1e-9)
-    huge = size > EXPLODED or (broke is not None and broke.what == "gradient")
+    burst = broke is not None and (broke.what == "gradient" or (broke.step < 3 and broke.largest < 100))
+    huge = size > EXPLODED or burst
     if not huge or not (early_room(evidence) or broke):
         return None
     sign = f"the gradient's norm is {max(first, default=math.nan):.3g} at the start"
-    return confirmed_early(evidence, "A08", sign, clipped, both(clipped, learning_rate_times(0.1)))
+    return confirmed_early(evidence, "A08", sign, clipped, both(clipped, learning_rate_times(0.1)), unit_variance)

@@ -1,0 +1,104 @@
+"""Rung 1: what is wrong with sequences of ids, seen without training."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .evidence import Evidence
+from .finding import Finding
+from .observed import Examples
+
+IDS = 10  # different ones, before their numbering says anything
+ENDS = 0.9  # of the sequences end in their padding, if they are read rightly
+
+
+def steps_first(evidence: Evidence) -> Finding | None:
+    """D08: read as [T, N], the padding stands at the ends of the sequences; as it is read, it is scattered."""
+    val, padding = evidence.val, evidence.spec.padding_index
+    if padding is None or val is None or val.x.ndim != 2 or val.x.is_floating_point():
+        return None
+    pads = val.x == padding
+    now, other = _at_an_end(pads), _at_an_end(pads.reshape(pads.shape[1], pads.shape[0]).t())
+    if not pads.any() or other < ENDS or now > ENDS / 2:
+        return None
+    return Finding(
+        "D08",
+        f"padding stands at one end in {now:.0%} of the sequences; read as [time steps, sequences] in {other:.0%}",
+        {"now": now, "transposed": other},
+    )
+
+
+def _at_an_end(pads: Tensor) -> float:
+    """The share of sequences [N, T] whose padding, where there is any, is all at the same end."""
+    rows = pads[pads.any(dim=1)].long()
+    if not len(rows):
+        return 0.0
+    tail, head = (rows.diff(dim=1) >= 0).all(dim=1), (rows.diff(dim=1) <= 0).all(dim=1)
+    return max(float(tail.float().mean()), float(head.float().mean()))
+
+
+def numbered_anew(evidence: Evidence) -> Finding | None:
+    """D03: validation has a vocabulary of its own, numbered as its words come or by how common they are there."""
+    train, val = evidence.train, evidence.val
+    if evidence.spec.task != "sequence" or train is None or val is None or val.x.is_floating_point():
+        return None
+    ids = _ids(val, evidence.spec.padding_index)
+    known, first, counts = ids.unique(return_inverse=True, return_counts=True)
+    if len(known) < IDS or not _rules_differ(train, val, evidence.spec.padding_index):
+        return None
+    place = torch.full((len(known),), len(ids)).scatter_reduce(0, first, torch.arange(len(ids)), "amin")
+    how = "in the order in which they come" if bool((place.diff() > 0).all()) else ""
+    if not how and len(known) >= 2 * IDS and bool((counts.diff() <= 0).all()):
+        how = "from the most to the least common"
+    if not how:
+        return None
+    return Finding(
+        "D03",
+        f"the {len(known)} ids of validation are numbered {how} there, and stand for other labels than in training",
+        {"ids": len(known)},
+    )
+
+
+def _ids(examples: Examples, padding: int | None) -> Tensor:
+    ids = examples.x.flatten().long()
+    return ids if padding is None else ids[ids != padding]
+
+
+def _rules_differ(train: Examples, val: Examples, padding: int | None) -> bool:
+    """Whether the commonest label of most ids differs between the splits; true where labels are not one for each id."""
+    if train.y.shape != train.x.shape or val.y.shape != val.x.shape:
+        return True
+    best = [_commonest(one, padding) for one in (train, val)]
+    shared = best[0].keys() & best[1].keys()
+    return bool(shared) and sum(best[0][one] != best[1][one] for one in shared) > 0.3 * len(shared)
+
+
+def _commonest(examples: Examples, padding: int | None) -> dict[int, int]:
+    found = {}
+    for one in examples.x.unique().tolist():
+        labels = examples.y[(examples.x == one) & (examples.y >= 0)]
+        if one != padding and len(labels):
+            found[int(one)] = int(labels.mode().values)
+    return found
+
+
+def never_labelled(evidence: Evidence) -> Finding | None:
+    """D13: ids whose labels are all left out in training and count in validation."""
+    train, val = evidence.train, evidence.val
+    left_out = -100 if evidence.spec.ignore_index is None else evidence.spec.ignore_index
+    if train is None or val is None or train.x.shape != train.y.shape or train.x.is_floating_point():
+        return None
+    if train.x.ndim != 2 or val.x.shape != val.y.shape:
+        return None
+    kept = [set(one.x[one.y != left_out].tolist()) - {evidence.spec.padding_index} for one in (train, val)]
+    seen = set(train.x.unique().tolist())
+    hidden = sorted((kept[1] - kept[0]) & seen)
+    if len(hidden) < max(2, 0.05 * len(seen)):
+        return None
+    share = float(torch.isin(train.x, torch.tensor(hidden)).float().mean())
+    return Finding(
+        "D13",
+        f"{len(hidden)} ids that stand at {share:.0%} of the places have no label in training but one in validation",
+        {"ids": hidden},
+    )
