@@ -14,6 +14,7 @@ from .model_rules import outputs_of
 
 WORSE = 0.12  # error of a slice above that of the rest
 OFF = 0.1  # calibration error
+TELLING = 0.85  # score of a few pixels alone
 FALL = 0.5  # share of what the model knows that is lost with one small part of the inputs
 
 
@@ -84,7 +85,7 @@ def leans_on_a_part(evidence: Evidence) -> Finding | None:
         for _ in range(trials(evidence).epochs):
             program.run_epoch()
         worst, where = 0.0, ""
-        for name, inside in parts(h, w):
+        for name, inside in [*parts(h, w), *_telling(evidence, images)]:
             mixed = torch.where(inside, images.roll(len(images) // 2 + 1, 0), images)
             outputs = outputs_of(evidence, mixed.reshape(shape))
             found = errors(evidence, outputs) if outputs is not None else None
@@ -99,6 +100,22 @@ def leans_on_a_part(evidence: Evidence) -> Finding | None:
         {"lost": worst, "where": where},
         certain=False,
     )
+
+
+def _telling(evidence: Evidence, images: Tensor) -> list[tuple[str, Tensor]]:
+    """The few pixels that nearly name the class, where all the others tell far less, as a mask."""
+    from .label_hypotheses import few_columns
+    from .probes import Table, table
+
+    rows = table(evidence, evidence.plain)
+    if rows is None:
+        return []
+    best, other, columns = few_columns(*(Table(rows.x[half::2], rows.y[half::2], rows.classes) for half in (0, 1)))
+    if best < TELLING or other > best - 0.3:
+        return []
+    mask = torch.zeros(images[0].numel(), dtype=torch.bool)
+    mask[columns] = True
+    return [(f"{len(columns)} pixels", mask.view(images.shape[1:]))]
 
 
 def parts(h: int, w: int) -> list[tuple[str, Tensor]]:

@@ -122,6 +122,15 @@ def too_much_dropout(evidence: Evidence) -> Finding | None:
     return confirmed(evidence, "A18", f"dropout of up to {max(seen):g}", change, validation=True)
 
 
+def cooled(evidence: Evidence) -> float:
+    """Validation loss at the end with the best temperature; infinite where there are no logits."""
+    outputs, val = evidence.run.outputs[1], evidence.val
+    if outputs is None or val is None or evidence.spec.task != "classification" or outputs.ndim != 2:
+        return math.inf
+    temperatures = torch.logspace(-1, 2, 31)
+    return min(float(evidence.own_loss(outputs / t, val.y[: len(outputs)])) for t in temperatures)
+
+
 def memorised(evidence: Evidence) -> Finding | None:
     """A21: validation loss turned, and rose beyond what chance does, while training loss went on falling."""
     rows, val = evidence.run.rows, evidence.val
@@ -133,6 +142,8 @@ def memorised(evidence: Evidence) -> Finding | None:
     falling = rows[-1].train_loss < rows[best].train_loss
     if best > 0.7 * len(losses) or rise < 0.15 or not falling or losses[-1] < 1.2 * losses[best]:
         return None
+    if cooled(evidence) < 0.6 * losses[best]:
+        return None  # it is the confidence that is off
     others = [trials(evidence).plain(seed, True) for seed in (1, 2)]
     if min(others) < losses[best] * 1.1:
         return None
