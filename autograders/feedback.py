@@ -9,7 +9,7 @@ from pathlib import Path
 from .course import Course
 from .files import write_text_atomically
 from .intake import submitted_students
-from .journal import read_record
+from .journal import look_up
 from .nbgrader_api import ConversionError, generate_feedback
 
 _PAGE = """<!doctype html>
@@ -38,7 +38,7 @@ def write_feedback(
         (assignment, student)
         for assignment in assignments
         for student in submitted_students(course, assignment)
-        if (students is None or student in students) and read_record(course, assignment, student) is not None
+        if (students is None or student in students) and look_up(course, assignment, student) is not None
     ]
     return [
         _write(course, assignment, student)
@@ -48,7 +48,7 @@ def write_feedback(
 
 def _write(course: Course, assignment: str, student: str) -> Path:
     page = course.notebook("feedback", assignment, student).with_suffix(".html")
-    record = read_record(course, assignment, student)
+    record = look_up(course, assignment, student)
     assert record is not None  # the caller asked for those that have one
     state, reason = record.state, record.reason
     if record.questions:
