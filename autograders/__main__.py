@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from .class_commands import add_class_commands
 from .course import Course
 
 OK, FAILED, SET_ASIDE, INCIDENTS = 0, 1, 3, 4
@@ -89,6 +90,8 @@ def _parser() -> argparse.ArgumentParser:
     command = add("feedback", _feedback, "Write a page for every student whose submission was graded or set aside.")
     command.add_argument("--student", action="append", metavar="ID", help="only this student (repeatable)")
     command.add_argument("--quiet", action="store_true", help="no progress bar")
+
+    add_class_commands(add, _course)
 
     add("gradebook", _gradebook, "Print the gradebook, write grades.csv and questions.csv.")
 

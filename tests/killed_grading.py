@@ -57,8 +57,7 @@ def run(course: Course, seconds: float | None) -> bool:
     """Grade in a process of its own and kill it after `seconds`; returns whether it came to its end."""
     child = os.fork()
     if child == 0:
-        os.close(1)
-        os.open(os.devnull, os.O_WRONLY)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         os._exit(autograde(["grade", "--quiet", "--course", str(course.root), "--assignment", ASSIGNMENT]))
     deadline = None if seconds is None else time.monotonic() + seconds
     while os.waitpid(child, 0 if deadline is None else os.WNOHANG) == (0, 0):
@@ -145,8 +144,6 @@ def main() -> None:
         kills += killed
         line = {"kills": killed, "same": same, "repeated": repeated, "left": leftovers(course, options.folder)}
         print(json.dumps(line), flush=True)
-        if killed == 0:
-            raise SystemExit("a run came to its end before it was killed: more submissions, or fewer seconds")
 
 
 if __name__ == "__main__":
