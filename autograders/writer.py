@@ -40,7 +40,7 @@ def only_writer(course: Course, command: str) -> Iterator[None]:
             raise CourseError(_busy(course, _holder(file))) from None
         _sweep(course, _holder(file))
         # Named before it is made: a run killed in between leaves nothing that its successor does not know of.
-        scratch = Path(tempfile.gettempdir()) / f"autograde-{uuid.uuid4().hex[:12]}"
+        scratch = _short(Path(tempfile.gettempdir())) / f"autograde-{uuid.uuid4().hex[:12]}"
         holder = {"pid": os.getpid(), "host": socket.gethostname(), "command": command, "scratch": str(scratch)}
         holder["course"] = str(course.root.resolve())
         _enter(file, {**holder, "run": uuid.uuid4().hex, "since": time.strftime("%Y-%m-%d %H:%M:%S")})
@@ -56,6 +56,11 @@ def only_writer(course: Course, command: str) -> Iterator[None]:
                 os.environ[RUN_VARIABLE] = before[1]
             _sweep(course, {**_holder(file), "run": ""})
             _enter(file, {})
+
+
+def _short(folder: Path) -> Path:
+    """The folder itself, or /tmp: the path of a kernel's socket has 107 bytes at most, and a longer one only hangs."""
+    return folder if len(os.fsencode(folder)) <= 50 else Path("/tmp")
 
 
 def _enter(file: TextIO, holder: dict[str, Any]) -> None:

@@ -1,14 +1,15 @@
 """Grades a class again and again in processes that are killed at random moments.
 
-python tests/killed_grading.py COURSE FOLDER KILLS SEED SECONDS [--replay REFERENCE] copies COURSE into FOLDER, kills
-`autograde grade` KILLS times, each within SECONDS, lets it finish, and starts over with a fresh copy whenever the class
-is done. One line of JSON for each finished class says what was left, repeated or different. With --replay the notebooks
+python tests/killed_grading.py COURSE FOLDER KILLS SEED SHARE [--replay REFERENCE] copies COURSE into FOLDER, kills
+`autograde grade` KILLS times, each within a SHARE of the time that an undisturbed run takes, lets it finish, and starts
+over with a fresh copy whenever the class is done. One line of JSON for each finished class says what was left, repeated or different. With --replay the notebooks
 are not run: what a graded class observed is played back, which makes a moment cheap.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -53,6 +54,10 @@ def play_back(reference: Course) -> None:
     ProbedExecute.preprocess = preprocess
 
 
+RUNS: set[str] = set()
+"""The ids of the runs that were killed."""
+
+
 def run(course: Course, seconds: float | None) -> bool:
     """Grade in a process of its own and kill it after `seconds`; returns whether it came to its end."""
     child = os.fork()
@@ -64,6 +69,8 @@ def run(course: Course, seconds: float | None) -> bool:
         if deadline is not None and time.monotonic() >= deadline:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                RUNS.add(json.loads((course.root / ".writer").read_text("utf-8"))["run"])
             return False
         time.sleep(0.002)
     return True
@@ -92,18 +99,18 @@ def tables(course: Course) -> list[Any]:
     return [course.grades.read_text("utf-8"), (course.root / "questions.csv").read_text("utf-8"), scores(course)]
 
 
-def leftovers(course: Course, folder: Path) -> list[str]:
+def leftovers(course: Course) -> list[str]:
     """Processes, temporary folders and half-written files that a finished run should not leave."""
-    mark = f"{RUN_VARIABLE}=".encode()
+    marks = {f"{RUN_VARIABLE}={one}".encode() for one in RUNS}
     found = []
     for environment in Path("/proc").glob("[0-9]*/environ"):
         try:
             variables = environment.read_bytes().split(b"\0")
         except OSError:
             continue
-        if any(variable.startswith(mark) for variable in variables):
+        if marks.intersection(variables):
             found.append(f"process {environment.parent.name}")
-    found += [str(path) for path in folder.glob("temporary/*")]
+    found += [str(path) for path in Path(tempfile.gettempdir()).iterdir()]
     found += [str(path) for path in course.root.rglob(".*") if path.name != ".writer"]
     whole = {path.parent.parent.name for path in course.root.glob("autograded/*/*/*.ipynb")}
     found += [str(path) for path in course.root.glob("autograded/*") if path.name not in whole]
@@ -116,23 +123,24 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("kills", type=int)
     parser.add_argument("seed", type=int)
-    parser.add_argument("seconds", type=float)
+    parser.add_argument("share", type=float)
     parser.add_argument("--replay", type=Path)
     options = parser.parse_args()
-    (options.folder / "temporary").mkdir(parents=True)
-    tempfile.tempdir = str(options.folder / "temporary")
+    tempfile.tempdir = tempfile.mkdtemp(prefix="kills-")
     if options.replay is not None:
         play_back(Course(options.replay))
     draw, course = random.Random(options.seed), Course(options.folder / "course")
     shutil.copytree(options.course, course.root)
+    began = time.monotonic()
     run(course, None)
+    seconds = options.share * (time.monotonic() - began)
     expected = tables(course)
     kills = 0
     while kills < options.kills:
         shutil.rmtree(course.root)
         shutil.copytree(options.course, course.root)
         killed, repeated, finished = 0, [], records(course)
-        while killed + kills < options.kills and not run(course, draw.uniform(0, options.seconds)):
+        while killed + kills < options.kills and not run(course, draw.uniform(0, seconds)):
             killed += 1
             now = records(course)
             repeated += [name for name, record in finished.items() if now.get(name) != record]
@@ -142,8 +150,9 @@ def main() -> None:
         repeated += [name for name, record in finished.items() if now.get(name) != record]
         same = tables(course) == expected
         kills += killed
-        line = {"kills": killed, "same": same, "repeated": repeated, "left": leftovers(course, options.folder)}
+        line = {"kills": killed, "same": same, "repeated": repeated, "left": leftovers(course)}
         print(json.dumps(line), flush=True)
+    shutil.rmtree(tempfile.gettempdir())
 
 
 if __name__ == "__main__":
