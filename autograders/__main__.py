@@ -7,9 +7,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from .class_commands import add_class_commands
 from .course import Course
 
-OK, FAILED, SET_ASIDE = 0, 1, 3
+OK, FAILED, SET_ASIDE, INCIDENTS = 0, 1, 3, 4
 
 _DESCRIPTION = """\
 Release, collect, grade and report on the course "Training in practice".
@@ -21,7 +22,8 @@ A first course, from the checkout:
   autograde feedback                a page for every student
   autograde gradebook               the table, and grades.csv for the registrar
 
-Exit codes: 0 all is well, 1 the command failed, 2 wrong usage, 3 graded, but some submissions were set aside.
+Exit codes: 0 all is well, 1 the command failed, 2 wrong usage, 3 some submissions were set aside without a score,
+4 all have a score, but some question met an incident (partial, crashed, out of time, tampered), 130 interrupted.
 """
 
 
@@ -89,6 +91,8 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--student", action="append", metavar="ID", help="only this student (repeatable)")
     command.add_argument("--quiet", action="store_true", help="no progress bar")
 
+    add_class_commands(add, _course)
+
     add("gradebook", _gradebook, "Print the gradebook, write grades.csv and questions.csv.")
 
     command = add("verify", _verify, "Run the bank of answers through probe and judge.", course=False)
@@ -150,7 +154,9 @@ def _grade(options: argparse.Namespace) -> int:
     course, assignments = _course(options)
     summary = grade(course, assignments, options.student, force=options.force, progress=not options.quiet)
     print(summary)
-    return SET_ASIDE if summary.set_aside else OK
+    if summary.set_aside:
+        return SET_ASIDE
+    return INCIDENTS if summary.incidents else OK
 
 
 def _feedback(options: argparse.Namespace) -> int:

@@ -68,6 +68,11 @@ class Course:
         """nbgrader's database, as an SQLAlchemy address."""
         return f"sqlite:///{self.root / 'gradebook.db'}"
 
+    @property
+    def staged(self) -> Path:
+        """Where nbgrader's converters write; what is finished is moved to its place in one step."""
+        return self.root / ".staged"
+
     def step(self, name: str, student: str = ".", assignment: str = "") -> Path:
         """A folder of nbgrader's: source, release, submitted, autograded or feedback."""
         return self.root / name / student / assignment
@@ -108,20 +113,20 @@ def configure(config: Any, course: Course) -> None:
         LimitOutput,
         OverwriteCells,
         OverwriteKernelspec,
-        SaveAutoGrades,
     )
 
     from .judged import JudgeCells
     from .readable import ReadableFeedback
     from .rebuild import RebuildFromMaster
     from .sandbox.execute import ProbedExecute
+    from .saved import SaveGrades
     from .stamp import StampRelease
 
     config.CourseDirectory.root = str(course.root)
     config.CourseDirectory.db_url = course.gradebook
     config.ClearSolutions.code_stub = {"python": STUB}
     config.ClearSolutions.text_stub = TEXT_STUB
-    for ours in (RebuildFromMaster, ProbedExecute, JudgeCells):
+    for ours in (RebuildFromMaster, ProbedExecute, JudgeCells, SaveGrades):
         config[ours.__name__].course_root = str(course.root)
     config.ProbedExecute.timeout = CELL_SECONDS
     config.ProbedExecute.skip_cells_with_tag = "demo"
@@ -141,7 +146,7 @@ def configure(config: Any, course: Course) -> None:
         IgnorePattern,
         JudgeCells,
         LimitOutput,
-        SaveAutoGrades,
+        SaveGrades,
         AssignLatePenalties,
         CheckCellMetadata,
     ]

@@ -48,7 +48,11 @@ class DrawnCases:
         """The notebook's autograded questions, in order."""
         return list(questions_of([cell.metadata.get("nbgrader", {}).get("grade_id", "") for cell in self._nb.cells]))
 
+    @cached_property
+    def pool(self) -> int:
+        """Which set of hidden inputs this submission gets."""
+        return pool_index(read_secret(self._root / "secret"), solution_digest(self._nb))
+
     def cases(self, question: Question) -> list[HiddenCase]:
         """The hidden cases of one question; the same submission always gets the same ones."""
-        secret = read_secret(self._root / "secret")
-        return question.draw(secret, self.version, pool_index(secret, solution_digest(self._nb)))
+        return question.draw(read_secret(self._root / "secret"), self.version, self.pool)

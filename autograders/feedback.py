@@ -9,13 +9,15 @@ from pathlib import Path
 from .course import Course
 from .files import write_text_atomically
 from .intake import submitted_students
-from .journal import read_record
+from .journal import look_up
 from .nbgrader_api import ConversionError, generate_feedback
+from .readable import state_banner
+from .writer import only_writer
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>
 <body style="font-family:sans-serif;max-width:40em;margin:2em auto;padding:0 1em">
-<h1>{title}</h1><p><strong>{state}</strong>: {reason}</p>
+<h1>{title}</h1>{banner}
 <p>Nothing was lost: your file is kept as you sent it. Hand in a corrected one, or talk to your instructor.</p>
 </body></html>
 """
@@ -32,13 +34,20 @@ def write_feedback(
 
     A submission that could not be graded gets a page that says why.
     """
+    with only_writer(course, "feedback"):
+        return _write_all(course, assignments, students, progress)
+
+
+def _write_all(
+    course: Course, assignments: Sequence[str], students: Sequence[str] | None, progress: bool
+) -> list[Path]:
     from tqdm import tqdm
 
     todo = [
         (assignment, student)
         for assignment in assignments
         for student in submitted_students(course, assignment)
-        if (students is None or student in students) and read_record(course, assignment, student) is not None
+        if (students is None or student in students) and look_up(course, assignment, student) is not None
     ]
     return [
         _write(course, assignment, student)
@@ -48,19 +57,15 @@ def write_feedback(
 
 def _write(course: Course, assignment: str, student: str) -> Path:
     page = course.notebook("feedback", assignment, student).with_suffix(".html")
-    record = read_record(course, assignment, student)
+    record = look_up(course, assignment, student)
     assert record is not None  # the caller asked for those that have one
     state, reason = record.state, record.reason
     if record.questions:
         try:
             generate_feedback(course, assignment, student)
-            for graded in page.parent.glob("*.ipynb"):
-                # nbgrader copies the graded notebook, hidden tests included, when a name looks like a pattern ("[m]*").
-                graded.unlink()
             return page
         except ConversionError as error:
             state, reason = "feedback failed", str(error)
-    title = f"{assignment} · {student}"
-    fields = {"title": title, "state": state, "reason": reason}
-    write_text_atomically(page, _PAGE.format(**{name: html.escape(text) for name, text in fields.items()}))
+    title = html.escape(f"{assignment} · {student}")
+    write_text_atomically(page, _PAGE.format(title=title, banner=state_banner(state, [reason])))
     return page

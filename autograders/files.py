@@ -6,6 +6,9 @@ import os
 import tempfile
 from pathlib import Path
 
+PART = ".part"
+"""The ending of a file that is being written. One that is left over is of a process that was killed."""
+
 
 def write_text_atomically(path: Path, text: str) -> None:
     """Write `text` to `path` as UTF-8, whole or not at all."""
@@ -15,7 +18,7 @@ def write_text_atomically(path: Path, text: str) -> None:
 def write_bytes_atomically(path: Path, content: bytes) -> None:
     """Write `content` to `path`: a reader, also after a crash, sees the old content or the new, never a half."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.", suffix=PART)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
@@ -26,3 +29,9 @@ def write_bytes_atomically(path: Path, content: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def remove_half_written(folder: Path) -> None:
+    """Remove what killed processes left half written under `folder`. Call it only while nobody writes there."""
+    for path in folder.rglob(f".*{PART}"):
+        path.unlink(missing_ok=True)

@@ -12,10 +12,10 @@ from typing import Any
 from .course import Course, CourseError
 from .files import write_text_atomically
 from .intake import submitted_students
-from .journal import MISSING, Record, read_record
+from .journal import look_up
 from .nbgrader_api import put_scripts_on_path
-
-NOT_GRADED = "not graded"
+from .question_rows import QuestionRow, question_rows
+from .states import GRADED, LATE, MISSING, NOT_GRADED, lateness
 
 
 @dataclass(frozen=True)
@@ -78,24 +78,26 @@ def rows(course: Course, assignments: Sequence[str]) -> list[Row]:
 def _row(course: Course, gradebook: Any, assignment: str, student: str) -> Row:
     from nbgrader.api import MissingEntry
 
-    record = read_record(course, assignment, student)
+    record = look_up(course, assignment, student)
     if record is None:
         handed_in = course.step("submitted", student, assignment).is_dir()
         state, reason = (NOT_GRADED, "run `autograde grade`") if handed_in else (MISSING, "nothing was handed in")
         return Row(student, assignment, state, None, None, None, 0, 0, reason)
     attempts = len(record.earlier) + 1
-    reason = "; ".join(filter(None, [record.reason, *record.notes]))
+    reasons = [record.reason, *record.notes]
     try:
         submission = gradebook.find_submission(assignment, student)
     except MissingEntry:
         submission = None
+    late = lateness(submission.total_seconds_late, submission.late_submission_penalty) if submission else ""
+    reason = "; ".join(filter(None, [*reasons, late]))
     if submission is None or not record.questions:
         return Row(student, assignment, record.state, None, None, None, 0, attempts, reason)
     grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
     return Row(
         student,
         assignment,
-        record.state,
+        LATE if late and record.state == GRADED else record.state,
         float(submission.score - submission.late_submission_penalty),
         float(submission.max_score),
         float(sum(grade.auto_score or 0.0 for grade in grades)),
@@ -122,27 +124,10 @@ def write_csv(course: Course, assignments: Sequence[str]) -> list[Row]:
     found = rows(course, assignments)
     header = [field.name for field in fields(Row)]
     write_text_atomically(course.grades, _csv([header, *map(astuple, found)]))
-    questions = [["student", "assignment", "question", "points", "maximum", "misconception", "what happened"]]
-    for row in found:
-        record = read_record(course, row.assignment, row.student)
-        questions += _question_rows(record) if record is not None else []
-    write_text_atomically(course.root / "questions.csv", _csv(questions))
+    names = [field.name.replace("_", " ") for field in fields(QuestionRow)]
+    questions = map(astuple, question_rows(course, found))
+    write_text_atomically(course.root / "questions.csv", _csv([names, *questions]))
     return found
-
-
-def _question_rows(record: Record) -> list[list[Any]]:
-    return [
-        [
-            record.student,
-            record.assignment,
-            question,
-            verdict["points"],
-            verdict["maximum"],
-            verdict["misconception"] or "",
-            "; ".join(f"{part['name']}: {part['message']}" for part in verdict["parts"]),
-        ]
-        for question, verdict in record.questions.items()
-    ]
 
 
 def table(found: Sequence[Row]) -> str:
@@ -167,7 +152,7 @@ def compare_known(course: Course) -> tuple[int, list[str]]:
     points: dict[tuple[str, str], dict[str, float | None]] = {}
     for row in known:
         student, assignment, question = row["student"], row["assignment"], row["question"]
-        record = read_record(course, assignment, student)
+        record = look_up(course, assignment, student)
         if record is None or not record.questions:
             differences.append(f"{student}, {question}: no score ({record.reason if record else 'not graded'})")
             continue

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from .course import Course, CourseError
 from .files import write_text_atomically
+from .states import FAILED
 
-GRADED, UNREADABLE, CRASHED, OUT_OF_TIME, TAMPERED, FAILED, MISSING = (
-    "graded",
-    "unreadable",
-    "crashed",
-    "out of time",
-    "tampered",
-    "failed",
-    "missing",
-)
-SET_ASIDE = (UNREADABLE, FAILED)
-"""States without a score: a person has to look."""
+SCHEMA = 2
+
+
+class DamagedRecord(CourseError):  # noqa: N818 - a state of a file
+    """A journal record that cannot be believed; the message has the remedy."""
 
 
 @dataclass
@@ -36,9 +32,17 @@ class Record:
     notes: list[str] = field(default_factory=list)
     questions: dict[str, dict[str, Any]] = field(default_factory=dict)
     observations: dict[str, list[Any]] = field(default_factory=dict)
+    inputs: dict[str, str] = field(default_factory=dict)
+    """Digests of the hidden inputs that each question got, so that a regrade knows whether they are still the same."""
+    pool: int | None = None
+    """Which set of hidden inputs the submission got."""
+    answers: dict[str, str] = field(default_factory=dict)
+    """Digests of the answers, by solution cell: a person's score was given to exactly that answer."""
+    cell_seconds: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
+    regrades: list[dict[str, Any]] = field(default_factory=list)
     earlier: list[dict[str, Any]] = field(default_factory=list)
-    schema: int = 1
+    schema: int = SCHEMA
 
     def is_of(self, digest: str | None, version: str) -> bool:
         """Whether this record is of exactly that file, graded with that assignment version."""
@@ -46,17 +50,31 @@ class Record:
 
 
 def read_record(course: Course, assignment: str, student: str) -> Record | None:
-    """The record of a submission, or None when it was never looked at."""
+    """The record of a submission, or None when it was never looked at. Raises DamagedRecord."""
     path = course.journal(assignment, student)
-    if not path.exists():
-        return None
     try:
-        return Record(**json.loads(path.read_text("utf-8")))
-    except (ValueError, TypeError) as error:
-        raise CourseError(
-            f"{path} is damaged ({type(error).__name__}). Put it back from a copy, or remove it: the submission is "
-            "then graded again, and earlier attempts are forgotten."
-        ) from None
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise _damaged(course, assignment, student, f"it cannot be read: {error}") from None
+    try:
+        content = json.loads(text)
+        checksum = content.pop("checksum")
+        record = Record(**content)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise _damaged(course, assignment, student, f"{type(error).__name__}: {error}") from None
+    if checksum != _checksum(content):
+        raise _damaged(course, assignment, student, "its checksum is not that of its content")
+    return record
+
+
+def look_up(course: Course, assignment: str, student: str) -> Record | None:
+    """Like `read_record`, with a damaged record as a failed submission: it must not stop everybody else."""
+    try:
+        return read_record(course, assignment, student)
+    except DamagedRecord as error:
+        return Record(student, assignment, None, "", FAILED, str(error))
 
 
 def write_record(course: Course, record: Record) -> None:
@@ -70,5 +88,19 @@ def write_record(course: Course, record: Record) -> None:
                 *before.earlier,
                 {"digest": before.digest, "version": before.version, "state": before.state, "points": points},
             ]
-    text = json.dumps(asdict(record), ensure_ascii=False, indent=1)
+    # Through JSON once, so that what is summed is what a reader gets.
+    content = json.loads(json.dumps(asdict(record)))
+    text = json.dumps({**content, "checksum": _checksum(content)}, ensure_ascii=False, indent=1)
     write_text_atomically(course.journal(record.assignment, record.student), text + "\n")
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _damaged(course: Course, assignment: str, student: str, what: str) -> DamagedRecord:
+    path = course.journal(assignment, student)
+    return DamagedRecord(
+        f"the journal record {path} is damaged ({what[:200]}). Put it back from a copy, or remove it: the submission "
+        "is then graded again, and only its earlier attempts are forgotten. Manual scores stand in the gradebook."
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from traitlets import Unicode
 from .drawn import DrawnCases
 from .notebooks import STAMP
 from .probes import MIME
-from .questions import by_test_id
+from .questions import by_test_id, inputs_digest
 from .verdict import Verdict
 
 
@@ -32,7 +33,9 @@ class JudgeCells(NbGraderPreprocessor):
         drawn = DrawnCases(Path(self.course_root), resources["nbgrader"]["assignment"], nb)
         stamp = nb.metadata.setdefault(STAMP, {})
         stamp["version"] = drawn.version
-        stamp["verdicts"], stamp["observations"] = {}, {}
+        stamp["pool"] = drawn.pool
+        stamp["cell_seconds"] = _cell_seconds(nb)
+        stamp["verdicts"], stamp["observations"], stamp["inputs"] = {}, {}, {}
         for cell in nb.cells:
             question = by_test_id(cell.metadata.get("nbgrader", {}).get("grade_id", ""))
             if question is None or cell.cell_type != "code":
@@ -44,7 +47,8 @@ class JudgeCells(NbGraderPreprocessor):
                 verdict = question.zero(_why_nothing(cell, stamp.get("incident")))
             stamp["verdicts"][question.id] = verdict.as_record()
             stamp["observations"][question.id] = published
-            cell.outputs = [*_outputs(verdict), *_visible_check(cell)]
+            stamp["inputs"][question.id] = inputs_digest(drawn.cases(question))
+            cell.outputs = [*judged_outputs(verdict), *_visible_check(cell)]
         return nb, resources
 
 
@@ -58,6 +62,18 @@ def _why_nothing(cell: NotebookNode, incident: str | None) -> str:
     return incident or "nothing was observed: the test cell did not run to its end"
 
 
+def _cell_seconds(nb: NotebookNode) -> dict[str, float]:
+    """How long each cell ran, by nbgrader id or cell id, from the kernel's own messages."""
+    seconds = {}
+    for cell in nb.cells:
+        times = cell.metadata.get("execution", {})
+        began, ended = (times.get(name) for name in ("iopub.execute_input", "shell.execute_reply"))
+        if isinstance(began, str) and isinstance(ended, str):
+            name = cell.metadata.get("nbgrader", {}).get("grade_id") or cell["id"]
+            seconds[name] = round((datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds(), 2)
+    return seconds
+
+
 def _visible_check(cell: NotebookNode) -> list[NotebookNode]:
     """What the visible check showed: the cell's displays, without the observation and what could be a score."""
     return [
@@ -65,7 +81,7 @@ def _visible_check(cell: NotebookNode) -> list[NotebookNode]:
     ]
 
 
-def _outputs(verdict: Verdict) -> list[NotebookNode]:
+def judged_outputs(verdict: Verdict) -> list[NotebookNode]:
     """The score as nbgrader reads it, and beside it the explanation for people."""
     points = min(max(float(verdict.points), 0.0), verdict.maximum)
     text = explain(verdict)

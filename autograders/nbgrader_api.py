@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shutil
 import sys
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +30,39 @@ def autograde(course: Course, assignment: str, student: str) -> None:
     """nbgrader's autograde of one submission. Raises ConversionError."""
     from nbgrader.converters import Autograde
 
-    _run(course, Autograde, assignment, student)
+    _staged(course, Autograde, "autograded", assignment, student)
 
 
 def generate_feedback(course: Course, assignment: str, student: str) -> None:
     """nbgrader's feedback for one submission. Raises ConversionError."""
     from nbgrader.converters import GenerateFeedback
 
-    _run(course, GenerateFeedback, assignment, student)
+    _staged(course, GenerateFeedback, "feedback", assignment, student)
 
 
-def _run(course: Course, converter: Any, assignment: str, student: str | None = None) -> None:
+def _staged(course: Course, converter: Any, step: str, assignment: str, student: str) -> None:
+    """Let nbgrader write beside the folder `step`, and move what it wrote there when it is whole."""
+    staged, target = course.staged / student / assignment, course.step(step, student, assignment)
+    try:
+        _run(course, converter, assignment, student, {f"{step}_directory": course.staged.name})
+        for graded in staged.glob("*.ipynb") if step == "feedback" else ():
+            # nbgrader copies the graded notebook, hidden tests included, when a name looks like a pattern ("[m]*").
+            graded.unlink()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists():
+            target.rename(course.staged / ".old")
+        staged.rename(target)
+    finally:
+        shutil.rmtree(course.staged, ignore_errors=True)
+
+
+def _run(
+    course: Course,
+    converter: Any,
+    assignment: str,
+    student: str | None = None,
+    folders: Mapping[str, str] | None = None,
+) -> None:
     from nbgrader.coursedir import CourseDirectory
     from nbgrader.utils import capture_log
     from sqlalchemy.exc import SAWarning
@@ -51,6 +75,8 @@ def _run(course: Course, converter: Any, assignment: str, student: str | None = 
     coursedir.assignment_id = assignment
     if student is not None:
         coursedir.student_id = student
+    for name, folder in (folders or {}).items():
+        setattr(coursedir, name, folder)
     log = logging.getLogger("autograders.nbgrader")
     log.propagate = False
     app = converter(coursedir=coursedir, config=config, log=log)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -104,6 +106,11 @@ def _read(question_id: str, published: Any, cases: int) -> list[dict[str, Any]]:
 def encode_inputs(cases: Sequence[HiddenCase]) -> list[Any]:
     """The cases' inputs as JSON-ready data; their keys and kinds stay here."""
     return [encode(dict(case.inputs)) for case in cases]
+
+
+def inputs_digest(cases: Sequence[HiddenCase]) -> str:
+    """A digest of the cases' inputs: observations can be judged again only against the inputs they were made on."""
+    return hashlib.sha256(json.dumps(encode_inputs(cases)).encode()).hexdigest()[:16]
 
 
 QUESTIONS: dict[str, Question] = {

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import html
+from collections.abc import Sequence
 from typing import Any
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 from nbgrader.preprocessors import NbGraderPreprocessor
 
+from .notebooks import STAMP
 from .questions import by_test_id
+from .states import GRADED, LATE, MEANINGS, lateness, state_of
 
 _NOTE = (
     "*Your answers were put into the notebook as it was released. Cells that only show something were not run while "
@@ -21,10 +25,32 @@ class ReadableFeedback(NbGraderPreprocessor):
     """For the feedback page only; the graded notebook stays as it is."""
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
-        """Add the note and the style; drop the bare number above each explanation."""
+        """Add the state, the note and the style; drop the bare number above each explanation."""
         for cell in nb.cells:
             if by_test_id(cell.metadata.get("nbgrader", {}).get("grade_id", "")) is not None:
                 cell.outputs = [output for output in cell.outputs if output.output_type != "execute_result"]
-        nb.cells.insert(0, new_markdown_cell(_NOTE))
+        nb.cells.insert(0, new_markdown_cell(f"{_banner(nb, resources['nbgrader'])}\n\n{_NOTE}"))
         resources["inlining"]["css"] = [*resources["inlining"]["css"], _STYLE]
         return nb, resources
+
+
+def _banner(nb: NotebookNode, ids: Any) -> str:
+    """The submission's state with its reasons, as the gradebook has it when the page is made."""
+    from nbgrader.api import Gradebook
+
+    stamp = nb.metadata.get(STAMP, {})
+    state, reason = state_of(stamp.get("verdicts", {}), stamp.get("incident"))
+    with Gradebook(ids["db_url"]) as gradebook:
+        submission = gradebook.find_submission(ids["assignment"], ids["student"])
+        late = lateness(submission.total_seconds_late, submission.late_submission_penalty)
+    if late and state == GRADED:
+        state = LATE
+    return state_banner(state, [*reason.split("; "), *stamp.get("notes", []), late])
+
+
+def state_banner(state: str, reasons: Sequence[str]) -> str:
+    """A state, what it means and its reasons as a piece of HTML; nothing in a reason is read as HTML or Markdown."""
+    told = "".join(f"<li>{html.escape(reason)}</li>" for reason in reasons if reason)
+    style = "border-left:4px solid #0072B2;padding:0.3em 0.8em;margin-bottom:1em"
+    words = f"<strong>{html.escape(state)}</strong>: {html.escape(MEANINGS.get(state, 'see the reason'))}"
+    return f'<div style="{style}">{words}{f"<ul>{told}</ul>" if told else ""}</div>'

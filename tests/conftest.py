@@ -129,3 +129,65 @@ def nbgrader_environment() -> dict[str, str]:
     """The environment in which nbgrader's own commands find theirs."""
     scripts = str(Path(sys.executable).parent)
     return {**os.environ, "PATH": scripts + os.pathsep + os.environ["PATH"]}
+
+
+MIXED = "03a-training-recipe"
+FORGED = """
+import autograders.probes
+honest = autograders.probes.probe
+def twice(*arguments):
+    honest(*arguments), honest(*arguments)
+autograders.probes.probe = twice
+"""
+
+
+@pytest.fixture(scope="session")
+def mixed(released: Course, tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """Six submissions of one notebook that end in different states, and a student of the roster without one."""
+    import nbformat
+
+    from autograders import notebooks
+    from autograders.questions import ANSWERS
+
+    course = copy_course(released, tmp_path_factory.mktemp("mixed") / "course")
+    bank = {path.stem: path.read_text("utf-8") for path in ANSWERS.glob("03a-*/*")}
+    by_heart = bank["full"]
+    answers = {
+        "right": (bank["right_weighted"], bank["right_concatenate"], by_heart),
+        "wrong": (bank["wrong_divide_by_k"], bank["wrong_per_parameter"], by_heart),
+        "syntax": (bank["right_weighted"], "def clip_by_global_norm(:", None),
+        "killer": (bank["right_weighted"], "import os\nos._exit(1)", by_heart),
+        "forger": (bank["right_weighted"], bank["right_concatenate"], None),
+    }
+    for student, (accumulate, clip, words) in answers.items():
+        nb = notebooks.read(course.notebook("release", MIXED))
+        for cell in nb.cells:
+            name = cell.metadata.get("nbgrader", {}).get("grade_id")
+            cell.source = {"03a-accumulate": accumulate, "03a-clip": clip, "03a-p5": words}.get(name) or cell.source
+        if student == "forger":
+            nb.cells.insert(2, nbformat.v4.new_code_cell(FORGED))
+        path = course.notebook("submitted", MIXED, student)
+        path.parent.mkdir(parents=True)
+        nbformat.write(nb, path)
+    cut = course.notebook("submitted", MIXED, "truncated")
+    cut.parent.mkdir(parents=True)
+    cut.write_bytes(course.notebook("submitted", MIXED, "right").read_bytes()[:2000])
+    course.roster.write_text("id\n" + "\n".join([*answers, "truncated", "absent"]) + "\n", "utf-8")
+    return course
+
+
+@dataclass(frozen=True)
+class MixedClass:
+    """The mixed class after `autograde grade` and `autograde gradebook`."""
+
+    course: Course
+    grading: Finished
+
+
+@pytest.fixture(scope="session")
+def mixed_graded(mixed: Course, tmp_path_factory: pytest.TempPathFactory) -> MixedClass:
+    """The mixed class graded once by the command line."""
+    course = copy_course(mixed, tmp_path_factory.mktemp("mixed-graded") / "course")
+    grading = autograde("grade", "--quiet", course=course)
+    autograde("gradebook", "--assignment", MIXED, course=course)
+    return MixedClass(course, grading)

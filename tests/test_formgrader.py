@@ -1,0 +1,135 @@
+"""nbgrader's formgrader on our gradebook: questions in words are graded there, and grading again leaves that alone."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import MIXED, ROOT, MixedClass, autograde, copy_course
+
+from autograders.course import Course
+from autograders.gradebook import rows
+
+TOKEN = "a-token-for-this-test"
+Ask = Callable[..., Any]
+
+if importlib.util.find_spec("jupyter_server") is None:
+    pytest.skip("jupyter_server is not installed", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def course(mixed_graded: MixedClass, tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """The graded mixed class, for these tests."""
+    return copy_course(mixed_graded.course, tmp_path_factory.mktemp("formgrader") / "course")
+
+
+@pytest.fixture(scope="module")
+def ask(course: Course, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+    """Asks a server with formgrader on it: `ask("api/…")`, or with `method` and `data`."""
+    runtime = tmp_path_factory.mktemp("runtime")
+    environment = {
+        **os.environ,
+        "LECTURE_COURSE": str(course.root),
+        "JUPYTER_RUNTIME_DIR": str(runtime),
+        "JUPYTER_CONFIG_DIR": str(runtime),
+        "PATH": str(Path(sys.executable).parent) + os.pathsep + os.environ["PATH"],
+        "PYTHONPATH": str(ROOT),
+    }
+    command = [sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root", "--ServerApp.port=0"]
+    command += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={course.root.parent}"]
+    command += ["--ServerApp.jpserver_extensions={'nbgrader.server_extensions.formgrader': True}"]
+    server = subprocess.Popen(
+        command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    )
+    assert server.stderr is not None
+    log, address = [], None
+    for line in server.stderr:
+        log.append(line)
+        if address := re.search(r"http://127\.0\.0\.1:\d+/", line):
+            break
+    if address is None:
+        server.communicate()
+        pytest.fail("".join(log)[-3000:])
+    # The pipe must not fill up while the tests ask.
+    threading.Thread(target=server.stderr.read, daemon=True).start()
+
+    def ask(path: str, method: str = "GET", data: Any = None) -> Any:
+        request = urllib.request.Request(
+            f"{address[0]}formgrader/{path}",
+            method=method,
+            data=None if data is None else json.dumps(data).encode(),
+            headers={"Authorization": f"token {TOKEN}"},
+        )
+        with urllib.request.urlopen(request) as answer:
+            text = answer.read().decode()
+        return json.loads(text) if path.startswith("api/") else text
+
+    for _ in range(600):  # it says where it is a moment before it answers there
+        with contextlib.suppress(urllib.error.URLError):
+            ask("api/status")
+            break
+        threading.Event().wait(0.1)
+    yield ask
+    server.terminate()
+    server.wait()
+    server.stderr.close()
+
+
+def notebook_id(ask: Ask, student: str) -> str:
+    (found,) = [one for one in ask(f"api/submitted_notebooks/{MIXED}/{MIXED}") if one["student"] == student]
+    return str(found["id"])
+
+
+def test_formgrader_opens_on_the_gradebook(ask: Ask) -> None:
+    (assignment,) = [one for one in ask("api/assignments") if one["name"] == MIXED]
+    assert assignment["num_submissions"] == 6
+    found = {one["student"]: one for one in ask(f"api/submissions/{MIXED}")}
+    assert found["right"]["score"] == 80
+    assert found["wrong"]["code_score"] == 39
+    assert found["right"]["needs_manual_grade"]
+    assert not found["truncated"]["autograded"]
+    page = ask(f"submissions/{notebook_id(ask, 'wrong')}/")
+    assert "03a-clip: 24 of 40 points" in page
+
+
+def test_a_question_graded_there_counts_and_survives_every_kind_of_regrade(ask: Ask, course: Course) -> None:
+    submission = notebook_id(ask, "wrong")
+    (grade,) = [one for one in ask(f"api/grades?submission_id={submission}") if one["name"] == "03a-p5"]
+    (comment,) = [one for one in ask(f"api/comments?submission_id={submission}") if one["name"] == "03a-p5"]
+    assert grade["needs_manual_grade"]
+    ask(f"api/grade/{grade['id']}", "PUT", {"manual_score": 12.5, "extra_credit": None})
+    ask(f"api/comment/{comment['id']}", "PUT", {"manual_comment": "A good example, Zoë."})
+
+    def check() -> None:
+        (row,) = [row for row in rows(course, [MIXED]) if row.student == "wrong"]
+        assert (row.score, row.auto_score, row.by_hand_open) == (51.5, 39, 0)
+        (grade,) = [one for one in ask(f"api/grades?submission_id={submission}") if one["name"] == "03a-p5"]
+        assert (grade["manual_score"], grade["needs_manual_grade"]) == (12.5, False)
+
+    check()
+    assert autograde("regrade", "--write", "--assignment", MIXED, course=course).code == 0
+    check()
+    again = autograde("grade", "--force", "--quiet", "--assignment", MIXED, "--student", "wrong", course=course)
+    assert again.code == 0, again.err
+    check()
+    answer = ask(f"api/submission/{MIXED}/wrong/autograde", "POST")  # the button in formgrader
+    assert answer["success"], answer
+    check()
+    answer = ask(f"api/assignment/{MIXED}/wrong/generate_feedback", "POST")
+    assert answer["success"], answer
+    page = course.notebook("feedback", MIXED, "wrong").with_suffix(".html").read_text("utf-8")
+    assert "A good example, Zoë." in page
+    assert "51.5" in page
+    assert "<strong>graded</strong>" in page

@@ -1,0 +1,174 @@
+"""The grader killed at random moments: a second run finishes the class, repeats nothing and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import MIXED, ROOT, MixedClass, autograde, copy_course
+
+from autograders.course import Course, CourseError
+from autograders.gradebook import compare_known
+from autograders.simulate import simulate
+from autograders.writer import RUN_VARIABLE, only_writer
+
+
+def kill_again_and_again(*arguments: object) -> list[dict[str, object]]:
+    """Run tests/killed_grading.py; one entry for each class that was graded to its end."""
+    command = [sys.executable, str(Path(__file__).with_name("killed_grading.py")), *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def check(classes: list[dict[str, object]], kills: int) -> None:
+    assert sum(int(str(one["kills"])) for one in classes) == kills
+    for one in classes:
+        assert one["same"], one
+        assert one["repeated"] == [], one
+        assert one["left"] == [], one
+
+
+def test_killed_while_notebooks_run(
+    mixed: Course, released: Course, tmp_path: Path, repetitions: Callable[[int, int], int]
+) -> None:
+    kills = repetitions(10, 50)
+    if kills == 50:
+        course = copy_course(released, tmp_path / "class")
+        simulate(course, [MIXED], 20)
+    else:
+        course = copy_course(mixed, tmp_path / "class")
+        for student in ("wrong", "killer", "forger"):
+            shutil.rmtree(course.step("submitted", student))
+    check(kill_again_and_again(course.root, tmp_path / "killed", kills, 1, 0.3), kills)
+
+
+def test_killed_between_the_notebooks(
+    mixed: Course, mixed_graded: MixedClass, tmp_path: Path, repetitions: Callable[[int, int], int]
+) -> None:
+    kills = repetitions(40, 500)
+    replay = ("--replay", mixed_graded.course.root)
+    check(kill_again_and_again(mixed.root, tmp_path / "killed", kills, 2, 0.5, *replay), kills)
+
+
+HOLDER = """
+import os, subprocess, sys, tempfile
+from autograders.course import Course
+from autograders.files import write_text_atomically
+from autograders.writer import only_writer
+from pathlib import Path
+course = Course(Path(sys.argv[1]))
+with only_writer(course, "grade"):
+    child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    (course.root / "journal" / "x").mkdir(parents=True, exist_ok=True)
+    (course.root / "journal" / "x" / ".ada.json.abc.part").write_text("half")
+    (course.staged / "ada").mkdir(parents=True)
+    print(child.pid, tempfile.mkdtemp(), flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(course: Course):
+    """A process that is writing the course, what it started and where its temporary files lie."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(course.root)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert process.stdout is not None
+    child, folder = process.stdout.readline().split()
+    yield process, int(child), Path(folder)
+    process.kill()
+    process.communicate()
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("utf-8").rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_second_grader_refuses_and_says_who_runs(course: Course, holder) -> None:
+    process, child, folder = holder
+    done = autograde("grade", course=course)
+    assert done.code == 1
+    assert f"`autograde grade` (process {process.pid} on " in done.err
+    assert "one writer at a time" in done.err
+    assert is_running(child)
+    assert folder.is_dir()
+    assert (course.staged / "ada").is_dir()
+
+
+def test_a_dead_holder_keeps_nothing(course: Course, holder) -> None:
+    process, child, folder = holder
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert is_running(child)  # its own session: nothing ends it but the next writer
+    with only_writer(course, "grade"):
+        assert not is_running(child)
+        assert not folder.exists()
+        assert not folder.parent.exists()
+        assert not course.staged.exists()
+        assert not list(course.root.rglob("*.part"))
+    assert RUN_VARIABLE not in os.environ
+
+
+def test_a_copy_of_the_course_leaves_the_original_alone(course: Course, holder, tmp_path: Path) -> None:
+    _, child, folder = holder
+    with only_writer(copy_course(course, tmp_path / "copy"), "grade"):
+        assert is_running(child)
+        assert folder.is_dir()
+
+
+def test_a_writer_that_ends_lets_the_next_one_in_and_leaves_no_folder(course: Course) -> None:
+    import tempfile
+
+    for _ in range(2):
+        with only_writer(course, "grade"):
+            inside = Path(tempfile.mkdtemp())
+            with pytest.raises(CourseError, match="one writer"), only_writer(course, "regrade --write"):
+                pass
+        assert not inside.exists()
+    with pytest.raises(CourseError, match="release"), only_writer(Course(course.root / "none"), "grade"):
+        pass
+
+
+def busy_processes(count: int) -> list[subprocess.Popen[bytes]]:
+    return [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+
+
+def test_the_same_scores_beside_four_busy_processes(
+    released: Course, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if not request.config.getoption("--full"):
+        pytest.skip("long: in make test-full")
+    idle = copy_course(released, tmp_path / "idle")
+    simulate(idle, [MIXED], 20)
+    loaded = copy_course(idle, tmp_path / "loaded")
+    assert autograde("grade", "--quiet", course=idle).code == 0
+    busy = busy_processes(4)
+    try:
+        assert autograde("grade", "--quiet", course=loaded).code == 0
+        assert all(process.poll() is None for process in busy)
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    for course in (idle, loaded):
+        autograde("gradebook", "--assignment", MIXED, course=course)
+        assert compare_known(course)[1] == []
+    for name in ("grades.csv", "questions.csv"):
+        assert (idle.root / name).read_bytes() == (loaded.root / name).read_bytes()
