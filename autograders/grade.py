@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from . import notebooks
 from .course import Course
@@ -15,7 +16,6 @@ from .journal import (
     CRASHED,
     FAILED,
     GRADED,
-    OUT_OF_TIME,
     SET_ASIDE,
     TAMPERED,
     UNREADABLE,
@@ -108,19 +108,18 @@ def _grade_one(course: Course, assignment: str, student: str, version: str, dige
     record.observations = dict(stamp["observations"])
     record.notes = list(stamp.get("notes", []))
     record.submitted_version = stamp.get("submitted_version")
-    record.state, record.reason = _state(record, stamp.get("incident"))
+    record.state, record.reason = _state(record, stamp.get("incidents", []))
     return record
 
 
-def _state(record: Record, incident: str | None) -> tuple[str, str]:
-    """The state of a submission that ran, from what its questions met."""
-    if incident:
-        return CRASHED, incident
+def _state(record: Record, ended: Sequence[dict[str, Any]]) -> tuple[str, str]:
+    """The state of a submission that ran, from what ended its kernels and what its questions met."""
     incidents = {question: verdict["incident"] for question, verdict in record.questions.items() if verdict["incident"]}
     for question, what in incidents.items():
         if record.questions[question]["misconception"] == "forged":
             return TAMPERED, f"{question}: {what}"
-    for question, what in incidents.items():
-        if what.startswith("out of time"):
-            return OUT_OF_TIME, f"{question}: {what}"
+    if ended:
+        states = [incident["state"] for incident in ended]
+        state = CRASHED if CRASHED in states else states[0]
+        return state, "; ".join(incident["reason"] for incident in ended)
     return GRADED, "; ".join(f"{question}: {what}" for question, what in incidents.items())
