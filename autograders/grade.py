@@ -25,6 +25,7 @@ from .journal import (
 )
 from .nbgrader_api import ConversionError, autograde
 from .notebooks import STAMP
+from .sandbox.consent import with_consent
 from .seeds import read_secret
 
 
@@ -54,7 +55,8 @@ def grade(
     """Grade every submission that the journal does not have yet.
 
     A submission that cannot be read or graded is set aside with its reason; the others are graded. `force` grades
-    again what is done. Raises CourseError when an assignment was not released.
+    again what is done. Raises CourseError when an assignment was not released, or when there is no sandbox and nobody
+    has acknowledged that.
     """
     from tqdm import tqdm
 
@@ -62,6 +64,7 @@ def grade(
         course.require_release(assignment)
     # What is wrong with the course concerns everybody: said once, before anybody is set aside for it.
     read_secret(course.secret)
+    course = with_consent(course)
     with open_gradebook(course):
         pass
     todo = [

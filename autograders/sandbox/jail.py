@@ -38,7 +38,7 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store")
 _ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "fonts", "localtime", "alternatives", "mime.types")
 _PREFIX = ("bin", "lib", "lib32", "lib64", "share", "etc", "pyvenv.cfg")
 _PACKAGES = ("lecture_lib", "assets", "autograders/__init__.py", "autograders/probes")
-_FIRST_USER = 2_000_000_000
+FIRST_USER = 2_000_000_000
 """Where root grades, each sandbox gets a user number of its own above this one, which no account has."""
 
 # As root, files that only root can read are of no use inside: there, a kernel is nobody.
@@ -91,7 +91,7 @@ class Place:
         if not self.walls or os.geteuid() != 0:
             return 0
         # Two sandboxes must not share one: processes are counted by user.
-        return _FIRST_USER + int.from_bytes(self.folder.name.encode()[-4:], "big") % 100_000_000
+        return FIRST_USER + int.from_bytes(self.folder.name.encode()[-4:], "big") % 100_000_000
 
     @property
     def home(self) -> Path:
@@ -246,7 +246,7 @@ def why_no_walls() -> str | None:
         "--remount-ro",
         "/",
     ]
-    user = _FIRST_USER if os.geteuid() == 0 else 0
+    user = FIRST_USER if os.geteuid() == 0 else 0
     tried = [*walls(Limits()), *packages, "--", sys.executable, "-c", _TRIAL, str(user)]
     done = subprocess.run(tried, capture_output=True, text=True, check=False, timeout=60)
     if done.returncode == 0 and done.stdout.strip() == "inside":
