@@ -51,6 +51,7 @@ def _run(course: Course, converter: Any, assignment: str, student: str | None = 
     coursedir.assignment_id = assignment
     if student is not None:
         coursedir.student_id = student
+        coursedir.ignore = config.AutogradeApp.CourseDirectory.ignore
     log = logging.getLogger("autograders.nbgrader")
     log.propagate = False
     app = converter(coursedir=coursedir, config=config, log=log)

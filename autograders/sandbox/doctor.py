@@ -138,6 +138,7 @@ def _cpu() -> Finding:
 
 def _try_inside(missing: str | None) -> list[Finding]:
     found: dict[str, bool] = {}
+    not_held = "not enforced" if missing is None else "not tried, since no sandbox starts"
     if missing is None:
         inside = str(Path(__file__).with_name("inside.py"))
         settings: dict[str, int] = {
@@ -157,7 +158,7 @@ def _try_inside(missing: str | None) -> list[Finding]:
         lines = done.stdout.splitlines()
         found = json.loads(lines[0]) if lines else {}
     return [
-        Finding(name, found.get(name, False), what if found.get(name) else "not enforced", remedy)
+        Finding(name, found.get(name, False), what if found.get(name) else not_held, remedy)
         for name, what, remedy in _TRIED
     ]
 

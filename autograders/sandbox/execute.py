@@ -30,7 +30,7 @@ from .kernel import make_manager, started_process
 from .limits import MEGABYTE, Limits
 from .output import Meter
 from .plan import ANSWER, OWN, RELEASED, SKIP, STAND_IN, TEST, NobodyToBlame, Plan, Step
-from .watch import Usage, Watch
+from .watch import Usage, Watch, WatchError
 
 _OUR_FAULT = (errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EDQUOT)
 
@@ -138,7 +138,7 @@ class ProbedExecute(Execute):
         except CellTimeoutError:
             reason = "the kernel was stopped: what the cell showed could not be read to its end"
         except Exception as error:
-            if isinstance(error, MemoryError) or getattr(error, "errno", None) in _OUR_FAULT:
+            if isinstance(error, MemoryError | WatchError) or getattr(error, "errno", None) in _OUR_FAULT:
                 raise
             reason = f"the kernel was stopped: it sent what is not a message ({type(error).__name__})"
         self.nb.cells[step.index] = cell

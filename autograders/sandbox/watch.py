@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .limits import MEGABYTE, Limits
 from .sockets import CONNECTION
@@ -69,6 +70,10 @@ def _proportional_bytes(root: int) -> int:
     return total
 
 
+class WatchError(RuntimeError):
+    """The grader could not watch a kernel: its own fault, not the student's."""
+
+
 class Watch:
     """Holds one kernel to the limits while a cell runs. `ended` says why it was killed, or is None."""
 
@@ -78,6 +83,7 @@ class Watch:
         self._limits = limits
         self._before = spent_before
         self.ended: str | None = None
+        self._fault: WatchError | None = None
         self.cpu_seconds = self.wall_seconds = 0.0
 
     @contextlib.contextmanager
@@ -86,7 +92,7 @@ class Watch:
         stop = threading.Event()
         start = usage(self._root)
         clock = time.monotonic()
-        watcher = threading.Thread(target=self._poll, args=(stop, start, clock, cpu_seconds), daemon=True)
+        watcher = threading.Thread(target=self._guard, args=(stop, start, clock, cpu_seconds), daemon=True)
         watcher.start()
         try:
             yield
@@ -96,6 +102,16 @@ class Watch:
             if self.ended is None:
                 self.cpu_seconds += max(usage(self._root).cpu_seconds - start.cpu_seconds, 0.0)
             self.wall_seconds += time.monotonic() - clock
+        if self._fault is not None:
+            raise self._fault
+
+    def _guard(self, *arguments: Any) -> None:
+        """Poll; without a watcher nothing would end the cell, so that the watcher's own fault ends it."""
+        try:
+            self._poll(*arguments)
+        except Exception as error:
+            self._fault = WatchError(f"the watch over the kernel failed: {type(error).__name__}: {error}")
+            self.kill()
 
     def _poll(self, stop: threading.Event, start: Usage, clock: float, cpu_seconds: float) -> None:
         seen = start
