@@ -71,7 +71,8 @@ class Plan:
         waiting = [
             step.index
             for step in self._steps
-            if (step.kind == TEST and self.action(step) == RUN) or (self._alone is None and step.index > self._furthest)
+            if self.action(step) != SKIP
+            and (step.kind == TEST or (self._alone is None and step.index > self._furthest))
         ]
         return [step for step in self._steps if step.index <= max(waiting)] if waiting else []
 
@@ -166,9 +167,11 @@ class Plan:
         self._dropped.add(step.index)
         self._suspects.pop(step.index, None)
         self._note(step, reason)
-        if step.kind == ANSWER and step.question is not None and step.question not in self.observed:
+        if step.kind in (ANSWER, TEST) and step.question is not None and step.question not in self.observed:
             self._failed.add(step.question)
 
     def _note(self, step: Step, reason: str) -> None:
+        if step.question is not None and step.question in {each.question for each in self.incidents.values()}:
+            return
         state = OUT_OF_TIME if reason.startswith("out of time") else CRASHED
         self.incidents.setdefault(step.index, Incident(state, f"{step.name}: {reason}", step.question))

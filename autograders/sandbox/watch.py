@@ -54,6 +54,8 @@ def usage(root: int) -> Usage:
             continue
         # Own and waited-for children's time: a child that ended is in its parent's.
         ticks += sum(map(int, fields[11:15]))
+        if fields[0] == "Z":
+            continue  # it has ended, and only its parent has not looked yet
         threads += int(fields[17])
         pages += int(fields[21])
         processes += 1
