@@ -205,7 +205,11 @@ def test_a_process_is_ended_at_its_computing_time_with_its_children(tmp_path: Pa
             time.sleep(0.01)
         process.wait(30)
     assert watch.ended == "out of time: the cell used more than 0.5 s of computing time"
-    assert all(usage(number).threads == 0 for number in relatives)
+    # A signal is on its way for a moment.
+    deadline = time.monotonic() + 20
+    while any(usage(number).threads for number in relatives) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert [number for number in relatives if usage(number).threads] == []
 
 
 def test_a_kernels_environment_holds_nothing_of_the_graders(tmp_path: Path, monkeypatch) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from ..course import CourseError
 from ..notebooks import ROOT
 from ..probes import INPUTS_VARIABLE
+from .installed import PACKAGES, SYSTEM, copy_font_lists, link_packages, other_packages, python_folders
 from .limits import MEGABYTE, Limits
 
 # One thread a kernel: under load two threads make the same training ten times slower, and scores must not depend on it.
@@ -34,10 +35,7 @@ _ENVIRONMENT = {
 }
 # Taken over from the grader's environment where they are set; nothing else is.
 _ALLOWED = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
-_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store")
 _ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "fonts", "localtime", "alternatives", "mime.types")
-_PREFIX = ("bin", "lib", "lib32", "lib64", "share", "etc", "pyvenv.cfg")
-_PACKAGES = ("lecture_lib", "assets", "autograders/__init__.py", "autograders/probes")
 FIRST_USER = 2_000_000_000
 """Where root grades, each sandbox gets a user number of its own above this one, which no account has."""
 
@@ -106,7 +104,7 @@ def environment(place: Place) -> dict[str, str]:
         **{name: os.environ[name] for name in _ALLOWED if name in os.environ},
         **_ENVIRONMENT,
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]),
-        "PYTHONPATH": os.pathsep.join([str(packages), *_other_packages()]),
+        "PYTHONPATH": os.pathsep.join([str(packages), *other_packages()]),
         "HOME": str(place.home / "home"),
         "TMPDIR": str(place.home),
         "IPYTHONDIR": str(place.home / "ipython"),
@@ -118,7 +116,7 @@ def environment(place: Place) -> dict[str, str]:
 def command(place: Place, limits: Limits) -> list[str]:
     """The kernel's command line, without ipykernel's own arguments."""
     inside = Path(__file__).with_name("inside.py")
-    _copy_font_lists(place)
+    copy_font_lists(place.fonts)
     settings = {
         "user": place.user,
         "work": str(place.home / "work"),
@@ -133,11 +131,11 @@ def command(place: Place, limits: Limits) -> list[str]:
     }
     start = [sys.executable, "/lecture/inside.py" if place.walls else str(inside), json.dumps(settings)]
     if not place.walls:
-        _link_packages(place)
+        link_packages(place.folder / "python")
         return start
     shared: list[str | Path] = [*_parents(Path("/lecture/python/autograders/_"))]
     shared += ["--ro-bind", inside, "/lecture/inside.py"]
-    for name in _PACKAGES:
+    for name in PACKAGES:
         shared += ["--ro-bind-try", ROOT / name, f"/lecture/python/{name}"]
     for path in (place.inputs, place.files, place.fonts):
         shared += ["--ro-bind", path, f"/lecture/{path.name}"]
@@ -157,17 +155,17 @@ def walls(limits: Limits, hidden: Sequence[Path] = ()) -> list[str]:
         arguments += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     else:
         arguments += ["--unshare-user"]
-    for path in map(Path, _SYSTEM):
+    for path in map(Path, SYSTEM):
         if path.is_symlink():
             arguments += ["--symlink", path.readlink(), path]
         else:
             arguments += ["--ro-bind-try", path, path]
     for name in _ETC:
         arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
-    below = [path for path in hidden if any(path.is_relative_to(system) for system in _SYSTEM)]
+    below = [path for path in hidden if any(path.is_relative_to(system) for system in SYSTEM)]
     for path in below:
         arguments += ["--tmpfs", path]
-    for path in _python():
+    for path in python_folders():
         arguments += [*_parents(path), "--ro-bind", path, path]
     size = str(int(limits.disk_mb * MEGABYTE))
     # /dev/shm is where data loaders' workers hand over tensors.
@@ -182,53 +180,6 @@ def _parents(path: Path) -> Iterator[str]:
     for parent in reversed(path.parents[:-1]):
         if parent != Path("/tmp"):
             yield from ("--perms", "0755", "--dir", str(parent))
-
-
-def _python() -> Iterator[Path]:
-    """Where this Python and its packages are, outside the system's own folders."""
-    homes = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.base_prefix).resolve()}
-    homes.add(Path(sys.executable).resolve().parents[1])
-    found = [home / name for home in sorted(homes) for name in _PREFIX] + [Path(entry) for entry in _other_packages()]
-    for path in found:
-        if path.exists() and not any(
-            path.is_relative_to(system) for system in _SYSTEM if not Path(system).is_symlink()
-        ):
-            yield path
-
-
-def _other_packages() -> list[str]:
-    """Folders of installed packages that this Python finds elsewhere than in its own place."""
-    own = (sys.prefix, sys.base_prefix)
-    return [
-        entry
-        for entry in sys.path
-        if Path(entry).name in ("site-packages", "dist-packages")
-        and not any(Path(entry).is_relative_to(prefix) for prefix in own)
-    ]
-
-
-@functools.cache
-def _font_lists() -> dict[str, bytes]:
-    """matplotlib's list of this machine's fonts, made once: a kernel without it needs seconds to make its own."""
-    import matplotlib
-    import matplotlib.font_manager  # writes the list
-
-    return {path.name: path.read_bytes() for path in Path(matplotlib.get_cachedir()).glob("fontlist-*.json")}
-
-
-def _copy_font_lists(place: Place) -> None:
-    place.fonts.mkdir(exist_ok=True)
-    for name, content in _font_lists().items():
-        (place.fonts / name).write_bytes(content)
-
-
-def _link_packages(place: Place) -> None:
-    """Without walls: the same packages by links, so that what is imported does not depend on the walls."""
-    for name in _PACKAGES:
-        link = place.folder / "python" / name
-        link.parent.mkdir(parents=True, exist_ok=True)
-        if (ROOT / name).exists() and not link.exists():
-            link.symlink_to(ROOT / name)
 
 
 @functools.cache
