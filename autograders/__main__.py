@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from .class_commands import add_class_commands
@@ -86,6 +87,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--student", action="append", metavar="ID", help="only this student (repeatable)")
     command.add_argument("--force", action="store_true", help="grade again what is already done")
     command.add_argument("--quiet", action="store_true", help="no progress bar")
+    command.add_argument(
+        "--without-sandbox", action="store_true", help="acknowledge: where bubblewrap does not work, limits alone hold"
+    )
 
     command = add("feedback", _feedback, "Write a page for every student whose submission was graded or set aside.")
     command.add_argument("--student", action="append", metavar="ID", help="only this student (repeatable)")
@@ -94,6 +98,13 @@ def _parser() -> argparse.ArgumentParser:
     add_class_commands(add, _course)
 
     add("gradebook", _gradebook, "Print the gradebook, write grades.csv and questions.csv.")
+
+    add(
+        "doctor",
+        _doctor,
+        "Try what this machine can hold students' code to; remedies for what is missing.",
+        course=False,
+    )
 
     command = add("verify", _verify, "Run the bank of answers through probe and judge.", course=False)
     command.add_argument("--seeds", type=int, default=3, metavar="N", help="sets of hidden inputs (default: 3)")
@@ -152,11 +163,20 @@ def _grade(options: argparse.Namespace) -> int:
     from .grade import grade
 
     course, assignments = _course(options)
+    course = replace(course, without_sandbox=course.without_sandbox or options.without_sandbox)
     summary = grade(course, assignments, options.student, force=options.force, progress=not options.quiet)
     print(summary)
     if summary.set_aside:
         return SET_ASIDE
     return INCIDENTS if summary.incidents else OK
+
+
+def _doctor(_: argparse.Namespace) -> int:
+    from .sandbox.doctor import examine, report
+
+    findings = examine()
+    print(report(findings))
+    return FAILED if any(finding.essential and not finding.holds for finding in findings) else OK
 
 
 def _feedback(options: argparse.Namespace) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ COURSE_VARIABLE = "LECTURE_COURSE"
 STUB = "...  # write your answer here"
 TEXT_STUB = "*Write your answer here.*"
 CELL_SECONDS = 30
-"""The limit of one cell while grading; the notebooks state it with each question."""
+"""The computing time of one cell while grading; the notebooks state it with each question."""
+WITHOUT_SANDBOX_VARIABLE = "LECTURE_WITHOUT_SANDBOX"
 
 
 class CourseError(RuntimeError):
@@ -27,6 +28,8 @@ class Course:
     """The folders of one course. Everything in it is the instructor's; nothing of it is committed or shipped."""
 
     root: Path
+    without_sandbox: bool = field(default_factory=lambda: os.environ.get(WITHOUT_SANDBOX_VARIABLE) == "1")
+    """Whether it was acknowledged that students' code runs with limits alone where there is no bubblewrap."""
 
     def __post_init__(self) -> None:
         """Refuse a folder whose name nbgrader would take for a pattern, and then copy too much."""
@@ -128,7 +131,8 @@ def configure(config: Any, course: Course) -> None:
     config.ClearSolutions.text_stub = TEXT_STUB
     for ours in (RebuildFromMaster, ProbedExecute, JudgeCells, SaveGrades):
         config[ours.__name__].course_root = str(course.root)
-    config.ProbedExecute.timeout = CELL_SECONDS
+    config.ProbedExecute.cell_seconds = CELL_SECONDS
+    config.ProbedExecute.without_sandbox = course.without_sandbox
     config.ProbedExecute.skip_cells_with_tag = "demo"
     stock = GenerateAssignment.class_traits()["preprocessors"].default()
     config.GenerateAssignment.preprocessors = [StampRelease, *stock]
@@ -140,6 +144,9 @@ def configure(config: Any, course: Course) -> None:
         OverwriteCells,
         CheckCellMetadata,
     ]
+    # nbgrader would copy whatever lies beside a notebook: through links also the secret, and into the feedback folder.
+    for app in ("AutogradeApp", "GenerateFeedbackApp", "FormgradeExtension"):
+        config[app].CourseDirectory.ignore = ["*"]
     # nbgrader's list without ClearMetadataPreprocessor: enabled, it strips the metadata that scores are saved by.
     config.Autograde.autograde_preprocessors = [
         ProbedExecute,

@@ -14,6 +14,7 @@ from .intake import Unreadable, file_digest, read_submission, submitted_students
 from .journal import Record, look_up, write_record
 from .nbgrader_api import ConversionError, autograde
 from .notebooks import STAMP
+from .sandbox.consent import with_consent
 from .seeds import read_secret
 from .states import FAILED, GRADED, INCIDENTS, SET_ASIDE, UNREADABLE, state_of
 from .writer import only_writer
@@ -49,13 +50,15 @@ def grade(
     """Grade every submission that the journal does not have yet.
 
     A submission that cannot be read or graded is set aside with its reason; the others are graded. `force` grades
-    again what is done. Raises CourseError when an assignment was not released, when another command is writing, or
-    when the disk is full; what was finished is kept then, and the same call goes on from there.
+    again what is done. Raises CourseError when an assignment was not released, when another command is writing, when
+    there is no sandbox and nobody has acknowledged that, or when the disk is full; what was finished is kept then, and
+    the same call goes on from there.
     """
     for assignment in assignments:
         course.require_release(assignment)
     # What is wrong with the course concerns everybody: said once, before anybody is set aside for it.
     read_secret(course.secret)
+    course = with_consent(course)
     with open_gradebook(course):
         pass
     with only_writer(course, "grade"):
@@ -128,7 +131,7 @@ def _grade_one(course: Course, assignment: str, student: str, version: str) -> R
     record.answers, record.cell_seconds = dict(stamp["answers"]), dict(stamp["cell_seconds"])
     record.notes = list(stamp.get("notes", []))
     record.submitted_version = stamp.get("submitted_version")
-    record.state, record.reason = state_of(record.questions, stamp.get("incident"))
+    record.state, record.reason = state_of(record.questions, stamp.get("incidents", ()))
     if file_digest(submitted) != record.digest:
         record.state, record.reason = FAILED, "another file was handed in while this one was graded: grade again"
     return record

@@ -44,7 +44,7 @@ class JudgeCells(NbGraderPreprocessor):
             if published:
                 verdict = question.judge(drawn.cases(question), published)
             else:
-                verdict = question.zero(_why_nothing(cell, stamp.get("incident")))
+                verdict = question.zero(_why_nothing(cell, _incident(stamp, question.id)))
             stamp["verdicts"][question.id] = verdict.as_record()
             stamp["observations"][question.id] = published
             stamp["inputs"][question.id] = inputs_digest(drawn.cases(question))
@@ -52,14 +52,18 @@ class JudgeCells(NbGraderPreprocessor):
         return nb, resources
 
 
+def _incident(stamp: dict[str, Any], question: str) -> str | None:
+    """Why a question's cells were stopped, or None when they were not."""
+    reasons = [incident["reason"] for incident in stamp.get("incidents", []) if incident["question"] == question]
+    return reasons[0] if reasons else None
+
+
 def _why_nothing(cell: NotebookNode, incident: str | None) -> str:
     """Why a test cell published nothing, from what it left behind."""
     errors = [output for output in cell.outputs if output.output_type == "error"]
-    if any(error.ename == "CellTimeoutError" for error in errors):
-        return "out of time: the test cell did not end within its limit"
-    if errors:
-        return f"the test cell stopped with {errors[0].ename}: {errors[0].evalue[:200]}"
-    return incident or "nothing was observed: the test cell did not run to its end"
+    if incident or not errors:
+        return incident or "nothing was observed: the test cell did not run to its end"
+    return f"the test cell stopped with {errors[0].ename}: {errors[0].evalue[:200]}"
 
 
 def _cell_seconds(nb: NotebookNode) -> dict[str, float]:

@@ -75,6 +75,7 @@ def _run(
     coursedir.assignment_id = assignment
     if student is not None:
         coursedir.student_id = student
+        coursedir.ignore = config.AutogradeApp.CourseDirectory.ignore
     for name, folder in (folders or {}).items():
         setattr(coursedir, name, folder)
     log = logging.getLogger("autograders.nbgrader")

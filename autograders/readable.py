@@ -39,7 +39,7 @@ def _banner(nb: NotebookNode, ids: Any) -> str:
     from nbgrader.api import Gradebook
 
     stamp = nb.metadata.get(STAMP, {})
-    state, reason = state_of(stamp.get("verdicts", {}), stamp.get("incident"))
+    state, reason = state_of(stamp.get("verdicts", {}), stamp.get("incidents", ()))
     with Gradebook(ids["db_url"]) as gradebook:
         submission = gradebook.find_submission(ids["assignment"], ids["student"])
         late = lateness(submission.total_seconds_late, submission.late_submission_penalty)

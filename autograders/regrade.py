@@ -145,7 +145,7 @@ def _enter(course: Course, judged: _Judged, changes: Sequence[Change]) -> None:
                 grade.needs_manual_grade = True  # the person's score stands, and waits for them again
         gradebook.db.commit()
     questions = record.questions | {name: verdict.as_record() for name, verdict in judged.verdicts.items()}
-    state, reason = state_of(questions, nb.metadata[STAMP].get("incident"))
+    state, reason = state_of(questions, nb.metadata[STAMP].get("incidents", ()))
     log = [{"question": change.question, "before": change.before, "after": change.after} for change in changes]
     regrades = [*record.regrades, *(entry for entry in log if entry["after"] is not None)]
     write_record(course, replace(record, questions=questions, state=state, reason=reason, regrades=regrades))

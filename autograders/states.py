@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 GRADED, PARTIAL, CRASHED, OUT_OF_TIME, UNREADABLE, MISSING, TAMPERED, LATE, FAILED = (
@@ -36,17 +36,18 @@ INCIDENTS = (PARTIAL, OUT_OF_TIME, CRASHED, TAMPERED)
 """States with a score in which some question met an incident."""
 
 
-def state_of(verdicts: Mapping[str, Mapping[str, Any]], incident: str | None = None) -> tuple[str, str]:
-    """The state and reason of a notebook that ran, from what its questions met and from its own incident."""
+def state_of(verdicts: Mapping[str, Mapping[str, Any]], ended: Sequence[Mapping[str, Any]] = ()) -> tuple[str, str]:
+    """The state and reason of a notebook that ran, from what its questions met and from what ended its kernels."""
     met = {question: str(verdict["incident"]) for question, verdict in verdicts.items() if verdict["incident"]}
-    reasons = [f"{question}: {what}" for question, what in met.items() if what != incident]
-    reason = "; ".join([*([incident] if incident else []), *reasons])
+    stops = [str(one["reason"]) for one in ended]
+    reason = "; ".join([*stops, *(f"{question}: {what}" for question, what in met.items() if what not in stops)])
     if any(verdicts[question]["misconception"] == "forged" for question in met):
         return TAMPERED, reason
-    if incident or any("kernel died" in what for what in met.values()):
+    states = {str(one["state"]) for one in ended}
+    if CRASHED in states or any("kernel died" in what for what in met.values()):
         return CRASHED, reason
-    if any(what.startswith("out of time") for what in met.values()):
-        return OUT_OF_TIME, reason
+    if states or any(what.startswith("out of time") for what in met.values()):
+        return (OUT_OF_TIME if not states else sorted(states)[0]), reason
     return (PARTIAL if met else GRADED), reason
 
 

@@ -12,10 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from autograders.course import Course
+from autograders.course import WITHOUT_SANDBOX_VARIABLE, Course
 from autograders.notebooks import assignments
 from autograders.release import release
+from autograders.sandbox.jail import why_no_walls
 from autograders.simulate import simulate
+
+# Where this machine has no sandbox, the tests of everything else still run, with limits alone.
+if why_no_walls() is not None:
+    os.environ[WITHOUT_SANDBOX_VARIABLE] = "1"
 
 ROOT = Path(__file__).resolve().parents[1]
 CLASS_SIZE = 12

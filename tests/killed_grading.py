@@ -24,6 +24,7 @@ from typing import Any
 
 from nbformat.v4 import new_output
 
+from autograders import notebooks
 from autograders.__main__ import main as autograde
 from autograders.course import Course
 from autograders.gradebook import write_csv
@@ -32,7 +33,6 @@ from autograders.notebooks import STAMP
 from autograders.probes import MIME
 from autograders.questions import by_test_id
 from autograders.sandbox.execute import ProbedExecute
-from autograders.states import CRASHED
 from autograders.writer import RUN_VARIABLE
 
 ASSIGNMENT = "03a-training-recipe"
@@ -48,8 +48,8 @@ def play_back(reference: Course) -> None:
             question = by_test_id(cell.metadata.get("nbgrader", {}).get("grade_id", ""))
             for published in record.observations.get(question.id, []) if question is not None else []:
                 cell.outputs.append(new_output("display_data", {MIME: published}))
-        if record.state == CRASHED:
-            nb.metadata[STAMP]["incident"] = "the kernel died"
+        seen = notebooks.read(reference.notebook("autograded", ASSIGNMENT, record.student))
+        nb.metadata[STAMP]["incidents"] = seen.metadata[STAMP].get("incidents", [])
         return nb, resources
 
     ProbedExecute.preprocess = preprocess

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,23 +93,28 @@ def verdict(incident: str | None, misconception: str | None = None) -> dict[str,
     return {"incident": incident, "misconception": misconception}
 
 
+def ended(state: str) -> list[dict[str, Any]]:
+    return [{"state": state, "reason": f"cell 3: it {state}", "question": None}]
+
+
 @pytest.mark.parametrize(
     ("verdicts", "incident", "state"),
     [
-        ([verdict(None)], None, GRADED),
-        ([verdict(None), verdict("malformed")], None, PARTIAL),
-        ([verdict("malformed"), verdict("out of time: x")], None, OUT_OF_TIME),
-        ([verdict("out of time: x"), verdict(None)], "the kernel died: x", CRASHED),
-        ([verdict("out of time: x"), verdict("the kernel died in this cell")], None, CRASHED),
-        ([verdict("the kernel died"), verdict("2 observations", "forged")], "the kernel died", TAMPERED),
+        ([verdict(None)], (), GRADED),
+        ([verdict(None), verdict("malformed")], (), PARTIAL),
+        ([verdict("malformed"), verdict("out of time: x")], (), OUT_OF_TIME),
+        ([verdict("out of time: x"), verdict(None)], ended(CRASHED), CRASHED),
+        ([verdict(None), verdict("stopped")], ended(OUT_OF_TIME), OUT_OF_TIME),
+        ([verdict("out of time: x"), verdict("the kernel died in this cell")], (), CRASHED),
+        ([verdict("the kernel died"), verdict("2 observations", "forged")], ended(CRASHED), TAMPERED),
     ],
 )
-def test_the_worst_that_a_question_met_is_the_state(verdicts, incident: str | None, state: str) -> None:
+def test_the_worst_that_a_question_met_is_the_state(verdicts, incident: Sequence[dict[str, Any]], state: str) -> None:
     found, reason = state_of({f"q{number}": one for number, one in enumerate(verdicts)}, incident)
     assert found == state
     for one in verdicts:
         assert (one["incident"] or "") in reason
-    assert (incident or "") in reason
+    assert all(one["reason"] in reason for one in incident)
 
 
 @pytest.mark.parametrize(

@@ -1,64 +1,213 @@
-"""Runs a submitted notebook: nbgrader's Execute with hidden inputs laid out, one thread, and a dead kernel survived."""
+"""Runs a submitted notebook in the sandbox: hidden inputs laid out, limits held, no cell able to cost another."""
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import errno
 import json
-import os
+import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from nbclient.exceptions import DeadKernelError
+from nbclient.client import NotebookClient
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbclient.util import run_sync
 from nbformat import NotebookNode
 from nbgrader.preprocessors import Execute
-from traitlets import Unicode
+from traitlets import Bool, Float, Integer, Unicode
 
-from ..drawn import DrawnCases
+from .. import notebooks
+from ..drawn import DrawnCases, solutions
 from ..notebooks import STAMP
-from ..probes import INPUTS_VARIABLE
-from ..questions import encode_inputs
-from .sockets import use_private_sockets
+from ..probes import MIME
+from ..questions import by_test_id, encode_inputs
+from .brought import copy_files
+from .jail import Place, SandboxError, command, environment, require_walls
+from .kernel import make_manager, started_process
+from .limits import MEGABYTE, Limits
+from .output import Meter
+from .plan import ANSWER, OWN, RELEASED, SKIP, STAND_IN, TEST, NobodyToBlame, Plan, Step
+from .watch import Usage, Watch, WatchError
 
-# One thread a kernel: under load two threads make the same training ten times slower, and scores must not depend on it.
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+_OUR_FAULT = (errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EDQUOT)
 
 
 class ProbedExecute(Execute):
-    """Executes the notebook with the hidden inputs of its questions in a private folder.
+    """Executes the notebook in the sandbox, with the hidden inputs of its questions.
 
-    The inputs travel as plain data; the secret they are drawn from and what the judge knows besides stay here.
+    The inputs travel as plain data; the secret they are drawn from and what the judge knows besides stay here. When a
+    cell hangs or ends the kernel, another kernel runs the rest without it.
     """
 
     course_root = Unicode(help="The course's working folder, which holds the secret.").tag(config=True)
+    without_sandbox = Bool(False, help="Grade with limits alone where bubblewrap does not work.").tag(config=True)
+    cell_seconds = Float(Limits.cell_seconds, help="Computing time of one cell.").tag(config=True)
+    notebook_seconds = Float(Limits.notebook_seconds, help="Computing time of a notebook.").tag(config=True)
+    wall_factor = Float(Limits.wall_factor, help="The limit by the clock, in computing times.").tag(config=True)
+    memory_mb = Float(Limits.memory_mb, help="Memory of a notebook's processes.").tag(config=True)
+    processes = Integer(Limits.processes, help="Processes and threads of a notebook.").tag(config=True)
+    disk_mb = Float(Limits.disk_mb, help="What a notebook may write.").tag(config=True)
+    output_mb = Float(Limits.output_mb, help="What a cell may show.").tag(config=True)
+
+    @property
+    def limits(self) -> Limits:
+        """The limits as configured."""
+        names = ("cell_seconds", "notebook_seconds", "wall_factor", "memory_mb", "processes", "disk_mb", "output_mb")
+        return Limits(**{name: getattr(self, name) for name in names})
 
     def preprocess(self, nb: NotebookNode, resources: Any, km: Any = None) -> tuple[NotebookNode, Any]:
-        """Run the notebook; when its kernel dies, keep what ran and note it."""
-        drawn = DrawnCases(Path(self.course_root), resources["nbgrader"]["assignment"], nb)
+        """Run the notebook; what ended a kernel is noted with the question that it costs."""
+        walls, root, limits = require_walls(self.without_sandbox), Path(self.course_root), self.limits
+        assignment, student = resources["nbgrader"]["assignment"], resources["nbgrader"]["student"]
+        release = notebooks.read(root / "release" / assignment / f"{assignment}.ipynb")
+        plan = Plan(list(steps(nb, release, self.skip_cells_with_tag)))
+        self._stubs, self._spent = solutions(release), (0.0, 0.0)
+        stamp = nb.metadata.setdefault(STAMP, {})
         with tempfile.TemporaryDirectory(prefix="lecture-") as folder:
-            self._folder = Path(folder)
-            inputs = self._folder / "inputs"
-            inputs.mkdir()
-            for question in drawn.questions:
-                encoded = json.dumps(encode_inputs(drawn.cases(question)))
-                (inputs / f"{question.id}.json").write_text(encoded, "utf-8")
-            try:
-                nb, resources = super().preprocess(nb, resources, km)
-            except DeadKernelError as error:
-                nb.metadata.setdefault(STAMP, {})["incident"] = f"the kernel died: {error}"
+            self._place = Place(Path(folder).resolve(), walls, root)
+            self._lay_out(DrawnCases(root, assignment, nb))
+            notes = copy_files(root / "submitted" / student / assignment, self._place.files)
+            stamp["notes"] = [*stamp.get("notes", []), *notes]
+            for _ in range(2 * len(nb.cells) + 2):
+                if plan.todo():
+                    self._run(nb, resources, plan, limits)
+            for _ in plan.appeals():
+                self._run(nb, resources, plan, limits)
+        stamp["incidents"] = [incident.as_record() for _, incident in sorted(plan.incidents.items())]
         return nb, resources
+
+    def _lay_out(self, drawn: DrawnCases) -> None:
+        self._place.inputs.mkdir(mode=0o755)
+        for question in drawn.questions:
+            encoded = json.dumps(encode_inputs(drawn.cases(question)))
+            (self._place.inputs / f"{question.id}.json").write_text(encoded, "utf-8")
+
+    def _run(self, nb: NotebookNode, resources: Any, plan: Plan, limits: Limits) -> None:
+        """Run what is left in one kernel, until the end or an incident."""
+        NotebookClient.__init__(self, nb)
+        self.reset_execution_trackers()
+        # A cell ends by our own limits: nbclient's clock would make scores depend on the machine's load.
+        self.timeout, self.iopub_timeout, self.startup_timeout = None, 60, 120
+        self.shutdown_kernel = "immediate"
+        self._check_assign_resources(resources)
+        with self._kernel():
+            watch = Watch(self._process, self._place.sockets, limits, self._spent)
+            try:
+                for step in plan.todo():
+                    if plan.action(step) != SKIP and not self._go_on(nb, plan, step, watch):
+                        break
+            finally:
+                watch.kill()
+                self._spent = (self._spent[0] + watch.cpu_seconds, self._spent[1] + watch.wall_seconds)
+
+    def _go_on(self, nb: NotebookNode, plan: Plan, step: Step, watch: Watch) -> bool:
+        """Run one cell. Returns whether the same kernel can run the next one."""
+        exhausted = watch.exhausted()
+        if exhausted is not None:
+            plan.give_up(exhausted)
+            return False
+        before = watch.now()
+        reason = self._run_cell(nb.cells[step.index], step, plan.action(step) == STAND_IN, watch)
+        if reason is None:
+            published = [output for output in nb.cells[step.index].outputs if MIME in output.get("data", {})]
+            plan.ran(step, bool(published))
+            return not self._burns(plan, step, watch, before)
+        try:
+            plan.blame(step, reason)
+        except NobodyToBlame:
+            raise SandboxError(f"a kernel ended before anything of the student's ran: {reason}") from None
+        return False
+
+    def _run_cell(self, cell: NotebookNode, step: Step, empty: bool, watch: Watch) -> str | None:
+        """Run one cell, or the empty answer in its place. Returns why it ended its kernel, or None."""
+        running = copy.deepcopy(cell)
+        if empty:
+            running.source = self._stubs.get(str(step.question), "")
+        self._meter = Meter(int(self.output_mb * MEGABYTE))
+        seconds = self.cell_seconds
+        if step.kind == RELEASED:
+            seconds = max(seconds, Limits.released_seconds)
+        reason = None
+        try:
+            with watch.cell(seconds):
+                self.execute_cell(running, step.index, store_history=True)
+        except DeadKernelError:
+            reason = "the kernel died: the cell ended its own process"
+        except CellTimeoutError:
+            reason = "the kernel was stopped: what the cell showed could not be read to its end"
+        except Exception as error:
+            if isinstance(error, MemoryError | WatchError) or getattr(error, "errno", None) in _OUR_FAULT:
+                raise
+            reason = f"the kernel was stopped: it sent what is not a message ({type(error).__name__})"
+        self.nb.cells[step.index] = cell
+        if not empty:
+            cell.outputs, cell.execution_count = running.outputs, running.execution_count
+        return watch.ended or reason
+
+    def _burns(self, plan: Plan, step: Step, watch: Watch, before: Usage) -> bool:
+        """Whether a cell has left something behind that goes on computing: a loop in a thread, a child process."""
+        left = watch.left_behind(before)
+        if left is not None:
+            plan.suspect(step, f"{step.name} had left {left} behind")
+        if step.kind in (TEST, OWN) and plan.is_suspect(step) and watch.is_busy():
+            plan.drop(step, "out of time: a thread or process that it left behind went on computing and was stopped")
+            return True
+        return False
+
+    def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> NotebookNode | None:
+        """Take a kernel's message unless the cell has shown too much already."""
+        if not self._meter.takes(msg, cell):
+            return None
+        output: NotebookNode | None = super().process_message(msg, cell, cell_index)
+        return output
+
+    def create_kernel_manager(self) -> Any:
+        """A manager that starts the kernel in this submission's place, which is made anew."""
+        place = self._place
+        for folder in (place.sockets, place.folder / "private"):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(mode=0o700)
+        if place.user:
+            shutil.chown(place.sockets, place.user, place.user)
+        self.km = make_manager(place, command(place, self.limits), config=self.config)
+        return self.km
+
+    @contextlib.contextmanager
+    def _kernel(self) -> Iterator[None]:
+        """A kernel that runs; when it does not start, nothing of the student's is to blame."""
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(self.setup_kernel())
+            except RuntimeError as error:
+                said = (self._place.folder / "stderr").read_text("utf-8", "replace").strip()
+                raise SandboxError(f"the sandbox did not start: {said[-300:] or error}") from None
+            yield
 
     async def async_start_new_kernel(self, **kwargs: Any) -> None:
         """Start the kernel in an environment of its own: no start-up files, no history, one thread, private sockets."""
-        use_private_sockets(self.km, self._folder)
-        kwargs["env"] = {
-            **os.environ,
-            **_ONE_THREAD,
-            INPUTS_VARIABLE: str(self._folder / "inputs"),
-            "IPYTHONDIR": str(self._folder / "ipython"),
-            "PYTHONHASHSEED": "0",
-        }
-        await super().async_start_new_kernel(**kwargs)
+        with (self._place.folder / "stderr").open("wb") as said:
+            kwargs |= {"env": environment(self._place), "cwd": str(self._place.folder), "stdout": said, "stderr": said}
+            await super().async_start_new_kernel(**kwargs)
+        self._process = started_process(self.km)
 
     # nbclient binds the blocking name to its own coroutine when the class is made.
     start_new_kernel = run_sync(async_start_new_kernel)
+
+
+def steps(nb: NotebookNode, release: NotebookNode, demo: str) -> Iterator[Step]:
+    """The notebook's code cells that are run, with what each is."""
+    released = {cell["id"] for cell in release.cells}
+    for index, cell in enumerate(nb.cells):
+        meta = cell.metadata.get("nbgrader", {})
+        grade_id = meta.get("grade_id", "")
+        if cell.cell_type != "code" or not cell.source.strip() or demo in cell.metadata.get("tags", []):
+            continue
+        if (question := by_test_id(grade_id)) is not None:
+            yield Step(index, TEST, question.id)
+        elif meta.get("solution"):
+            yield Step(index, ANSWER, grade_id)
+        else:
+            yield Step(index, RELEASED if cell.get("id") in released else OWN)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+CONNECTION = "connection.json"
+"""The file in that folder by which a kernel learns its sockets and their key."""
+
 
 def use_private_sockets(kernel_manager: Any, folder: Path) -> None:
     """Let a kernel that is not started yet use Unix sockets in `folder` in place of open TCP ports.

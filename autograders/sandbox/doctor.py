@@ -1,0 +1,175 @@
+"""What this machine can hold a student's notebook to: each thing tried, not looked up, with its remedy."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .jail import FIRST_USER, walls, why_no_walls
+from .limits import Limits
+from .watch import usage
+
+_TRIAL = """
+import json, mmap, os, socket, sys
+sys.path.insert(0, "/lecture")
+import inside
+
+settings = json.loads(sys.argv[1])
+if settings["user"]:
+    inside.become(settings["user"])
+inside.limit(settings)
+found = {}
+
+def refused(name, attempt):
+    try:
+        attempt()
+    except (OSError, MemoryError):
+        found[name] = True
+    else:
+        found[name] = False
+
+def connect():
+    if {name for _, name in socket.if_nameindex()} <= {"lo"}:
+        socket.create_connection(("127.0.0.1", settings["port"]), timeout=2)
+
+def fill():
+    for number in range(8):
+        with open(f"/tmp/{number}", "wb", buffering=0) as file:
+            if file.write(bytes(4_000_000)) < 4_000_000:
+                raise OSError("full")
+
+def fork():
+    for _ in range(settings["processes"] + 20):
+        if os.fork() == 0:
+            os.read(reading, 1)
+            os._exit(0)
+
+reading, writing = os.pipe()
+refused("network", connect)
+refused("disk", fill)
+refused("memory", lambda: bytearray(settings["memory_bytes"]))
+refused("files", lambda: open("/usr/lecture-trial", "w"))
+refused("processes", fork)
+print(json.dumps(found))
+sys.stdout.flush()
+os.kill(0, 9)
+"""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that this machine can do, or not, and what to do about it."""
+
+    name: str
+    holds: bool
+    what: str
+    remedy: str = ""
+    essential: bool = True
+
+    def __str__(self) -> str:
+        mark = "ok     " if self.holds else ("MISSING" if self.essential else "weak   ")
+        return f"{mark}  {self.name}: {self.what}" + ("" if self.holds else f"\n         remedy: {self.remedy}")
+
+
+_TRIED = (
+    ("files", "nothing outside the private folders can be written", "report this machine's bubblewrap version"),
+    ("network", "no network; the only loopback is a private one", "a kernel with network namespaces (CONFIG_NET_NS)"),
+    (
+        "memory",
+        "an allocation above the limit fails in the cell that asked for it",
+        "a kernel that knows RLIMIT_DATA (4.7)",
+    ),
+    (
+        "processes",
+        "a fork bomb stops at the limit",
+        "a kernel that counts processes by namespace (5.14), or grade as root",
+    ),
+    ("disk", "the private /tmp is full at its limit", "bubblewrap 0.7 or later, which knows --size"),
+)
+
+
+def examine() -> list[Finding]:
+    """Try everything that the sandbox rests on."""
+    missing = why_no_walls()
+    linux = sys.platform == "linux"
+    has_bwrap = shutil.which("bwrap") is not None
+    return [
+        Finding("system", linux, f"{sys.platform}", "grade on Linux (a container or a virtual machine will do)"),
+        Finding("bubblewrap", has_bwrap, _version() if has_bwrap else "not installed", "apt install bubblewrap"),
+        Finding(
+            "namespaces",
+            missing is None,
+            "user, mount and process namespaces work" if missing is None else missing,
+            "allow unprivileged user namespaces: `sysctl kernel.unprivileged_userns_clone=1`, on Ubuntu 24.04 "
+            "`sysctl kernel.apparmor_restrict_unprivileged_userns=0`; in Docker `--security-opt seccomp=unconfined "
+            "--security-opt systempaths=unconfined --cap-add SYS_ADMIN`",
+        ),
+        _cpu(),
+        *_try_inside(missing),
+    ]
+
+
+def _version() -> str:
+    return subprocess.run(["bwrap", "--version"], capture_output=True, text=True, check=False).stdout.strip()
+
+
+def _cpu() -> Finding:
+    """Whether the computing time of a child process can be seen from outside."""
+    child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        deadline = time.monotonic() + 10
+        while not (seen := usage(child.pid).cpu_seconds) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        holds = seen > 0 and usage(os.getpid()).processes > 1
+    finally:
+        child.kill()
+        child.wait()
+    remedy = "a kernel with /proc and CONFIG_PROC_CHILDREN; without it limits are by the clock"
+    return Finding("computing time", holds, "seen for a process and its children" if holds else "not seen", remedy)
+
+
+def _try_inside(missing: str | None) -> list[Finding]:
+    found: dict[str, bool] = {}
+    not_held = "not enforced" if missing is None else "not tried, since no sandbox starts"
+    if missing is None:
+        inside = str(Path(__file__).with_name("inside.py"))
+        settings: dict[str, int] = {
+            "user": FIRST_USER + 1 if os.geteuid() == 0 else 0,
+            "file_bytes": 50_000_000,
+            "memory_bytes": 300_000_000,
+            "cpu_seconds": 30,
+            "processes": 24,
+        }
+        command = [*walls(Limits(disk_mb=16)), "--perms", "0755", "--dir", "/lecture"]
+        command += ["--ro-bind", inside, "/lecture/inside.py", "--remount-ro", "/"]
+        command += ["--", sys.executable, "-c", _TRIAL]
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            settings["port"] = server.getsockname()[1]
+            command.append(json.dumps(settings))
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        lines = done.stdout.splitlines()
+        found = json.loads(lines[0]) if lines else {}
+    return [
+        Finding(name, found.get(name, False), what if found.get(name) else not_held, remedy)
+        for name, what, remedy in _TRIED
+    ]
+
+
+def report(findings: Sequence[Finding]) -> str:
+    """The findings, a line each, and a conclusion."""
+    bad = [finding.name for finding in findings if finding.essential and not finding.holds]
+    end = (
+        f"missing: {', '.join(bad)}. Grading refuses here, unless it is acknowledged with `autograde grade "
+        "--without-sandbox`; limits on time and memory of a process are then all that holds."
+        if bad
+        else "this machine can hold a student's notebook to all limits"
+    )
+    return "\n".join([*map(str, findings), "", end])

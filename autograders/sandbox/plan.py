@@ -1,0 +1,177 @@
+"""Which cells of a notebook run, and who is to blame when its kernel hangs or dies: one question, never the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+from ..states import CRASHED, OUT_OF_TIME
+
+RELEASED, ANSWER, TEST, OWN = "released", "answer", "test", "own"
+RUN, STAND_IN, SKIP = "run", "stand in", "skip"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One code cell: where it stands, what it is, and the question that it belongs to."""
+
+    index: int
+    kind: str
+    question: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What people call this cell."""
+        of = {ANSWER: f"the answer {self.question}", TEST: f"the hidden cases of {self.question}"}
+        return of.get(self.kind, f"the student's own cell at position {self.index + 1}")
+
+
+@dataclass(frozen=True)
+class Incident:
+    """What ended a kernel: the state it means, the reason in words, and the question that it costs, if any."""
+
+    state: str
+    reason: str
+    question: str | None
+
+    def as_record(self) -> dict[str, str | None]:
+        """Plain data for the notebook's metadata."""
+        return asdict(self)
+
+
+class NobodyToBlame(RuntimeError):  # noqa: N818 - a state of a run
+    """A kernel ended before anything of the student's had run: the fault is the machine's or the course's."""
+
+
+class Plan:
+    """The runs of one notebook. After each incident another kernel runs what is left, without who caused it."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._steps = list(steps)
+        self.incidents: dict[int, Incident] = {}
+        """By the index of the cell that is to blame."""
+        self.observed: set[str] = set()
+        self._failed: set[str] = set()
+        self._dropped: set[int] = set()
+        self._suspects: dict[int, str] = {}
+        self._furthest = -1
+        self._alone: str | None = None
+
+    def action(self, step: Step) -> str:
+        """Whether a cell runs, is skipped, or has the empty answer standing in for it."""
+        others = self._alone is not None and step.question not in (None, self._alone)
+        if step.kind == TEST:
+            return SKIP if others or step.question in self.observed | self._failed else RUN
+        if step.kind == ANSWER:
+            return STAND_IN if others or step.index in self._dropped else RUN
+        return SKIP if step.index in self._dropped else RUN
+
+    def todo(self) -> list[Step]:
+        """The cells that the next kernel goes through, in order; none when nothing is left to learn."""
+        waiting = [
+            step.index
+            for step in self._steps
+            if self.action(step) != SKIP
+            and (step.kind == TEST or (self._alone is None and step.index > self._furthest))
+        ]
+        return [step for step in self._steps if step.index <= max(waiting)] if waiting else []
+
+    def ran(self, step: Step, observed: bool) -> None:
+        """Note that a cell has ended by itself, and whether an observation was published."""
+        self._furthest = max(self._furthest, step.index)
+        if step.kind == TEST and step.question is not None:
+            (self.observed if observed else self._failed).add(step.question)
+
+    def suspect(self, step: Step, what: str) -> None:
+        """Note that a cell left something running; it goes first if the kernel ends later."""
+        source = self._source(step)
+        if source is not None:
+            self._suspects.setdefault(source.index, what)
+
+    def is_suspect(self, step: Step) -> bool:
+        """Whether a cell, or the answer that a test cell runs, has left something running."""
+        source = self._source(step)
+        return source is not None and source.index in self._suspects
+
+    def drop(self, step: Step, reason: str) -> None:
+        """Leave a cell out of the next runs because of what it left running; what was observed stands."""
+        source = self._source(step)
+        if source is not None:
+            self._drop(source, reason)
+
+    def blame(self, step: Step, reason: str) -> None:
+        """Decide what the next run leaves out after `step` hung or ended the kernel.
+
+        Cells that left something running go first, also for what happens later. Then a test cell is left out, its
+        answer kept as long as nothing else happens; any other cell of the student's is left out itself. Raises
+        NobodyToBlame when nothing of the student's has run.
+        """
+        culprit = self._culprit(step)
+        if culprit is None:
+            raise NobodyToBlame(reason)
+        source = self._source(culprit)
+        suspects = {index: what for index, what in self._suspects.items() if source is None or index != source.index}
+        self._suspects.clear()
+        if suspects and (source is None or source.index not in suspects):
+            for index, what in suspects.items():
+                suspect = next(step for step in self._steps if step.index == index)
+                self._drop(suspect, f"{reason} ({what})")
+            return
+        self._furthest = max(self._furthest, step.index)
+        if culprit.kind == TEST and culprit.question not in self.observed and source is not None:
+            self._note(culprit, reason)
+            self._failed.add(str(culprit.question))
+            self._suspects[source.index] = f"after {culprit.name} had ended a kernel"
+        else:
+            self._drop(source or culprit, reason)
+
+    def give_up(self, reason: str) -> None:
+        """Leave what has not been observed: the notebook's time is used up."""
+        for step in self._steps:
+            if step.kind == TEST and self.action(step) == RUN:
+                self._note(step, reason)
+                self._failed.add(str(step.question))
+        self._furthest = self._steps[-1].index
+
+    def appeals(self) -> Iterator[str]:
+        """Questions to run once more, each alone: only its own answer, the others empty.
+
+        What one answer does late (a timer, a thread) can hit another's cells, and who was running was blamed. Only
+        where more than one question was: a single one was blamed by itself.
+        """
+        lost = sorted(self._failed & {incident.question for incident in self.incidents.values() if incident.question})
+        for question in lost if len(lost) > 1 else ():
+            self._alone = question
+            kept = self._dropped, set(self._failed)
+            answers = {step.index for step in self._steps if step.kind == ANSWER}
+            self._dropped, self._failed = self._dropped - answers, self._failed - {question}
+            yield question
+            self._dropped, self._failed = kept[0], kept[1] - self.observed
+            self._alone = None
+            if question in self.observed:
+                self.incidents = {at: each for at, each in self.incidents.items() if each.question != question}
+
+    def _culprit(self, step: Step) -> Step | None:
+        """The cell itself where it is the student's; else the student's nearest one before it that ran."""
+        before = [each for each in self._steps if each.index <= step.index and each.kind != RELEASED]
+        return next((each for each in reversed(before) if self.action(each) == RUN), None)
+
+    def _source(self, step: Step) -> Step | None:
+        """The cell whose code ran: a test cell runs its answer's."""
+        if step.kind == OWN:
+            return step
+        of = [each for each in self._steps if each.kind == ANSWER and each.question == step.question]
+        return of[0] if of else None
+
+    def _drop(self, step: Step, reason: str) -> None:
+        self._dropped.add(step.index)
+        self._suspects.pop(step.index, None)
+        self._note(step, reason)
+        if step.kind in (ANSWER, TEST) and step.question is not None and step.question not in self.observed:
+            self._failed.add(step.question)
+
+    def _note(self, step: Step, reason: str) -> None:
+        if step.question is not None and step.question in {each.question for each in self.incidents.values()}:
+            return
+        state = OUT_OF_TIME if reason.startswith("out of time") else CRASHED
+        self.incidents.setdefault(step.index, Incident(state, f"{step.name}: {reason}", step.question))

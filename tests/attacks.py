@@ -1,0 +1,215 @@
+"""Submissions that attack the machine or hurt it by accident: what they do, and what must come of each.
+
+Each hands in an attack as its answer to the first question, or as an own cell at the top, and a right answer to the
+second question, which must have its full points whatever the first one does.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autograders.questions import ANSWERS
+from autograders.states import CRASHED, GRADED, OUT_OF_TIME
+
+FIRST, SECOND = "03a-accumulate", "03a-clip"
+RIGHT = (ANSWERS / FIRST / "right_weighted.py").read_text("utf-8")
+HEAD, BODY = RIGHT.split(":\n", 1)
+LATE_CHILD = "987654"
+SHADOWS = (
+    *("numpy.py", "torch.py", "json.py", "sitecustomize.py", "usercustomize.py", "ipython_config.py"),
+    *("lecture_lib/__init__.py", "autograders/__init__.py", "autograders/judges/clip.py"),
+)
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What is handed in, and the points of the first question, the state and a part of the reason that must follow."""
+
+    answer: str
+    points: float | None
+    """None: what it earned before it was stopped, which depends on the moment."""
+    state: str = GRADED
+    says: str = ""
+    own_cell: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+    special: bool = False
+    """With a link to the secret, a pipe and a link to nowhere beside the notebook."""
+
+
+def inside(code: str) -> str:
+    """The right answer with `code` run first at each call."""
+    return f"{HEAD}:\n{textwrap.indent(textwrap.dedent(code).strip(), '    ')}\n{BODY}"
+
+
+def before(code: str) -> str:
+    """The right answer in a cell that starts with `code`."""
+    return f"{textwrap.dedent(code).strip()}\n{RIGHT}"
+
+
+TIME, CLOCK = "computing time", "by the clock"
+DIED = "the kernel died"
+
+# fmt: off
+ATTACKS: dict[str, Attack] = {
+    "none": Attack(RIGHT, 40),
+    "loop in a function": Attack(inside("while True: pass"), 0, OUT_OF_TIME, TIME),
+    "loop when defined": Attack(before("while True: pass"), 0, OUT_OF_TIME, TIME),
+    "loop that swallows interrupts and ignores signals": Attack(
+        inside("""
+            import signal
+            for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+                signal.signal(number, signal.SIG_IGN)
+            while True:
+                try:
+                    while True: pass
+                except BaseException: pass
+        """),
+        0, OUT_OF_TIME, TIME,
+    ),
+    "catastrophic regex": Attack(inside("import re; re.match('(a+)+$', 'a' * 50 + 'b')"), 0, OUT_OF_TIME, TIME),
+    "sleep": Attack(inside("import time; time.sleep(10**6)"), 0, OUT_OF_TIME, CLOCK),
+    "loop in an own cell": Attack(RIGHT, 40, OUT_OF_TIME, "own cell", own_cell="while True: pass"),
+    "loop in a thread": Attack(
+        before("""
+            import threading
+            def spin():
+                while True: pass
+            threading.Thread(target=spin, daemon=True).start()
+        """),
+        None, OUT_OF_TIME,
+    ),
+    "regex in a thread holds the interpreter": Attack(
+        before("""
+            import re, threading
+            threading.Thread(target=re.match, args=('(a+)+$', 'a' * 50 + 'b'), daemon=True).start()
+        """),
+        0, OUT_OF_TIME, TIME,
+    ),
+    "busy child left behind": Attack(
+        inside("import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'while True: pass'])"),
+        40, OUT_OF_TIME, "left behind",
+    ),
+    "idle child in a session of its own": Attack(
+        inside(f"import subprocess; subprocess.Popen(['sleep', '{LATE_CHILD}'], start_new_session=True)"), 40
+    ),
+    "fork bomb": Attack(inside("import os\nwhile True: os.fork()"), 0, "", ""),
+    "process ended in a function": Attack(inside("import os; os._exit(0)"), 0, CRASHED, DIED),
+    "kernel killed when defined": Attack(before("import os; os.kill(os.getpid(), 9)"), 0, CRASHED, DIED),
+    "kernel killed in an own cell": Attack(RIGHT, 40, CRASHED, DIED, own_cell="import os; os._exit(1)"),
+    "everything else killed": Attack(
+        inside("""
+            import os
+            for number in (os.getppid(), 1, -1):
+                try: os.kill(number, 9)
+                except OSError: pass
+        """),
+        40,
+    ),
+    "timer that ends the kernel later": Attack(
+        before("import signal; signal.setitimer(signal.ITIMER_REAL, 0.4)"), None, CRASHED
+    ),
+    "hook that hangs before every later cell": Attack(
+        before("""
+            def hang(*_):
+                while True: pass
+            get_ipython().events.register('pre_run_cell', hang)
+        """),
+        0, OUT_OF_TIME,
+    ),
+    "memory": Attack(inside("kept = []\nwhile True: kept.append(torch.ones(1 << 28))"), 0),
+    "shared memory": Attack(
+        inside("""
+            import mmap
+            kept = []
+            while True:
+                kept.append(mmap.mmap(-1, 1 << 28))
+                kept[-1].write(b'x' * (1 << 28))
+        """),
+        0, CRASHED, "of memory",
+    ),
+    "disk": Attack(
+        inside("for number in range(10**6):\n    open(f'/tmp/{number}', 'wb').write(bytes(10_000_000))"), 0
+    ),
+    "files where the kernel's sockets are": Attack(
+        inside("""
+            import pathlib, time
+            from ipykernel.connect import get_connection_file
+            (pathlib.Path(get_connection_file()).parent / 'more').write_bytes(bytes(1000))
+            time.sleep(10)
+        """),
+        0, CRASHED, "folder of its sockets",
+    ),
+    "recursion": Attack(inside("def again(n): return again(n + 1) + 1\nagain(0)"), 0),
+    "recursion without a limit": Attack(
+        inside("import sys; sys.setrecursionlimit(10**9)\ndef again(n): return [again(n + 1)] and repr(n)\nagain(0)"),
+        0, "", "",
+    ),
+    "question asked": Attack(inside("input('points? ')"), 0),
+    "interrupt raised": Attack(inside("raise KeyboardInterrupt"), 0, GRADED, "KeyboardInterrupt"),
+    "what is not a message": Attack(
+        inside("get_ipython().kernel.iopub_thread.send_multipart([b'not a message'] * 3)"),
+        0, CRASHED, "not a message",
+    ),
+    "floods": Attack(
+        "calls = []\n" + inside("""
+            import os, sys
+            calls.append(1)
+            if len(calls) == 1:
+                for number in range(20_000): print("a line")
+                sys.stdout.write("x" * 10_000_000); sys.stderr.write("y" * 10_000_000)
+                os.write(1, b"z" * 1_000_000)
+                for number in range(1_500): display(number)
+        """),
+        40,
+    ),
+    "flood without a line's end in an own cell": Attack(
+        RIGHT, 40, own_cell="import sys\nfor _ in range(30): print('x' * 10_000_000, end=''); sys.stdout.flush()"
+    ),
+    "warnings and a progress bar on stderr": Attack(
+        inside("""
+            import sys, time, warnings, tqdm
+            warnings.warn("careful")
+            for _ in tqdm.tqdm(range(20)): time.sleep(0.01)
+            print("done", file=sys.stderr)
+        """),
+        40,
+    ),
+    "end-of-process handlers": Attack(
+        before("import atexit, os\natexit.register(print, 40.0)\natexit.register(os.kill, 1, 9)"), 40
+    ),
+    "libraries of its own beside the notebook": Attack(
+        RIGHT, 40, files=dict.fromkeys(SHADOWS, "raise RuntimeError('shadowed')")
+    ),
+    "helper file that a right answer needs": Attack(
+        f"import my_helpers\n{RIGHT.replace('len(y) / examples', 'my_helpers.share(y, examples)')}", 40,
+        files={"my_helpers.py": "def share(y, examples):\n    return len(y) / examples\n"},
+    ),
+    "links and pipes beside the notebook": Attack(RIGHT, 40, special=True),
+    "start-up files for those who come after": Attack(
+        before("""
+            import pathlib, site, sys
+            poison = "raise RuntimeError('poisoned')"
+            for folder in (pathlib.Path.home() / '.ipython/profile_default/startup', *map(pathlib.Path, sys.path[:4]),
+                           pathlib.Path(torch.__file__).parent, pathlib.Path('/tmp'), pathlib.Path('/dev/shm')):
+                for name in ('sitecustomize.py', 'numpy.py', '00-first.py'):
+                    try:
+                        folder.mkdir(parents=True, exist_ok=True)
+                        (folder / name).write_text(poison)
+                    except OSError: pass
+        """),
+        40,
+    ),
+}
+# fmt: on
+
+
+def write_special(folder: Path, secret: Path) -> None:
+    """Put links and a pipe beside a notebook."""
+    import os
+
+    (folder / "points.txt").symlink_to(secret)
+    (folder / "everything").symlink_to(secret.parent, target_is_directory=True)
+    (folder / "nowhere").symlink_to("/nowhere/at/all")
+    os.mkfifo(folder / "pipe")

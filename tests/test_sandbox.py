@@ -1,0 +1,297 @@
+"""What the sandbox rests on: who is blamed for a dead kernel, what is refused, what the doctor says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+from attacks import FIRST, RIGHT, SECOND
+from conftest import ROOT, autograde, copy_course
+
+from autograders import notebooks
+from autograders.course import WITHOUT_SANDBOX_VARIABLE, Course
+from autograders.gradebook import question_points
+from autograders.journal import read_record
+from autograders.sandbox.brought import MOST_FILES, copy_files
+from autograders.sandbox.doctor import examine, report
+from autograders.sandbox.jail import Place, environment, why_no_walls
+from autograders.sandbox.limits import Limits
+from autograders.sandbox.output import Meter
+from autograders.sandbox.plan import ANSWER, OWN, RELEASED, RUN, SKIP, STAND_IN, TEST, NobodyToBlame, Plan, Step
+from autograders.sandbox.watch import Watch, family, usage
+from autograders.states import CRASHED, GRADED, OUT_OF_TIME
+
+ASSIGNMENT = "03a-training-recipe"
+needs_walls = pytest.mark.skipif(why_no_walls() is not None, reason=f"no sandbox here: {why_no_walls()}")
+
+SETUP, OWN_CELL, A, A_TEST, B, B_TEST, C, C_TEST = STEPS = [
+    Step(0, RELEASED),
+    Step(1, OWN),
+    Step(2, ANSWER, "a"),
+    Step(3, TEST, "a"),
+    Step(5, ANSWER, "b"),
+    Step(6, TEST, "b"),
+    Step(8, ANSWER, "c"),
+    Step(9, TEST, "c"),
+]
+LATE = "out of time: too slow"
+
+
+def play(bad: dict[Step, str], burns: tuple[Step, ...] = ()) -> tuple[Plan, int]:
+    """Run a plan to its end on a pretended kernel, which ends at the steps in `bad` whenever they really run."""
+    plan, kernels = Plan(STEPS), 0
+
+    def kernel() -> None:
+        for step in plan.todo():
+            action = plan.action(step)
+            if action == RUN and step in bad:
+                plan.blame(step, bad[step])
+                return
+            if action != SKIP:
+                plan.ran(step, observed=True)
+            if action == RUN and step in burns:
+                plan.suspect(step, "left a thread behind")
+                plan.drop(step, LATE)
+                return
+
+    while plan.todo():
+        kernel()
+        kernels += 1
+        assert kernels < 20
+    for _ in plan.appeals():
+        kernel()
+        kernels += 1
+    return plan, kernels
+
+
+@pytest.mark.parametrize(
+    ("bad", "lost", "kernels"),
+    [
+        ({}, set(), 1),
+        ({A_TEST: LATE}, {"a"}, 2),
+        ({A: LATE}, {"a"}, 2),
+        ({C_TEST: "died"}, {"c"}, 1),
+        ({OWN_CELL: LATE}, set(), 2),
+        ({A_TEST: LATE, OWN_CELL: LATE}, {"a"}, 3),
+    ],
+    ids=["nothing", "hidden cases", "definition", "last cell", "own cell", "own cell and hidden cases"],
+)
+def test_a_kernel_that_ends_costs_one_question(bad: dict[Step, str], lost: set[str], kernels: int) -> None:
+    plan, used = play(bad)
+    assert plan.observed == {"a", "b", "c"} - lost
+    assert {incident.question for incident in plan.incidents.values()} - {None} == lost
+    assert used == kernels
+
+
+def test_each_question_that_hangs_is_lost_and_no_other() -> None:
+    plan, _ = play({A_TEST: LATE, C: "died"})
+    assert plan.observed == {"b"}
+    assert [incident.state for _, incident in sorted(plan.incidents.items())] == [OUT_OF_TIME, CRASHED]
+
+
+def test_an_answer_that_burns_is_dropped_and_keeps_what_was_observed() -> None:
+    plan, kernels = play({}, burns=(A_TEST,))
+    assert plan.observed == {"a", "b", "c"}
+    assert plan.action(A) == STAND_IN
+    assert kernels == 2
+
+
+def test_an_answer_is_kept_after_its_hidden_cases_hung_because_others_may_use_it() -> None:
+    plan = Plan(STEPS)
+    plan.blame(A_TEST, LATE)
+    assert [plan.action(step) for step in (A, A_TEST, B)] == [RUN, SKIP, RUN]
+    plan.blame(B_TEST, LATE)
+    assert [plan.action(step) for step in (A, A_TEST, B, B_TEST)] == [STAND_IN, SKIP, RUN, RUN]
+
+
+def test_what_one_answer_does_late_costs_no_other_question() -> None:
+    """An answer whose timer ends the kernel three cells later: alone, the others prove to be innocent."""
+    plan = Plan(STEPS)
+
+    def kernel() -> None:
+        armed = False
+        for step in plan.todo():
+            if plan.action(step) == SKIP:
+                continue
+            if armed and step in (B_TEST, C, C_TEST):
+                plan.blame(step, "died")
+                return
+            armed = armed or (step == A and plan.action(step) == RUN)
+            plan.ran(step, observed=True)
+
+    for _ in range(2 * len(STEPS)):
+        kernel()
+    assert plan.todo() == []
+    assert plan.observed == {"a"}
+    for _ in plan.appeals():
+        kernel()
+    assert plan.observed == {"a", "b", "c"}
+
+
+def test_a_released_cell_that_fails_before_anything_of_the_students_is_nobodys_fault() -> None:
+    with pytest.raises(NobodyToBlame, match="died"):
+        Plan(STEPS).blame(SETUP, "died")
+
+
+def test_a_notebook_whose_time_is_used_up_says_so_for_each_question_left() -> None:
+    plan = Plan(STEPS)
+    plan.ran(A_TEST, observed=True)
+    plan.give_up("out of time: the notebook")
+    assert plan.todo() == []
+    assert {incident.question for incident in plan.incidents.values()} == {"b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"cell_seconds": 0.0}, "cell_seconds is 0.0"),
+        ({"cell_seconds": float("nan")}, "cell_seconds is nan"),
+        ({"wall_factor": 0.5}, "wall_factor is 0.5"),
+        ({"memory_mb": 100.0}, "needs 1200"),
+        ({"processes": 3}, "allow 24"),
+    ],
+    ids=["no time", "not a number", "clock before time", "memory", "processes"],
+)
+def test_limits_under_which_nothing_runs_are_refused(wrong: dict[str, float], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Limits(**wrong)  # type: ignore[arg-type]
+
+
+def test_an_observation_is_kept_when_everything_else_is_cut() -> None:
+    from autograders.probes import MIME
+
+    meter, cell = Meter(1000), notebooks.code_cell("", "x")
+    stream = {"msg_type": "stream", "content": {"name": "stdout", "text": "x" * 900}}
+    observation = {"msg_type": "display_data", "content": {"data": {MIME: "y" * 10_000}}}
+    assert [meter.takes(message, cell) for message in [stream] * 4] == [True, True, True, False]
+    assert [meter.takes(observation, cell) for _ in range(4)] == [True, True, True, False]
+    assert [output.text for output in cell.outputs] == [
+        "[output cut: while grading, a cell shows at most 1,000 characters]\n"
+    ]
+
+
+def test_a_submissions_files_are_copied_without_following_anything(tmp_path: Path) -> None:
+    folder = tmp_path / "submission"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "sub" / "data.csv").write_text("1,2")
+    (folder / "note.ipynb").write_text("{}")
+    (folder / "link").symlink_to("/etc/hostname")
+    os.mkfifo(folder / "pipe")
+    notes = copy_files(folder, tmp_path / "copy")
+    assert [str(path.relative_to(tmp_path / "copy")) for path in (tmp_path / "copy").rglob("*.*")] == ["sub/data.csv"]
+    assert sorted(notes) == ["link was left out: not a regular file", "pipe was left out: not a regular file"]
+
+
+def test_too_many_files_are_left_out_with_a_note(tmp_path: Path) -> None:
+    folder = tmp_path / "submission"
+    folder.mkdir()
+    for number in range(MOST_FILES + 5):
+        (folder / f"{number}.txt").write_text("x")
+    notes = copy_files(folder, tmp_path / "copy")
+    assert len(list((tmp_path / "copy").iterdir())) == MOST_FILES
+    assert notes == [f"files were left out: more than {MOST_FILES}, or 20 MB together"]
+
+
+def test_a_process_is_ended_at_its_computing_time_with_its_children(tmp_path: Path) -> None:
+    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'while True: pass'])"
+    process = subprocess.Popen([sys.executable, "-c", code])
+    watch = Watch(process.pid, tmp_path, Limits(), (0.0, 0.0))
+    with watch.cell(0.5):
+        while len(relatives := list(family(process.pid))) < 2 and process.poll() is None:
+            time.sleep(0.01)
+        process.wait(30)
+    assert watch.ended == "out of time: the cell used more than 0.5 s of computing time"
+    # A signal is on its way for a moment.
+    deadline = time.monotonic() + 20
+    while any(usage(number).threads for number in relatives) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert [number for number in relatives if usage(number).threads] == []
+
+
+def test_a_kernels_environment_holds_nothing_of_the_graders(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "secret")
+    monkeypatch.setenv("LECTURE_COURSE", "/somewhere")
+    made = environment(Place(tmp_path, walls=True, course_root=tmp_path))
+    assert "SOME_TOKEN" not in made
+    assert "LECTURE_COURSE" not in made
+    assert made["OMP_NUM_THREADS"] == "1"
+
+
+@needs_walls
+def test_the_doctor_finds_this_machine_fit() -> None:
+    findings = examine()
+    assert [finding.name for finding in findings if not finding.holds] == []
+    assert "this machine can hold" in report(findings)
+
+
+def without_bubblewrap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine on which there is no bwrap, for commands of this test."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv(WITHOUT_SANDBOX_VARIABLE, raising=False)
+
+
+def hand_in(course: Course, student: str) -> None:
+    nb = notebooks.read(course.notebook("release", ASSIGNMENT))
+    for cell in nb.cells:
+        if cell.metadata.get("nbgrader", {}).get("grade_id") == FIRST:
+            cell.source = RIGHT
+    path = course.notebook("submitted", ASSIGNMENT, student)
+    path.parent.mkdir(parents=True)
+    nbformat.write(nb, path)
+
+
+def test_the_doctor_names_what_is_missing_with_its_remedy(monkeypatch, tmp_path: Path) -> None:
+    without_bubblewrap(monkeypatch, tmp_path)
+    done = autograde("doctor")
+    assert done.code == 1
+    assert "MISSING  bubblewrap: not installed\n         remedy: apt install bubblewrap" in done.out
+    assert "--without-sandbox" in done.out
+
+
+def test_without_a_sandbox_grading_refuses_until_that_is_acknowledged(course: Course, monkeypatch, tmp_path) -> None:
+    hand_in(course, "ada")
+    without_bubblewrap(monkeypatch, tmp_path)
+    refused = autograde("grade", "--quiet", course=course)
+    assert refused.code == 1
+    assert "bubblewrap is not installed" in refused.err
+    assert "--without-sandbox" in refused.err
+    assert read_record(course, ASSIGNMENT, "ada") is None
+    done = autograde("grade", "--quiet", "--without-sandbox", course=course)
+    assert done.code == 0, done.err
+    assert "warning: no sandbox" in done.err
+    record = read_record(course, ASSIGNMENT, "ada")
+    assert record is not None
+    assert (record.state, record.reason) == (GRADED, "")
+    assert question_points(course, ASSIGNMENT, "ada") == {FIRST: 40, SECOND: 0}
+
+
+def test_plain_nbgrader_refuses_too(course: Course, monkeypatch, tmp_path) -> None:
+    hand_in(course, "ada")
+    without_bubblewrap(monkeypatch, tmp_path)
+    scripts = Path(sys.executable).parent
+    for name in ("alembic", "python"):
+        (tmp_path / name).symlink_to(scripts / name)
+    environment = {**os.environ, "LECTURE_COURSE": str(course.root)}
+    command = [sys.executable, "-m", "nbgrader", "autograde", ASSIGNMENT]
+    refused = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert refused.returncode != 0
+    assert "no sandbox: bubblewrap is not installed" in refused.stderr
+    assert not course.step("autograded", "ada", ASSIGNMENT).exists()
+
+
+def test_a_class_of_the_courses_own_answers_needs_no_acknowledgement(simulated: Course, monkeypatch, tmp_path) -> None:
+    from autograders.sandbox import consent, jail
+
+    course = copy_course(simulated, tmp_path / "course")
+    monkeypatch.delenv(WITHOUT_SANDBOX_VARIABLE, raising=False)
+    monkeypatch.setattr(consent, "why_no_walls", lambda: "a test says so")
+    monkeypatch.setattr(jail, "why_no_walls", lambda: "a test says so")
+    assert consent.with_consent(Course(course.root)).without_sandbox
+    hand_in(course, "a-real-student")
+    with pytest.raises(jail.SandboxError, match="a test says so"):
+        consent.with_consent(Course(course.root))
