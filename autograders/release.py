@@ -90,9 +90,9 @@ def check_master(assignment: str, nb: NotebookNode) -> list[str]:
 
 def _too_few_answers(answers: Sequence[object]) -> str | None:
     right = sum(getattr(answer, "name", "").startswith("right") for answer in answers)
-    if right >= 2 and len(answers) - right >= 4:
+    if right >= 3 and len(answers) - right >= 6:
         return None
-    return f"{right} right and {len(answers) - right} wrong answers, at least 2 and 4 are needed"
+    return f"{right} right and {len(answers) - right} wrong answers, at least 3 and 6 are needed"
 
 
 def _generate(course: Course, assignment: str) -> NotebookNode:
