@@ -97,7 +97,6 @@ def configure(config: Any, course: Course) -> None:
     from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
     from nbgrader.converters import GenerateAssignment
     from nbgrader.preprocessors import (
-        AssignLatePenalties,
         CheckCellMetadata,
         ClearHiddenTests,
         ClearMarkScheme,
@@ -111,7 +110,9 @@ def configure(config: Any, course: Course) -> None:
         SaveAutoGrades,
     )
 
+    from .exporter import LenientExporter
     from .judged import JudgeCells
+    from .late import LatePenalties
     from .readable import ReadableFeedback
     from .rebuild import RebuildFromMaster
     from .sandbox.execute import ProbedExecute
@@ -121,12 +122,13 @@ def configure(config: Any, course: Course) -> None:
     config.CourseDirectory.db_url = course.gradebook
     config.ClearSolutions.code_stub = {"python": STUB}
     config.ClearSolutions.text_stub = TEXT_STUB
-    for ours in (RebuildFromMaster, ProbedExecute, JudgeCells):
+    for ours in (RebuildFromMaster, ProbedExecute, JudgeCells, LatePenalties):
         config[ours.__name__].course_root = str(course.root)
     config.ProbedExecute.timeout = CELL_SECONDS
     config.ProbedExecute.skip_cells_with_tag = "demo"
     stock = GenerateAssignment.class_traits()["preprocessors"].default()
     config.GenerateAssignment.preprocessors = [StampRelease, *stock]
+    config.Autograde.exporter_class = LenientExporter
     config.Autograde.sanitize_preprocessors = [
         RebuildFromMaster,
         ClearOutput,
@@ -142,7 +144,7 @@ def configure(config: Any, course: Course) -> None:
         JudgeCells,
         LimitOutput,
         SaveAutoGrades,
-        AssignLatePenalties,
+        LatePenalties,
         CheckCellMetadata,
     ]
     # Stock feedback prints hidden tests and mark schemes.

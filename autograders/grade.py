@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from . import notebooks
 from .course import Course
 from .gradebook import open_gradebook
-from .intake import Unreadable, file_digest, read_submission, submitted_students
+from .intake import Unreadable, stage, submission_digest, submitted_students
 from .journal import (
     CRASHED,
     FAILED,
     GRADED,
+    LATE,
     OUT_OF_TIME,
     SET_ASIDE,
     TAMPERED,
@@ -23,6 +24,7 @@ from .journal import (
     read_record,
     write_record,
 )
+from .late import lateness
 from .nbgrader_api import ConversionError, autograde
 from .notebooks import STAMP
 from .seeds import read_secret
@@ -75,7 +77,7 @@ def grade(
         name: notebooks.assignment_version(notebooks.read(course.notebook("source", name))) for name in assignments
     }
     for assignment, student in tqdm(todo, desc="grading", unit="submission", disable=not progress):
-        digest = file_digest(course.notebook("submitted", assignment, student))
+        digest = submission_digest(course, assignment, student)
         record = read_record(course, assignment, student)
         if record is not None and record.is_of(digest, versions[assignment]) and not force:
             summary.already += 1
@@ -92,7 +94,7 @@ def _grade_one(course: Course, assignment: str, student: str, version: str, dige
     record = Record(student, assignment, digest, version, GRADED)
     started = time.monotonic()
     try:
-        read_submission(course, assignment, student)
+        repaired = stage(course, assignment, student)
         autograde(course, assignment, student)
     except Unreadable as error:
         record.state, record.reason = UNREADABLE, str(error)
@@ -106,9 +108,12 @@ def _grade_one(course: Course, assignment: str, student: str, version: str, dige
     stamp = notebooks.read(course.notebook("autograded", assignment, student)).metadata[STAMP]
     record.questions = dict(stamp["verdicts"])
     record.observations = dict(stamp["observations"])
-    record.notes = list(stamp.get("notes", []))
+    record.notes = [*repaired, *stamp.get("notes", [])]
     record.submitted_version = stamp.get("submitted_version")
     record.state, record.reason = _state(record, stamp.get("incident"))
+    if late := lateness(stamp.get("late", {})):
+        record.state = LATE if record.state == GRADED else record.state
+        record.reason = "; ".join(filter(None, [late, record.reason]))
     return record
 
 

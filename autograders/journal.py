@@ -9,7 +9,7 @@ from typing import Any
 from .course import Course, CourseError
 from .files import write_text_atomically
 
-GRADED, UNREADABLE, CRASHED, OUT_OF_TIME, TAMPERED, FAILED, MISSING = (
+GRADED, UNREADABLE, CRASHED, OUT_OF_TIME, TAMPERED, FAILED, MISSING, LATE = (
     "graded",
     "unreadable",
     "crashed",
@@ -17,6 +17,7 @@ GRADED, UNREADABLE, CRASHED, OUT_OF_TIME, TAMPERED, FAILED, MISSING = (
     "tampered",
     "failed",
     "missing",
+    "late",
 )
 SET_ASIDE = (UNREADABLE, FAILED)
 """States without a score: a person has to look."""

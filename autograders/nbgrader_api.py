@@ -25,10 +25,10 @@ def generate_assignment(course: Course, assignment: str) -> None:
 
 
 def autograde(course: Course, assignment: str, student: str) -> None:
-    """nbgrader's autograde of one submission. Raises ConversionError."""
+    """nbgrader's autograde of one submission as `intake.stage` prepared it. Raises ConversionError."""
     from nbgrader.converters import Autograde
 
-    _run(course, Autograde, assignment, student)
+    _run(course, Autograde, assignment, student, submitted="received")
 
 
 def generate_feedback(course: Course, assignment: str, student: str) -> None:
@@ -38,7 +38,7 @@ def generate_feedback(course: Course, assignment: str, student: str) -> None:
     _run(course, GenerateFeedback, assignment, student)
 
 
-def _run(course: Course, converter: Any, assignment: str, student: str | None = None) -> None:
+def _run(course: Course, converter: Any, assignment: str, student: str | None = None, **folders: str) -> None:
     from nbgrader.coursedir import CourseDirectory
     from nbgrader.utils import capture_log
     from sqlalchemy.exc import SAWarning
@@ -49,6 +49,8 @@ def _run(course: Course, converter: Any, assignment: str, student: str | None = 
     config = course.config()
     coursedir = CourseDirectory(config=config)
     coursedir.assignment_id = assignment
+    for step, folder in folders.items():
+        setattr(coursedir, f"{step}_directory", folder)
     if student is not None:
         coursedir.student_id = student
     log = logging.getLogger("autograders.nbgrader")
