@@ -82,7 +82,7 @@ class Course:
 
     def config(self) -> Config:
         """nbgrader's configuration for this course: the same that `nbgrader_config.py` gives its own commands."""
-        config = Config()
+        config = own_settings()
         configure(config, self)
         return config
 
@@ -90,6 +90,14 @@ class Course:
         """Raise CourseError unless `assignment` was released into this folder."""
         if not self.notebook("source", assignment).exists():
             raise CourseError(f"{assignment} was not released into {self.root}: run `autograde release` first.")
+
+
+def own_settings() -> Config:
+    """What the instructor added to the checkout's nbgrader_config.py, such as a plugin for late penalties."""
+    from traitlets.config.loader import PyFileConfigLoader
+
+    config: Config = PyFileConfigLoader("nbgrader_config.py", path=str(ROOT)).load_config()
+    return config
 
 
 def configure(config: Any, course: Course) -> None:

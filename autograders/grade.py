@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from . import notebooks
 from .course import Course
+from .course_check import check_course
 from .gradebook import open_gradebook
 from .intake import Unreadable, stage, submission_digest, submitted_students
 from .journal import (
@@ -28,6 +29,7 @@ from .late import lateness
 from .nbgrader_api import ConversionError, autograde
 from .notebooks import STAMP
 from .seeds import read_secret
+from .times import due_dates
 
 
 @dataclass
@@ -60,10 +62,12 @@ def grade(
     """
     from tqdm import tqdm
 
+    # What is wrong with the course concerns everybody: said once, before anybody is set aside for it.
     for assignment in assignments:
         course.require_release(assignment)
-    # What is wrong with the course concerns everybody: said once, before anybody is set aside for it.
     read_secret(course.secret)
+    check_course(course, assignments)
+    due_dates(course)
     with open_gradebook(course):
         pass
     todo = [

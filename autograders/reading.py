@@ -62,6 +62,8 @@ def _plain(value: Any) -> tuple[NotebookNode, list[str]]:
     if len(raw_cells) > MAX_CELLS:
         raise Unreadable(f"{len(raw_cells):,} cells, {MAX_CELLS:,} are allowed")
     cells = [cell for number, raw in enumerate(raw_cells) if (cell := _cell(raw, number, notes)) is not None]
+    for number, cell in enumerate(cells):
+        cell["id"] = f"cell-{number}"
     if sum(len(cell.source) for cell in cells) > MAX_SOURCE:
         raise Unreadable(f"more than {MAX_SOURCE:,} characters in its cells")
     metadata = _mapping(value.get("metadata"))
@@ -103,19 +105,15 @@ def _cell(raw: Any, number: int, notes: list[str]) -> NotebookNode | None:
     if changed:
         notes.append(f"cell {number} holds half a character (a lone surrogate), replaced by \ufffd")
     kind = raw.get("cell_type")
-    cell: NotebookNode = _MAKERS.get(kind if isinstance(kind, str) else "", new_markdown_cell)(
-        source, id=f"cell-{number}"
-    )
+    cell: NotebookNode = _MAKERS.get(kind if isinstance(kind, str) else "", new_markdown_cell)(source)
     if cell.cell_type == "markdown" and (attached := _attachments(raw.get("attachments"))):
         cell["attachments"] = attached
     grade_id = _mapping(_mapping(metadata).get("nbgrader")).get("grade_id")
     if _is_id(grade_id):
         cell.metadata["nbgrader"] = {"grade_id": grade_id}
     # A notebook that was read once keeps the ids that it came with.
-    for own_id in (_mapping(_mapping(metadata).get(STAMP)).get("id"), raw.get("id")):
-        if _is_id(own_id):
-            cell.metadata[STAMP] = {"id": own_id}
-            break
+    own_id = _mapping(_mapping(metadata).get(STAMP)).get("id", raw.get("id"))
+    cell.metadata[STAMP] = {"id": own_id if _is_id(own_id) else ""}
     return cell
 
 

@@ -10,6 +10,7 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Unicode
 
 from . import notebooks
+from .course_check import refuse_lost_metadata
 from .decoding import Unreadable
 from .matching import Matched, answer_cells, definitions, match_answers
 from .notebooks import STAMP
@@ -27,6 +28,7 @@ class RebuildFromMaster(NbGraderPreprocessor):
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         """Rebuild one notebook."""
+        refuse_lost_metadata(self.config)
         assignment = resources["nbgrader"]["assignment"]
         release = notebooks.read(Path(self.course_root) / "release" / assignment / f"{assignment}.ipynb")
         return rebuild(nb, release), resources
