@@ -124,6 +124,7 @@ def configure(config: Any, course: Course) -> None:
     from .readable import ReadableFeedback
     from .rebuild import RebuildFromMaster
     from .sandbox.execute import ProbedExecute
+    from .set_aside import SetAsideOddFiles
     from .stamp import StampRelease
 
     config.CourseDirectory.root = str(course.root)
@@ -137,6 +138,7 @@ def configure(config: Any, course: Course) -> None:
     stock = GenerateAssignment.class_traits()["preprocessors"].default()
     config.GenerateAssignment.preprocessors = [StampRelease, *stock]
     config.Autograde.exporter_class = LenientExporter
+    config.Autograde.pre_convert_hook = SetAsideOddFiles(str(course.root))
     config.Autograde.sanitize_preprocessors = [
         RebuildFromMaster,
         ClearOutput,
