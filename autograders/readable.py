@@ -8,6 +8,8 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 from nbgrader.preprocessors import NbGraderPreprocessor
 
+from .late import lateness
+from .notebooks import STAMP
 from .questions import by_test_id
 
 _NOTE = (
@@ -25,6 +27,10 @@ class ReadableFeedback(NbGraderPreprocessor):
         for cell in nb.cells:
             if by_test_id(cell.metadata.get("nbgrader", {}).get("grade_id", "")) is not None:
                 cell.outputs = [output for output in cell.outputs if output.output_type != "execute_result"]
-        nb.cells.insert(0, new_markdown_cell(_NOTE))
+        stamp = nb.metadata.get(STAMP, {})
+        said = [text for text in (lateness(stamp.get("late", {})), *stamp.get("notes", [])) if text]
+        # As code, so that a name from a submission stays a name.
+        listed = "".join(f"\n- `{text.replace('`', ' ')}`" for text in said)
+        nb.cells.insert(0, new_markdown_cell(_NOTE + (f"\n{listed}" if said else "")))
         resources["inlining"]["css"] = [*resources["inlining"]["css"], _STYLE]
         return nb, resources

@@ -464,6 +464,16 @@ def test_links_and_pipes_never_reach_the_graded_folder(hostile: Class) -> None:
     assert sorted(path.name for path in sent.iterdir()) == [EXACT, "passwords", "pipe", "timestamp.txt", "zero"]
 
 
+def test_the_feedback_says_what_was_repaired_and_what_being_late_cost(hostile: Class, tmp_path: Path) -> None:
+    course = copy_without_odd_files(hostile.course, tmp_path / "course")
+    done = autograde("feedback", "--quiet", "--assignment", FIRST, course=course)
+    assert done.code == 0, done.err
+    pages = {path.parts[-3]: path.read_text("utf-8") for path in course.root.glob(f"feedback/*/{FIRST}/*.html")}
+    assert "2 h 30 min late, penalty 80 points" in pages["late"]
+    assert "the last one above its test counts" in pages[PATTERN]
+    assert "not JSON" in pages["cut-off"]
+
+
 def test_a_corrected_time_is_another_attempt(hostile: Class, tmp_path: Path) -> None:
     course = copy_without_odd_files(hostile.course, tmp_path / "course")
     at(course.step("submitted", "late", FIRST), "2026-03-01 11:00:00 UTC", DUE)
