@@ -77,8 +77,14 @@ def _parser() -> argparse.ArgumentParser:
 
     add("release", _release, "Build the student's bundle; refuse when its content gives an answer away.")
 
-    command = add("collect", _collect, "Take files made by `lecture submit` into the course.")
-    command.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="a packed file, or a folder of them")
+    command = add("collect", _collect, "Take what was handed in: packed files, nbgrader's folders, exports of an LMS.")
+    command.add_argument(
+        "paths", nargs="+", type=Path, metavar="PATH", help="a packed file, a notebook, a zip, a folder"
+    )
+    text = "whose a file is: a CSV with the columns file or name (a pattern), id, and optionally submitted"
+    command.add_argument("--mapping", type=Path, metavar="FILE", help=text)
+    text = "the files' times in an LMS's zip are the times of handing in (not with every LMS: look first)"
+    command.add_argument("--archive-times", action="store_true", help=text)
 
     command = add("simulate", _simulate, "Make a class whose true scores are known, from the bank of answers.")
     command.add_argument("--students", type=int, default=12, metavar="N", help="size of the class (default: 12)")
@@ -142,9 +148,13 @@ def _collect(options: argparse.Namespace) -> int:
     from .collect import collect
 
     course, assignments = _course(options)
-    collected = collect(course, options.paths, assignments)
+    collected = collect(
+        course, options.paths, assignments, mapping=options.mapping, archive_times=options.archive_times
+    )
     for item in collected:
-        print(f"{item.file.name}: {item.problem or f'{item.student}: ' + ', '.join(item.notebooks)}")
+        print(f"{item.label}: {item.problem or f'{item.student}: ' + ', '.join(item.notebooks)}")
+        for note in item.notes:
+            print(f"    {note}")
     bad = sum(item.problem is not None for item in collected)
     print(f"{len(collected) - bad} taken, {bad} set aside")
     return SET_ASIDE if bad else OK

@@ -90,7 +90,7 @@ class Course:
 
     def config(self) -> Config:
         """nbgrader's configuration for this course: the same that `nbgrader_config.py` gives its own commands."""
-        config = Config()
+        config = own_settings()
         configure(config, self)
         return config
 
@@ -100,12 +100,19 @@ class Course:
             raise CourseError(f"{assignment} was not released into {self.root}: run `autograde release` first.")
 
 
+def own_settings() -> Config:
+    """What the instructor added to the checkout's nbgrader_config.py, such as a plugin for late penalties."""
+    from traitlets.config.loader import PyFileConfigLoader
+
+    config: Config = PyFileConfigLoader("nbgrader_config.py", path=str(ROOT)).load_config()
+    return config
+
+
 def configure(config: Any, course: Course) -> None:
     """Enter our settings and preprocessors into an nbgrader configuration."""
     from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
     from nbgrader.converters import GenerateAssignment
     from nbgrader.preprocessors import (
-        AssignLatePenalties,
         CheckCellMetadata,
         ClearHiddenTests,
         ClearMarkScheme,
@@ -118,24 +125,29 @@ def configure(config: Any, course: Course) -> None:
         OverwriteKernelspec,
     )
 
+    from .exporter import LenientExporter
     from .judged import JudgeCells
+    from .late import LatePenalties
     from .readable import ReadableFeedback
     from .rebuild import RebuildFromMaster
     from .sandbox.execute import ProbedExecute
     from .saved import SaveGrades
+    from .set_aside import SetAsideOddFiles
     from .stamp import StampRelease
 
     config.CourseDirectory.root = str(course.root)
     config.CourseDirectory.db_url = course.gradebook
     config.ClearSolutions.code_stub = {"python": STUB}
     config.ClearSolutions.text_stub = TEXT_STUB
-    for ours in (RebuildFromMaster, ProbedExecute, JudgeCells, SaveGrades):
+    for ours in (RebuildFromMaster, ProbedExecute, JudgeCells, SaveGrades, LatePenalties):
         config[ours.__name__].course_root = str(course.root)
     config.ProbedExecute.cell_seconds = CELL_SECONDS
     config.ProbedExecute.without_sandbox = course.without_sandbox
     config.ProbedExecute.skip_cells_with_tag = "demo"
     stock = GenerateAssignment.class_traits()["preprocessors"].default()
     config.GenerateAssignment.preprocessors = [StampRelease, *stock]
+    config.Autograde.exporter_class = LenientExporter
+    config.Autograde.pre_convert_hook = SetAsideOddFiles(str(course.root))
     config.Autograde.sanitize_preprocessors = [
         RebuildFromMaster,
         ClearOutput,
@@ -154,7 +166,7 @@ def configure(config: Any, course: Course) -> None:
         JudgeCells,
         LimitOutput,
         SaveGrades,
-        AssignLatePenalties,
+        LatePenalties,
         CheckCellMetadata,
     ]
     # Stock feedback prints hidden tests and mark schemes.

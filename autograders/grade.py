@@ -9,14 +9,16 @@ from dataclasses import dataclass, field
 
 from . import notebooks
 from .course import Course, CourseError
+from .course_check import check_course
 from .gradebook import open_gradebook
-from .intake import Unreadable, file_digest, read_submission, submitted_students
+from .intake import Unreadable, stage, submission_digest, submitted_students
 from .journal import Record, look_up, write_record
 from .nbgrader_api import ConversionError, autograde
 from .notebooks import STAMP
 from .sandbox.consent import with_consent
 from .seeds import read_secret
 from .states import FAILED, GRADED, INCIDENTS, SET_ASIDE, UNREADABLE, state_of
+from .times import due_dates
 from .writer import only_writer
 
 _DISK = ("No space left on device", "Disk quota exceeded", "disk is full", "Read-only file system", "disk I/O error")
@@ -54,10 +56,12 @@ def grade(
     there is no sandbox and nobody has acknowledged that, or when the disk is full; what was finished is kept then, and
     the same call goes on from there.
     """
+    # What is wrong with the course concerns everybody: said once, before anybody is set aside for it.
     for assignment in assignments:
         course.require_release(assignment)
-    # What is wrong with the course concerns everybody: said once, before anybody is set aside for it.
     read_secret(course.secret)
+    check_course(course, assignments)
+    due_dates(course)
     course = with_consent(course)
     with open_gradebook(course):
         pass
@@ -98,17 +102,16 @@ def _grade(
 def _is_done(course: Course, record: Record, version: str) -> bool:
     """Whether a submission needs no grading: its record is of this file, and the graded notebook is in its place."""
     place = record.assignment, record.student
-    if not record.is_of(file_digest(course.notebook("submitted", *place)), version):
+    if not record.is_of(submission_digest(course, *place), version):
         return False
     return not record.questions or course.notebook("autograded", *place).is_file()
 
 
 def _grade_one(course: Course, assignment: str, student: str, version: str) -> Record:
-    submitted = course.notebook("submitted", assignment, student)
-    record = Record(student, assignment, file_digest(submitted), version, GRADED)
+    record = Record(student, assignment, submission_digest(course, assignment, student), version, GRADED)
     started = time.monotonic()
     try:
-        read_submission(course, assignment, student)
+        repaired = stage(course, assignment, student)
         autograde(course, assignment, student)
     except Unreadable as error:
         record.state, record.reason = UNREADABLE, str(error)
@@ -129,9 +132,9 @@ def _grade_one(course: Course, assignment: str, student: str, version: str) -> R
     record.observations = dict(stamp["observations"])
     record.inputs, record.pool = dict(stamp["inputs"]), stamp["pool"]
     record.answers, record.cell_seconds = dict(stamp["answers"]), dict(stamp["cell_seconds"])
-    record.notes = list(stamp.get("notes", []))
+    record.notes = [*repaired, *stamp.get("notes", [])]
     record.submitted_version = stamp.get("submitted_version")
     record.state, record.reason = state_of(record.questions, stamp.get("incidents", ()))
-    if file_digest(submitted) != record.digest:
+    if submission_digest(course, assignment, student) != record.digest:
         record.state, record.reason = FAILED, "another file was handed in while this one was graded: grade again"
     return record

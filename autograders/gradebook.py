@@ -6,7 +6,7 @@ import contextlib
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from typing import Any
 
 from .course import Course, CourseError
@@ -15,6 +15,7 @@ from .intake import submitted_students
 from .journal import look_up
 from .nbgrader_api import put_scripts_on_path
 from .question_rows import QuestionRow, question_rows
+from .roster import Roster
 from .states import GRADED, LATE, MISSING, NOT_GRADED, lateness
 
 
@@ -55,23 +56,20 @@ def roster(course: Course) -> list[str]:
     """The students of the roster, or, without one, everybody who handed in anything."""
     if not course.roster.exists():
         return sorted({path.name for path in course.step("submitted", "").glob("*") if path.is_dir()})
-    try:
-        lines = course.roster.read_text("utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise CourseError(f"{course.roster}: not UTF-8 (byte {error.start}). Save it as CSV in UTF-8.") from None
-    reader = csv.DictReader(lines)
-    if "id" not in (reader.fieldnames or []):
-        raise CourseError(f"{course.roster}: no column 'id'; it has {reader.fieldnames}")
-    return sorted({student for row in reader if (student := (row["id"] or "").strip())})
+    return sorted(Roster(course).names)
 
 
 def rows(course: Course, assignments: Sequence[str]) -> list[Row]:
     """A row for every student of the roster (and whoever handed in besides) and every assignment."""
     result = []
+    known = Roster(course)
     with open_gradebook(course) as gradebook:
         for assignment in assignments:
             students = sorted({*roster(course), *submitted_students(course, assignment)})
-            result += [_row(course, gradebook, assignment, student) for student in students]
+            for student in students:
+                row = _row(course, gradebook, assignment, student)
+                unknown = known.unknown(student)
+                result.append(replace(row, reason="; ".join(filter(None, [row.reason, unknown]))))
     return result
 
 

@@ -1,90 +1,168 @@
-"""Whether a submitted file can be graded, and if not, why: in words that an instructor can pass on."""
+"""Finds and reads what a student handed in; says what was repaired, or why it cannot be graded."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+import nbformat
+from nbformat import NotebookNode
+
+from . import notebooks
 from .course import Course
+from .decoding import Unreadable
+from .files import write_text_atomically
+from .folders import Archive, RefusedArchive, entries, is_folder, kind_of, read_file
+from .reading import ReadNotebook, read_notebook
+from .rebuild import related
+from .times import TIMESTAMP
+
+__all__ = ["Received", "Unreadable", "receive", "stage", "submission_digest", "submitted_students"]
 
 
-class Unreadable(ValueError):  # noqa: N818 - a state of a submission, not a fault of ours
-    """A submission that cannot be graded; the message is the reason."""
+@dataclass(frozen=True)
+class Received:
+    """A submission that can be graded: its notebook in plain form, and what was repaired or left out."""
+
+    notebook: NotebookNode
+    notes: tuple[str, ...]
 
 
 def submitted_students(course: Course, assignment: str) -> list[str]:
-    """The students who have a folder for this assignment, in order."""
-    return sorted(path.parent.name for path in course.step("submitted", "").glob(f"*/{assignment}") if path.is_dir())
+    """The students who have a folder for this assignment (or something in its place), in order."""
+    return sorted(path.parent.name for path in course.step("submitted", "").glob(f"*/{assignment}"))
 
 
-def read_submission(course: Course, assignment: str, student: str) -> tuple[str, dict[str, Any]]:
-    """The SHA-256 of a submitted notebook's file and its content. Raises Unreadable with the reason."""
-    path = course.notebook("submitted", assignment, student)
-    if not path.is_file():
-        found = sorted(item.name for item in path.parent.iterdir()) if path.parent.is_dir() else []
-        raise Unreadable(f"no notebook {path.name}" + (f"; the folder holds {', '.join(found)}" if found else ""))
-    content = path.read_bytes()
-    return hashlib.sha256(content).hexdigest(), check_notebook(content)
+def submission_digest(course: Course, assignment: str, student: str) -> str | None:
+    """A digest of everything that a submission's score depends on, or None when there is nothing.
+
+    The notebooks' bytes, the names of the other files and the time of handing in: a change of any is another attempt.
+    """
+    folder = course.step("submitted", student, assignment)
+    if not is_folder(folder):
+        return None
+    exact = folder / f"{assignment}.ipynb"
+    names = [entry.name for entry in entries(folder) if entry.problem is None]
+    if names == [exact.name]:
+        return hashlib.sha256(exact.read_bytes()).hexdigest()
+    digest = hashlib.sha256()
+    for name in names:
+        content = (folder / name).read_bytes() if _is_notebook(name) or name == TIMESTAMP else b""
+        digest.update(f"{name}\x1f{hashlib.sha256(content).hexdigest()}\x1e".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
 
 
-def file_digest(path: Path) -> str | None:
-    """The SHA-256 of a file, or None when there is none."""
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+def receive(course: Course, assignment: str, student: str) -> Received:
+    """Find a submission's notebook, whatever it is called, and read it. Raises Unreadable with the reason.
+
+    The file with the assignment's name counts if it is readable and of this assignment; else the one other notebook in
+    the folder, its subfolders or a zip archive in it that has the assignment's cells.
+    """
+    folder = course.step("submitted", student, assignment)
+    for path in (folder.parent, folder):
+        if not path.is_dir() or path.is_symlink():
+            kind = kind_of(path) if path.is_symlink() or path.exists() else "missing"
+            raise Unreadable(f"the submission's folder is {kind or 'a file'}: hand in the notebook itself")
+    found = _contents(folder)
+    release = notebooks.read(course.notebook("release", assignment))
+    read: dict[str, ReadNotebook] = {}
+    reasons: dict[str, str] = {}
+    for name in sorted(found.notebooks, key=lambda name: (name != f"{assignment}.ipynb", name)):
+        try:
+            candidate = read_notebook(found.notebooks[name])
+        except Unreadable as error:
+            reasons[name] = str(error)
+            continue
+        if related(candidate.notebook, release):
+            read[name] = candidate
+        else:
+            reasons[name] = f"it is another notebook: none of its cells is of {assignment}"
+    name = _choose(read, reasons, found, assignment)
+    notes = [*read[name].notes, *found.notes]
+    if name != f"{assignment}.ipynb":
+        notes.append(f"the notebook is called {name}; it was found by its cells")
+    others = sorted({*read, *reasons} - {name})
+    if others:
+        notes.append(f"there are other notebooks, not graded: {', '.join(others)[:200]}")
+    return Received(read[name].notebook, tuple(notes))
 
 
-def check_notebook(content: bytes) -> dict[str, Any]:
-    """The notebook in `content`. Raises Unreadable when it is not one, or when an answer's cell is there twice."""
-    try:
-        nb = json.loads(content.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise Unreadable(f"not UTF-8 text (byte {error.start}): it was saved by something else than Jupyter") from None
-    except json.JSONDecodeError as error:
-        raise Unreadable(f"not JSON (line {error.lineno}: {error.msg}): cut off, or not a notebook") from None
-    except (ValueError, RecursionError) as error:
-        raise Unreadable(f"not a notebook's JSON ({type(error).__name__}: {str(error)[:80]})") from None
-    if not isinstance(nb, dict) or not isinstance(nb.get("cells"), list):
-        raise Unreadable("not a notebook: it has no list of cells")
-    if nb.get("nbformat") != 4 or not isinstance(nb.get("nbformat_minor"), int):
-        raise Unreadable(f"notebook format {nb.get('nbformat')!r}.{nb.get('nbformat_minor')!r}, 4 is expected")
-    if not isinstance(nb.get("metadata"), dict) or not isinstance(nb["metadata"].get("lecture", {}), dict):
-        raise Unreadable("its metadata are not a notebook's")
-    for number, cell in enumerate(nb["cells"]):
-        if not _is_cell(cell):
-            raise Unreadable(f"cell {number} is not a cell")
-        if any("\ud800" <= character <= "\udfff" for character in "".join(cell["source"])):
-            raise Unreadable(
-                f"cell {number} holds half a character (a lone surrogate): it was saved by a broken program"
-            )
-    _refuse_duplicates(nb["cells"])
-    return nb
+def stage(course: Course, assignment: str, student: str) -> tuple[str, ...]:
+    """Put what `receive` finds where nbgrader reads it, under the name that it expects; returns the notes.
+
+    nbgrader's own reading meets nothing but this file: no link, no other file, no other format.
+    """
+    received = receive(course, assignment, student)
+    write_text_atomically(course.notebook("received", assignment, student), nbformat.writes(received.notebook))
+    return (*received.notes, *_collected_notes(course, assignment, student))
 
 
-def _is_cell(cell: Any) -> bool:
-    if not isinstance(cell, dict) or cell.get("cell_type") not in ("code", "markdown", "raw"):
-        return False
-    meta, source = cell.get("metadata"), cell.get("source")
-    if not isinstance(meta, dict) or not isinstance(meta.get("nbgrader", {}), dict):
-        return False
-    if not isinstance(meta.get("nbgrader", {}).get("grade_id", ""), str):
-        return False
-    return isinstance(source, str) or (isinstance(source, list) and all(isinstance(line, str) for line in source))
+def _choose(read: dict[str, ReadNotebook], reasons: dict[str, str], found: _Found, assignment: str) -> str:
+    """The name of the notebook that counts. Raises Unreadable when there is none, or no telling."""
+    exact = f"{assignment}.ipynb"
+    if exact in read or len(read) == 1:
+        return exact if exact in read else next(iter(read))
+    if not read:
+        if len(reasons) == 1:
+            ((name, reason),) = reasons.items()
+            raise Unreadable(reason if name == exact else f"{name}: {reason}")
+        if reasons:
+            raise Unreadable("; ".join(f"{name}: {reason}" for name, reason in reasons.items())[:500])
+        beside = ", ".join(found.others[:10])
+        detail = "; ".join([*([f"the folder holds {beside}"] if beside else []), *found.notes])
+        raise Unreadable(f"no notebook {exact}" + (f"; {detail}" if detail else ""))
+    contents = {json.dumps([cell.source for cell in candidate.notebook.cells]) for candidate in read.values()}
+    if len(contents) > 1:
+        raise Unreadable(f"{len(read)} notebooks are {assignment} ({', '.join(sorted(read))}): which one counts?")
+    return min(read)
 
 
-def _refuse_duplicates(cells: list[dict[str, Any]]) -> None:
-    """An answer that is there twice is a question that only a person can settle: which one counts?"""
-    grade_ids = [_grade_id(cell) for cell in cells]
-    for grade_id, count in Counter(filter(None, grade_ids)).items():
-        if count > 1:
-            raise Unreadable(f"{count} cells have the id {grade_id} (a copied cell?): which one counts?")
-    graded = {cell.get("id") for cell, grade_id in zip(cells, grade_ids, strict=True) if grade_id and cell.get("id")}
-    for cell_id, count in Counter(cell.get("id") for cell in cells if isinstance(cell.get("id"), str)).items():
-        if count > 1 and cell_id in graded:
-            raise Unreadable(f"{count} cells have the cell id {cell_id} (a copied cell?): which one counts?")
+@dataclass(frozen=True)
+class _Found:
+    notebooks: dict[str, bytes]
+    others: list[str]
+    notes: list[str]
 
 
-def _grade_id(cell: dict[str, Any]) -> str | None:
-    found: str | None = cell["metadata"].get("nbgrader", {}).get("grade_id")
+def _contents(folder: Path) -> _Found:
+    """The notebooks in a folder and, where there is none, in the zip archives in it; what is beside them."""
+    found = _Found({}, [], [])
+    for entry in entries(folder):
+        if entry.problem is not None:
+            found.notes.append(f"{entry.name}: {entry.problem}")
+        elif _is_notebook(entry.name):
+            try:
+                found.notebooks[entry.name] = read_file(folder / entry.name)
+            except (OSError, RefusedArchive) as error:
+                found.notes.append(f"{entry.name}: {error}")
+        elif entry.name != TIMESTAMP:
+            found.others.append(entry.name)
+    if not found.notebooks:
+        for name in [name for name in found.others if name.lower().endswith(".zip")]:
+            try:
+                archive = Archive(folder / name)
+                for entry in archive.entries():
+                    if _is_notebook(entry.name):
+                        found.notebooks[f"{name}/{entry.name}"] = archive.read(entry.name)
+            except RefusedArchive as error:
+                found.notes.append(f"{name}: {error}")
+    elif found.others:
+        found.notes.append(f"other files are left out: {', '.join(found.others)[:200]}")
     return found
+
+
+def _is_notebook(name: str) -> bool:
+    return name.lower().endswith(".ipynb")
+
+
+def _collected_notes(course: Course, assignment: str, student: str) -> tuple[str, ...]:
+    """What `autograde collect` noted when it took this file."""
+    path = course.root / "collected" / assignment / f"{student}.json"
+    target = course.notebook("submitted", assignment, student)
+    if not path.is_file() or not target.is_file():
+        return ()
+    record = json.loads(path.read_text("utf-8"))
+    same = record["digest"] == hashlib.sha256(target.read_bytes()).hexdigest()
+    return tuple(record["notes"]) if same else ()

@@ -8,7 +8,6 @@ import re
 import shutil
 import sys
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +26,10 @@ def generate_assignment(course: Course, assignment: str) -> None:
 
 
 def autograde(course: Course, assignment: str, student: str) -> None:
-    """nbgrader's autograde of one submission. Raises ConversionError."""
+    """nbgrader's autograde of one submission as `intake.stage` prepared it. Raises ConversionError."""
     from nbgrader.converters import Autograde
 
-    _staged(course, Autograde, "autograded", assignment, student)
+    _staged(course, Autograde, "autograded", assignment, student, submitted_directory="received")
 
 
 def generate_feedback(course: Course, assignment: str, student: str) -> None:
@@ -40,11 +39,11 @@ def generate_feedback(course: Course, assignment: str, student: str) -> None:
     _staged(course, GenerateFeedback, "feedback", assignment, student)
 
 
-def _staged(course: Course, converter: Any, step: str, assignment: str, student: str) -> None:
+def _staged(course: Course, converter: Any, step: str, assignment: str, student: str, **folders: str) -> None:
     """Let nbgrader write beside the folder `step`, and move what it wrote there when it is whole."""
     staged, target = course.staged / student / assignment, course.step(step, student, assignment)
     try:
-        _run(course, converter, assignment, student, {f"{step}_directory": course.staged.name})
+        _run(course, converter, assignment, student, **folders, **{f"{step}_directory": course.staged.name})
         for graded in staged.glob("*.ipynb") if step == "feedback" else ():
             # nbgrader copies the graded notebook, hidden tests included, when a name looks like a pattern ("[m]*").
             graded.unlink()
@@ -56,13 +55,7 @@ def _staged(course: Course, converter: Any, step: str, assignment: str, student:
         shutil.rmtree(course.staged, ignore_errors=True)
 
 
-def _run(
-    course: Course,
-    converter: Any,
-    assignment: str,
-    student: str | None = None,
-    folders: Mapping[str, str] | None = None,
-) -> None:
+def _run(course: Course, converter: Any, assignment: str, student: str | None = None, **folders: str) -> None:
     from nbgrader.coursedir import CourseDirectory
     from nbgrader.utils import capture_log
     from sqlalchemy.exc import SAWarning
@@ -76,7 +69,7 @@ def _run(
     if student is not None:
         coursedir.student_id = student
         coursedir.ignore = config.AutogradeApp.CourseDirectory.ignore
-    for name, folder in (folders or {}).items():
+    for name, folder in folders.items():
         setattr(coursedir, name, folder)
     log = logging.getLogger("autograders.nbgrader")
     log.propagate = False

@@ -10,8 +10,11 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Unicode
 
 from . import notebooks
-from .drawn import solutions
+from .course_check import refuse_lost_metadata
+from .decoding import Unreadable
+from .matching import Matched, answer_cells, definitions, match_answers
 from .notebooks import STAMP
+from .reading import claimed_id
 
 
 class RebuildFromMaster(NbGraderPreprocessor):
@@ -25,52 +28,104 @@ class RebuildFromMaster(NbGraderPreprocessor):
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         """Rebuild one notebook."""
+        refuse_lost_metadata(self.config)
         assignment = resources["nbgrader"]["assignment"]
         release = notebooks.read(Path(self.course_root) / "release" / assignment / f"{assignment}.ipynb")
         return rebuild(nb, release), resources
 
 
 def rebuild(submitted: NotebookNode, release: NotebookNode) -> NotebookNode:
-    """The released notebook with the submission's answers and own code cells; notes on what was repaired."""
-    answers, wanted = solutions(submitted), solutions(release)
-    notes = [f"the answer cell {grade_id} is missing" for grade_id in wanted if grade_id not in answers]
-    extras = _extra_cells(submitted, release)
+    """The released notebook with the submission's answers and own code cells; notes on what was repaired.
+
+    Args: a notebook as `reading` gives it, and the released one, which is changed and returned.
+
+    Raises Unreadable when the two have nothing in common.
+    """
+    if not related(submitted, release):
+        raise Unreadable("it is another notebook: none of its cells is of this assignment")
+    matched = match_answers(submitted, release)
+    extras = _extra_cells(submitted, release, matched)
+    notes = [*matched.notes, *_changed_tests(submitted, release)]
     cells = list(extras.pop(None, []))
     for cell in release.cells:
         grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
-        if grade_id in wanted and grade_id in answers:
-            cell.source = answers[grade_id]
+        if grade_id in matched.sources:
+            cell.source = matched.sources[grade_id]
+            if matched.attachments.get(grade_id):
+                cell["attachments"] = matched.attachments[grade_id]
         cells.append(cell)
         cells += extras.pop(cell["id"], [])
     stamp = submitted.metadata.get(STAMP, {})
     released = release.metadata.get(STAMP, {}).get("version")
     if stamp.get("version") != released:
-        notes.append(f"made from release {stamp.get('version', 'unknown')}, graded as {released}")
+        notes.append(f"made from release {stamp.get('version') or 'unknown'}, graded as {released}")
     release.cells = cells
     release.metadata[STAMP] = {"notes": notes, "submitted_version": stamp.get("version")}
     return release
 
 
-def _extra_cells(submitted: NotebookNode, release: NotebookNode) -> dict[str | None, list[NotebookNode]]:
+def related(submitted: NotebookNode, release: NotebookNode) -> bool:
+    """Whether a submission has anything of the released notebook: an answer, or a cell as it was released."""
+    sources = {cell.source.strip() for cell in release.cells if len(cell.source) > 40}
+    ids = {cell["id"] for cell in release.cells}
+    shared = {cell.source.strip() for cell in submitted.cells} & sources
+    if len(shared) >= 3 or any(claimed_id(cell) in ids for cell in submitted.cells):
+        return True
+    return bool(match_answers(submitted, release).sources)
+
+
+def _changed_tests(submitted: NotebookNode, release: NotebookNode) -> list[str]:
+    """Notes on test cells that are not as they were released: the released ones are run all the same."""
+    notes = []
+    for cell in release.cells:
+        meta = cell.metadata.get("nbgrader", {})
+        if not meta.get("grade") or meta.get("solution"):
+            continue
+        found = [other for other in submitted.cells if claimed_id(other) == meta["grade_id"]]
+        if not found:
+            notes.append(f"the test cell {meta['grade_id']} was deleted; the released one is run")
+        elif any(other.source.strip() != cell.source.strip() or other.cell_type != "code" for other in found):
+            notes.append(f"the test cell {meta['grade_id']} was changed; the released one is run")
+        if len(found) > 1:
+            notes.append(f"the test cell {meta['grade_id']} is there {len(found)} times; it is run once")
+    return notes
+
+
+def _extra_cells(
+    submitted: NotebookNode, release: NotebookNode, matched: Matched
+) -> dict[str | None, list[NotebookNode]]:
     """The student's own code cells, keyed by the id of the released cell that they stand behind (None: at the top).
 
-    A released code cell that the student changed counts as one of them, behind the original; cells that only show
-    something are left as they were released.
+    A released code cell that the student changed counts as one of them, behind the original. Cells that only show
+    something are left as they were released, but for the imports and functions that the student wrote into them.
     """
     by_id = {cell["id"]: cell for cell in release.cells}
-    by_source = {cell.source: cell["id"] for cell in release.cells}
+    by_source = {cell.source: cell["id"] for cell in reversed(release.cells)}
+    answers = answer_cells(release)
     extras: dict[str | None, list[NotebookNode]] = {}
     behind: str | None = None
-    for cell in submitted.cells:
-        graded = cell.metadata.get("nbgrader", {}).get("grade_id")
-        known = graded if graded in by_id else by_source.get(cell.source) or cell.get("id")
-        if known in by_id:
-            behind = known
-            original = by_id[known]
-            unchanged = original.source == cell.source
-            if graded or unchanged or cell.cell_type != "code" or "demo" in original.metadata.get("tags", []):
+    for position, cell in enumerate(submitted.cells):
+        source = cell.source
+        if position in matched.chosen:
+            behind = answers[matched.chosen[position]]["id"]
+        if position in matched.used:
+            continue
+        known = claimed_id(cell)
+        known = known if known in by_id else by_source.get(source, "")
+        # A further copy of an answer runs where it stood, before or behind the one that counts.
+        if known in by_id and known not in answers:
+            behind, original = known, by_id[known]
+            if original.source == source or "nbgrader" in original.metadata:
                 continue
-        if cell.cell_type == "code" and cell.source.strip():
-            extra = notebooks.code_cell(cell.source, f"extra-{sum(map(len, extras.values()))}")
+            if "demo" in original.metadata.get("tags", []):
+                source = _own_definitions(source, original.source)
+        if cell.cell_type == "code" and source.strip():
+            extra = notebooks.code_cell(source, f"extra-{sum(map(len, extras.values()))}")
             extras.setdefault(behind, []).append(extra)
     return extras
+
+
+def _own_definitions(source: str, released: str) -> str:
+    """What a student wrote into a cell that only shows something, as far as an answer may need it."""
+    known = definitions(released)
+    return "\n".join(text for key, text in definitions(source).items() if key not in known)

@@ -16,10 +16,11 @@ from nbformat import NotebookNode
 
 from . import notebooks
 from .course import Course, CourseError
+from .course_check import check_master, refuse_lost_metadata, refuse_other_database
 from .leaks import LeakCheck, Secret
 from .nbgrader_api import generate_assignment
 from .notebooks import NOTEBOOKS, ROOT
-from .questions import ANSWERS, QUESTIONS, by_test_id
+from .questions import ANSWERS, QUESTIONS
 from .seeds import create_secret
 
 STUDENT = Path(__file__).parent / "student"
@@ -43,6 +44,8 @@ def release(course: Course, assignments: Sequence[str]) -> dict[str, str]:
     problems = [problem for name, nb in masters.items() for problem in check_master(name, nb)]
     if problems:
         raise ReleaseError("\n".join(problems))
+    refuse_lost_metadata(course.config())
+    refuse_other_database(course, assignments)
     versions = {name: notebooks.assignment_version(nb) for name, nb in masters.items()}
     with tempfile.TemporaryDirectory(prefix="lecture-release-") as folder:
         draft = Course(Path(folder) / "course")
@@ -60,39 +63,6 @@ def release(course: Course, assignments: Sequence[str]) -> dict[str, str]:
         _replace(bundle, course.bundle)
     shutil.make_archive(str(course.bundle), "zip", course.bundle)
     return versions
-
-
-def check_master(assignment: str, nb: NotebookNode) -> list[str]:
-    """What is wrong with a master notebook: each entry names the cell and the remedy."""
-    problems = []
-    for cell in nb.cells:
-        meta = cell.metadata.get("nbgrader", {})
-        grade_id = meta.get("grade_id", "")
-        where = f"{assignment}, cell {grade_id}"
-        if len(re.findall("BEGIN SOLUTION", cell.source)) != len(re.findall("END SOLUTION", cell.source)):
-            problems.append(f"{where}: BEGIN SOLUTION and END SOLUTION do not pair. Close the region.")
-        if not meta.get("grade"):
-            continue
-        points = meta.get("points")
-        if not isinstance(points, int | float) or not 0 < points < float("inf"):
-            problems.append(f"{where}: {points!r} points. Give it a positive number.")
-        if cell.cell_type != "code" or meta.get("solution"):
-            continue
-        question = by_test_id(grade_id)
-        if question is None:
-            problems.append(f"{where}: no judge. Add it to autograders/questions.py, or rename the cell.")
-        elif points != question.points:
-            problems.append(f"{where}: {points} points, its judge gives {question.points:g}. Make them equal.")
-        elif (short := _too_few_answers(question.answers())) is not None:
-            problems.append(f"{where}: {short} in autograders/answers/{question.id}.")
-    return problems
-
-
-def _too_few_answers(answers: Sequence[object]) -> str | None:
-    right = sum(getattr(answer, "name", "").startswith("right") for answer in answers)
-    if right >= 2 and len(answers) - right >= 4:
-        return None
-    return f"{right} right and {len(answers) - right} wrong answers, at least 2 and 4 are needed"
 
 
 def _generate(course: Course, assignment: str) -> NotebookNode:

@@ -7,6 +7,7 @@ from typing import Any
 from nbformat import NotebookNode
 from nbgrader.preprocessors import NbGraderPreprocessor
 
+from .course_check import refuse_lost_metadata
 from .notebooks import STAMP, assignment_version
 
 
@@ -15,6 +16,7 @@ class StampRelease(NbGraderPreprocessor):
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         """Stamp one notebook; first in the list, since later steps change what the version is computed from."""
+        refuse_lost_metadata(self.config)
         nb.metadata.pop("widgets", None)
         nb.metadata[STAMP] = {
             "assignment": resources["nbgrader"]["assignment"],

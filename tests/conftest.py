@@ -1,4 +1,4 @@
-"""Shared fixtures: a released course, and a class of twelve graded once for all tests that look at the result."""
+"""Shared fixtures: a released course, and a class of fourteen graded once for all tests that look at the result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if why_no_walls() is not None:
     os.environ[WITHOUT_SANDBOX_VARIABLE] = "1"
 
 ROOT = Path(__file__).resolve().parents[1]
-CLASS_SIZE = 12
+CLASS_SIZE = 14
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -95,7 +95,7 @@ class GradedClass:
 
 @pytest.fixture(scope="session")
 def simulated(released: Course, tmp_path_factory: pytest.TempPathFactory) -> Course:
-    """A class of twelve that has handed in both notebooks."""
+    """A class of fourteen that has handed in both notebooks."""
     course = copy_course(released, tmp_path_factory.mktemp("simulated") / "course")
     simulate(course, assignments(), CLASS_SIZE)
     return course
@@ -106,27 +106,17 @@ def graded(simulated: Course, tmp_path_factory: pytest.TempPathFactory) -> Grade
     """The class graded once by the command line, beside three submissions that cannot be."""
     course = copy_course(simulated, tmp_path_factory.mktemp("graded") / "course")
     whole = course.notebook("submitted", assignments()[0], "ada-01").read_bytes()
-    broken = {"truncated": whole[: len(whole) // 2], "copied-cell": copy_answer_cell(whole)}
+    broken = {"truncated": whole[: len(whole) // 2], "web-page": b"<!DOCTYPE html><html>"}
     for student, content in broken.items():
         path = course.notebook("submitted", assignments()[0], student)
         path.parent.mkdir(parents=True)
         path.write_bytes(content)
     empty = course.step("submitted", "no-notebook", assignments()[0])
     empty.mkdir(parents=True)
-    (empty / "03a final FINAL.ipynb").write_bytes(whole)
+    (empty / "answers.txt").write_bytes(whole)
     grading = autograde("grade", "--quiet", course=course)
-    reasons = {"truncated": "not JSON", "copied-cell": "2 cells have the id", "no-notebook": "no notebook"}
+    reasons = {"truncated": "not JSON", "web-page": "it is an HTML page", "no-notebook": "no notebook"}
     return GradedClass(course, grading, reasons)
-
-
-def copy_answer_cell(content: bytes) -> bytes:
-    """A notebook in which the first answer cell was copied and pasted."""
-    import json
-
-    nb = json.loads(content)
-    position = next(i for i, cell in enumerate(nb["cells"]) if cell["metadata"].get("nbgrader", {}).get("solution"))
-    nb["cells"].insert(position, nb["cells"][position])
-    return json.dumps(nb).encode()
 
 
 @pytest.fixture

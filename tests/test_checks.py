@@ -48,7 +48,7 @@ def test_an_unanswered_question_says_so_and_nothing_else(question) -> None:
 
 
 # The visible cases are small and fixed: these mistakes show in them only as a wrong number.
-HIDDEN_ONLY: set[str] = set()
+HIDDEN_ONLY = {"constant-answer"}  # shows only over several label sets
 MISTAKEN = [pair for pair in BANK if pair[1].misconception and pair[1].misconception not in HIDDEN_ONLY]
 
 

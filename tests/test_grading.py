@@ -47,7 +47,7 @@ def test_a_wrong_known_score_is_reported(graded: GradedClass, tmp_path) -> None:
     assert "24.0 points" in differences[0]
 
 
-@pytest.mark.parametrize("student", ["truncated", "copied-cell", "no-notebook"])
+@pytest.mark.parametrize("student", ["truncated", "web-page", "no-notebook"])
 def test_a_broken_submission_is_set_aside_with_its_reason(graded: GradedClass, student: str) -> None:
     assert graded.grading.code == 3
     found = {row.student: row for row in write_csv(graded.course, [FIRST])}

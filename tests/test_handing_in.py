@@ -10,7 +10,6 @@ import pytest
 from conftest import autograde
 
 from autograders.course import STUB, TEXT_STUB, Course
-from autograders.intake import Unreadable, check_notebook
 from autograders.notebooks import assignments
 from lecture_lib.__main__ import main as lecture
 from lecture_lib.notebook.submit import STUBS, SubmitError, submit, unanswered
@@ -137,56 +136,3 @@ def test_the_students_command_packs_and_fails_with_a_line(
     assert "packed 2 notebooks" in capsys.readouterr().out
     assert lecture(["submit", "--id", "ada", "--name", "Ada", "--folder", str(tmp_path)]) == 1
     assert "no notebook of the course" in capsys.readouterr().err
-
-
-GOOD = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}
-
-
-def cell(cell_id: str, grade_id: str | None = None) -> dict[str, object]:
-    metadata = {"nbgrader": {"grade_id": grade_id}} if grade_id else {}
-    return {"cell_type": "code", "id": cell_id, "metadata": metadata, "source": "", "outputs": []}
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"", "not JSON"),
-        (b"<<<<<<< HEAD\n{}", "not JSON"),
-        (json.dumps(GOOD).encode()[:-5], "not JSON"),
-        ("é".encode("latin-1"), "not UTF-8"),
-        (json.dumps(GOOD).encode("utf-16"), "not UTF-8"),
-        (b"[]", "no list of cells"),
-        (b'{"cells": {}}', "no list of cells"),
-        (json.dumps({**GOOD, "nbformat": 3}).encode(), "notebook format 3"),
-        (json.dumps({**GOOD, "nbformat": 99}).encode(), "notebook format 99"),
-        (b"[" * 100_000, "RecursionError"),
-        (b'{"cells": [], "n": ' + b"9" * 5000 + b"}", "ValueError"),
-        (json.dumps({**GOOD, "metadata": []}).encode(), "metadata"),
-        (json.dumps({**GOOD, "metadata": {"lecture": "03a"}}).encode(), "metadata"),
-        (json.dumps({**GOOD, "nbformat_minor": "5"}).encode(), "notebook format 4.'5'"),
-        (
-            json.dumps({**GOOD, "cells": [{**cell("a"), "metadata": {"nbgrader": "x"}}]}).encode(),
-            "cell 0 is not a cell",
-        ),
-        (json.dumps({**GOOD, "cells": [cell("a", ["x"])]}).encode(), "cell 0 is not a cell"),
-        (json.dumps({**GOOD, "cells": [{**cell("a"), "source": [["x"]]}]}).encode(), "cell 0 is not a cell"),
-        (json.dumps({**GOOD, "cells": [{**cell("a"), "source": "\ud800"}]}).encode(), "lone surrogate"),
-        (json.dumps({**GOOD, "cells": [{}]}).encode(), "cell 0 is not a cell"),
-        (json.dumps({**GOOD, "cells": [cell("a"), 3]}).encode(), "cell 1 is not a cell"),
-        (
-            json.dumps({**GOOD, "cells": [cell("a", "03a-clip"), cell("b", "03a-clip")]}).encode(),
-            "2 cells have the id 03a-clip",
-        ),
-        (json.dumps({**GOOD, "cells": [cell("a", "03a-clip"), cell("a")]}).encode(), "2 cells have the cell id a"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else f"{len(value)} bytes",
-)
-def test_an_unreadable_notebook_has_a_reason(content: bytes, reason: str) -> None:
-    with pytest.raises(Unreadable, match=reason):
-        check_notebook(content)
-
-
-@pytest.mark.parametrize("prefix", [b"", b"\xef\xbb\xbf"], ids=["plain", "BOM"])
-def test_a_readable_notebook_passes(prefix: bytes) -> None:
-    cells = [cell("a", "03a-clip"), cell("b", "03a-clip-test"), cell("c"), cell("c")]
-    assert len(check_notebook(prefix + json.dumps({**GOOD, "cells": cells}).encode())["cells"]) == 4

@@ -16,9 +16,10 @@ from nbclient import NotebookClient
 
 from autograders import notebooks, release
 from autograders.course import Course
+from autograders.course_check import check_master
 from autograders.notebooks import assignments, master_path
 from autograders.questions import ANSWERS
-from autograders.release import ReleaseError, check_master, leak_check
+from autograders.release import ReleaseError, leak_check
 
 FIRST = "03a-training-recipe"
 SOLUTION = """\

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from lecture_lib.notebook.compare import agree
+
 from ..verdict import Verdict
 from .common import HiddenCase, Observation, first_match, grade_part, value, why_none
 
@@ -59,8 +61,15 @@ def judge(cases: Sequence[HiddenCase], observations: Sequence[Observation]) -> V
     for part in parts:
         if part.points < part.maximum and misconception is None:
             found = [(case, _field(seen, part.name)[0]) for case, seen in pairs]
-            misconception = first_match(_MISTAKES[part.name], found, TOLERANCE)
+            misconception = first_match(_MISTAKES[part.name], found, TOLERANCE) or _constant(found)
     return Verdict(ID, parts, misconception=misconception)
+
+
+def _constant(found: list[tuple[HiddenCase, Any]]) -> str | None:
+    """Whether one number was given for all label sets."""
+    first = found[0][1]
+    same = first is not None and all(agree(value, first, TOLERANCE) for _, value in found)
+    return "constant-answer" if same else None
 
 
 def _field(observation: Observation, name: str) -> tuple[Any, str]:

@@ -72,7 +72,12 @@ def _misconception(
 ) -> str | None:
     """The known mistake that explains the first part without full points."""
     simulated: list[tuple[list[tuple[HiddenCase, Observation]], str, str, dict[str, Any]]] = [
-        (above, "clipping", "clipped", {"per-parameter": _each_by_itself, "value-clipping": _by_value}),
+        (
+            above,
+            "clipping",
+            "clipped",
+            {"never-clipped": _inputs, "per-parameter": _each_by_itself, "value-clipping": _by_value},
+        ),
         (below, "clipping", "clipped", {"always-rescaled": _rescaled}),
         (
             pairs,

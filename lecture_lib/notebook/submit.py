@@ -6,6 +6,7 @@ import json
 import re
 import zipfile
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ def submit(student_id: str, name: str, *, folder: str | Path = ".", to: str | Pa
         "id": student_id,
         "name": name,
         "lecture_lib": __version__,
+        "submitted": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
         "notebooks": {stamp["assignment"]: stamp["version"] for _, stamp in found.values()},
     }
     target = Path(to) / f"submission-{student_id.replace(' ', '-')}.zip"

@@ -1,6 +1,6 @@
 # points: 0
-# misconception: none
-# about: gives back what it got
+# misconception: never-clipped
+# about: the constant answer: gives back what it got
 def clip_by_global_norm(gradients, max_norm):
     return gradients, max_norm
 

@@ -16,7 +16,8 @@ FIELDS = ("majority_accuracy", "constant_loss", "initial_loss")
 def _field(name: str) -> Any:
     def run(functions: Functions, inputs: Inputs) -> dict[str, Any]:
         y_train, y_val = torch.tensor(inputs["y_train"]), torch.tensor(inputs["y_val"])
-        return {name: functions["baselines"](y_train, y_val, inputs["classes"])[FIELDS.index(name)]}
+        # A tuple, a list, an array and a generator of three numbers are the same.
+        return {name: list(functions["baselines"](y_train, y_val, inputs["classes"]))[FIELDS.index(name)]}
 
     return run
 
@@ -105,6 +106,10 @@ QUESTION = PublicQuestion(
         "classes-seen": Misconception(
             "the classes that occur were counted, not the network's outputs",
             "over how many outputs an untrained network spreads its probability",
+        ),
+        "constant-answer": Misconception(
+            "the same numbers came back for every set of labels",
+            "where each number comes from: all three depend on the arguments",
         ),
         "percent": Misconception(
             "the accuracy is in percent; the question asks for a fraction",

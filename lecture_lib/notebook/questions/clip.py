@@ -39,6 +39,7 @@ QUESTION = PublicQuestion(
                 "cosine": {"cosine": 7 / (5 * 2**0.5)},
             },
             mistakes={
+                "never-clipped": {"clipping": {"clipped": [np.array([3.0]), np.array([4.0])]}},
                 "norm-after": {"clipping": {"clipped": [np.array([0.6]), np.array([0.8])], "norm": 1.0}},
                 "sum-of-norms": {"clipping": {"norm": 7.0}},
                 "squared-norm": {"clipping": {"norm": 25.0}},
@@ -81,6 +82,10 @@ QUESTION = PublicQuestion(
         "per-parameter": Misconception(
             "each tensor was clipped by its own norm, so the direction of the whole gradient changed",
             "how many norms you compute: the gradient of the model is one long vector",
+        ),
+        "never-clipped": Misconception(
+            "no gradient was clipped: what went in came out, also above the threshold",
+            "the norm of the gradients that you return, when max_norm is smaller than theirs",
         ),
         "always-rescaled": Misconception(
             "a gradient below the threshold was stretched up to it",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,9 @@ PROBLEMS = ("range", "dtype", "labels", "duplicates", "class-stacked")
 def _inspect(functions: Functions, inputs: Inputs) -> dict[str, Any]:
     arrays = [torch.tensor(inputs[name]) for name in ("x_train", "y_train", "x_val", "y_val")]
     found = functions["inspect_data"](*arrays, inputs["classes"])
-    if not isinstance(found, set | frozenset):
+    if not isinstance(found, Set):
         raise TypeError(f"inspect_data returned a {type(found).__name__}, not a set of problem names")
-    return {"problems": found}
+    return {"problems": set(found)}
 
 
 _X_TRAIN = np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7], [0.6, 0.5]], dtype=np.float32)

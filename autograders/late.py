@@ -1,0 +1,52 @@
+"""Late penalties as nbgrader has them, on a time of handing in that was checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode
+from nbgrader.api import Gradebook
+from nbgrader.preprocessors import AssignLatePenalties
+from traitlets import Unicode
+
+from .course import Course
+from .notebooks import STAMP
+from .times import due_dates, handed_in
+
+
+class LatePenalties(AssignLatePenalties):
+    """nbgrader's late penalties; the due date comes from `assignments.csv` where it has one."""
+
+    course_root = Unicode(help="The course's working folder, which holds assignments.csv.").tag(config=True)
+
+    def init_plugin(self) -> None:
+        """Make nbgrader's plugin, with the penalty that assignments.csv names for this assignment."""
+        super().init_plugin()
+        if self._penalty is not None and hasattr(self.plugin_inst, "penalty_method"):
+            self.plugin_inst.penalty_method = self._penalty
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        """Enter the times, let nbgrader give the penalty, and say in the notebook what came of it."""
+        names = resources["nbgrader"]
+        assignment, student = names["assignment"], names["student"]
+        course = Course(Path(self.course_root))
+        due = due_dates(course).get(assignment)
+        self._penalty = due.penalty if due is not None else None
+        found = handed_in(course.step("submitted", student, assignment))
+        with Gradebook(names["db_url"]) as gradebook:
+            if due is not None:
+                gradebook.find_assignment(assignment).duedate = due.date
+            submission = gradebook.find_submission(assignment, student)
+            submission.timestamp = found.time
+            gradebook.db.commit()
+        nb, resources = super().preprocess(nb, resources)
+        with Gradebook(names["db_url"]) as gradebook:
+            submission = gradebook.find_submission(assignment, student)
+            seconds, has_due = float(submission.total_seconds_late), submission.duedate is not None
+            penalty = float(submission.late_submission_penalty)
+        stamp = nb.metadata.setdefault(STAMP, {})
+        stamp["late"] = {"seconds": seconds, "penalty": penalty}
+        if found.note and has_due:
+            stamp["notes"] = [*stamp.get("notes", []), found.note]
+        return nb, resources
