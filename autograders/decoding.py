@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-MAX_BYTES = 100_000_000
+MAX_BYTES = 50_000_000
 _CONFLICT = re.compile(r"^(<{7}|={7}|>{7})(?: .*)?$", re.MULTILINE)
 _SIDES = re.compile(r"^<{7}[^\n]*\n(.*?)^={7}[^\n]*\n(.*?)^>{7}[^\n]*\n?", re.MULTILINE | re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -57,8 +57,10 @@ def everything_sent(paths: Iterable[Path], assignments: Sequence[str], *, archiv
                     yield replace(sent, problem="it is no notebook")
 
 
-def _read(path: Path) -> bytes | str:
-    """A file's bytes, or why there are none."""
+def _read(path: Path) -> bytes | Path | str:
+    """A file's bytes, or why there are none; an archive stays where it is: a class's export is larger than a file."""
+    if path.name.lower().endswith(".zip"):
+        return path
     try:
         return read_file(path)
     except (OSError, RefusedArchive) as error:
@@ -75,12 +77,12 @@ def _in_folder_of_nbgrader(sent: Sent, assignments: Sequence[str]) -> Sent:
 
 
 def _opened(
-    sent: Sent, content: bytes | str, assignments: Sequence[str], archive_times: bool, *, inside: bool = False
+    sent: Sent, content: bytes | Path | str, assignments: Sequence[str], archive_times: bool, *, inside: bool = False
 ) -> Iterator[Sent]:
     """The notebooks in a file: itself, or those of the archive that it is."""
     if isinstance(content, str):
         yield replace(sent, problem=content)
-    elif not sent.label.lower().endswith(".zip"):
+    elif isinstance(content, bytes) and not sent.label.lower().endswith(".zip"):
         yield replace(sent, content=content)
     else:
         try:
@@ -114,7 +116,7 @@ def _member(
         yield replace(sent, problem="it is an archive in an archive in an archive")
     else:
         try:
-            content: bytes | str = archive.read(entry.name)
+            content: bytes | Path | str = archive.read(entry.name)
         except RefusedArchive as error:
             content = str(error)
         yield from _opened(sent, content, assignments, archive_times, inside=True)

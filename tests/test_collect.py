@@ -294,6 +294,16 @@ def test_hostile_members_are_refused_and_the_rest_is_taken(light: Course, good: 
     assert all(item.is_relative_to(light.root) for item in new)
 
 
+def test_an_export_may_be_larger_than_a_file(light: Course, good: bytes, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("autograders.folders.MAX_BYTES", len(good) + 99)
+    with zipfile.ZipFile(tmp_path / "export.zip", "w") as archive:
+        for student in ("ada", "ben", "zoe"):
+            archive.writestr(f"{student}.ipynb", good)
+    assert (tmp_path / "export.zip").stat().st_size > 2 * len(good)
+    run(light, tmp_path / "export.zip")
+    assert set(submitted(light)) == {("ada", FIRST), ("ben", FIRST), ("zoe", FIRST)}
+
+
 def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
     inner = io.BytesIO()
     with zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED) as archive:
