@@ -202,10 +202,11 @@ def _gradebook(options: argparse.Namespace) -> int:
     from .gradebook import compare_known, table, write_csv
 
     course, assignments = _course(options)
-    print(table(write_csv(course, assignments)))
+    found = write_csv(course, assignments)
+    print(table(found))
     print(f"\nfor the registrar: {course.grades}; by question: {course.root / 'questions.csv'}")
     if not course.known.exists():
-        return OK
+        return SET_ASIDE if any(row.state == "failed" for row in found) else OK
     known, differences = compare_known(course)
     if differences:
         print(f"{len(differences)} of {known} scores differ from the known ones:")

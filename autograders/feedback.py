@@ -6,10 +6,10 @@ import html
 from collections.abc import Sequence
 from pathlib import Path
 
-from .course import Course
+from .course import Course, CourseError
 from .files import write_text_atomically
 from .intake import submitted_students
-from .journal import look_up
+from .journal import DamagedRecord, Record, read_record
 from .nbgrader_api import ConversionError, generate_feedback
 from .readable import state_banner
 from .writer import only_writer
@@ -32,7 +32,8 @@ def write_feedback(
 ) -> list[Path]:
     """Write the feedback of every submission that was looked at; returns the pages.
 
-    A submission that could not be graded gets a page that says why.
+    A submission that could not be graded gets a page that says why. Raises CourseError, after the others' pages are
+    written, when journal records are damaged.
     """
     with only_writer(course, "feedback"):
         return _write_all(course, assignments, students, progress)
@@ -43,22 +44,27 @@ def _write_all(
 ) -> list[Path]:
     from tqdm import tqdm
 
-    todo = [
-        (assignment, student)
-        for assignment in assignments
-        for student in submitted_students(course, assignment)
-        if (students is None or student in students) and look_up(course, assignment, student) is not None
-    ]
-    return [
-        _write(course, assignment, student)
-        for assignment, student in tqdm(todo, desc="feedback", unit="page", disable=not progress)
-    ]
+    todo: list[Record] = []
+    damaged: list[str] = []
+    for assignment in assignments:
+        for student in submitted_students(course, assignment):
+            if students is not None and student not in students:
+                continue
+            try:
+                record = read_record(course, assignment, student)
+            except DamagedRecord as error:
+                damaged.append(str(error))
+            else:
+                todo += [record] if record is not None else []
+    pages = [_write(course, record) for record in tqdm(todo, desc="feedback", unit="page", disable=not progress)]
+    if damaged:
+        raise CourseError("\n".join([f"{len(pages)} pages written; none for:", *damaged]))
+    return pages
 
 
-def _write(course: Course, assignment: str, student: str) -> Path:
+def _write(course: Course, record: Record) -> Path:
+    assignment, student = record.assignment, record.student
     page = course.notebook("feedback", assignment, student).with_suffix(".html")
-    record = look_up(course, assignment, student)
-    assert record is not None  # the caller asked for those that have one
     state, reason = record.state, record.reason
     if record.questions:
         try:

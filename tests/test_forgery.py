@@ -204,8 +204,8 @@ def test_an_endless_loop_ends_at_the_limit_and_costs_its_own_question_only(cours
     ("answer", "state", "what"),
     [
         ("import os\nos._exit(1)", "crashed", "the kernel died"),
-        ("def clip_by_global_norm(:", "graded", "the test cell stopped with NameError"),
-        ("raise SystemExit", "graded", "the test cell stopped with NameError"),
+        ("def clip_by_global_norm(:", "partial", "the test cell stopped with NameError"),
+        ("raise SystemExit", "partial", "the test cell stopped with NameError"),
     ],
     ids=["kills the kernel", "syntax error", "exits"],
 )

@@ -101,7 +101,9 @@ def test_files_are_short_and_the_library_is_small() -> None:
         assert found <= limit, f"lecture_lib/{part}: {found} lines of code"
 
 
-COMMANDS = ["release", "collect", "simulate", "grade", "feedback", "gradebook", "verify", "build", "text"]
+COMMANDS = [
+    "release", "collect", "simulate", "grade", "feedback", "regrade", "report", "gradebook", "verify", "build", "text"
+]  # fmt: skip
 
 
 def test_the_list_of_commands_is_complete() -> None:

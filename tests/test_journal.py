@@ -1,17 +1,14 @@
-"""The journal, the states and their reasons: everybody has a row, and what cannot be written or read is said."""
+"""The journal: damaged records, full disks and interrupted work are said, and cost nothing that was finished."""
 
 from __future__ import annotations
 
-import csv
 import errno
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import MIXED, ROOT, MixedClass, autograde, copy_course
@@ -19,183 +16,15 @@ from conftest import MIXED, ROOT, MixedClass, autograde, copy_course
 from autograders.__main__ import main
 from autograders.course import Course, CourseError
 from autograders.grade import grade
-from autograders.gradebook import open_gradebook, question_points, rows, write_csv
+from autograders.gradebook import question_points, rows
 from autograders.journal import DamagedRecord, look_up, read_record, write_record
 from autograders.nbgrader_api import ConversionError
-from autograders.states import CRASHED, GRADED, MEANINGS, OUT_OF_TIME, PARTIAL, TAMPERED, lateness, state_of
-
-EXPECTED = {
-    "right": ("graded", 80, ""),
-    "wrong": ("graded", 39, ""),
-    "syntax": ("partial", 40, "03a-clip: the test cell stopped with NameError"),
-    "killer": ("crashed", None, "kernel died"),
-    "forger": ("tampered", 0, "2 observations were published"),
-    "truncated": ("unreadable", None, "not JSON"),
-    "absent": ("missing", None, "nothing was handed in"),
-}
 
 
 @pytest.fixture
 def course(mixed_graded: MixedClass, tmp_path: Path) -> Course:
     """The graded mixed class, the test's own."""
     return copy_course(mixed_graded.course, tmp_path / "course")
-
-
-def table(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-@pytest.mark.parametrize("student", EXPECTED)
-def test_everybody_has_a_row_with_state_and_reason(mixed_graded: MixedClass, student: str) -> None:
-    state, score, reason = EXPECTED[student]
-    (row,) = [line for line in table(mixed_graded.course.grades) if line["student"] == student]
-    assert row["state"] == state
-    assert reason in row["reason"]
-    assert bool(row["reason"]) == (state != GRADED)
-    if score is not None:
-        assert float(row["score"]) == score
-    elif state != CRASHED:
-        assert row["score"] == ""
-    if state not in (GRADED, "missing"):
-        assert f"{student}, {MIXED}: " in mixed_graded.grading.out
-        assert reason in mixed_graded.grading.out
-
-
-def test_every_question_of_everybody_has_a_row_and_no_bare_zero(mixed_graded: MixedClass) -> None:
-    found = table(mixed_graded.course.root / "questions.csv")
-    questions = ("03a-accumulate", "03a-clip", "03a-p5")
-    assert [(row["student"], row["question"]) for row in found] == [
-        (student, question) for student in sorted(EXPECTED) for question in questions
-    ]
-    for row in found:
-        assert row["state"] in {*MEANINGS, "waits for a person", "graded by hand"}
-        if row["points"] in ("", "0.0") and row["state"] != "waits for a person":
-            assert row["what happened"], row
-    by_place = {(row["student"], row["question"]): row for row in found}
-    assert by_place["syntax", "03a-clip"]["state"] == "partial"
-    assert by_place["syntax", "03a-accumulate"]["state"] == "graded"
-    assert by_place["wrong", "03a-clip"]["misconception"] == "per-parameter"
-    assert by_place["right", "03a-p5"]["state"] == "waits for a person"
-    assert by_place["truncated", "03a-clip"]["state"] == "unreadable"
-
-
-def test_the_exit_code_tells_the_states_apart(mixed_graded: MixedClass, course: Course) -> None:
-    assert mixed_graded.grading.code == 3
-    place = ["--quiet", "--course", str(course.root), "--assignment", MIXED, "--student"]
-    codes = {student: main(["grade", *place, student]) for student in EXPECTED}
-    assert codes == {
-        "right": 0, "wrong": 0, "syntax": 4, "killer": 4, "forger": 4, "truncated": 3, "absent": 0,
-    }  # fmt: skip
-
-
-def verdict(incident: str | None, misconception: str | None = None) -> dict[str, Any]:
-    return {"incident": incident, "misconception": misconception}
-
-
-def ended(state: str) -> list[dict[str, Any]]:
-    return [{"state": state, "reason": f"cell 3: it {state}", "question": None}]
-
-
-@pytest.mark.parametrize(
-    ("verdicts", "incident", "state"),
-    [
-        ([verdict(None)], (), GRADED),
-        ([verdict(None), verdict("malformed")], (), PARTIAL),
-        ([verdict("malformed"), verdict("out of time: x")], (), OUT_OF_TIME),
-        ([verdict("out of time: x"), verdict(None)], ended(CRASHED), CRASHED),
-        ([verdict(None), verdict("stopped")], ended(OUT_OF_TIME), OUT_OF_TIME),
-        ([verdict("out of time: x"), verdict("the kernel died in this cell")], (), CRASHED),
-        ([verdict("the kernel died"), verdict("2 observations", "forged")], ended(CRASHED), TAMPERED),
-    ],
-)
-def test_the_worst_that_a_question_met_is_the_state(verdicts, incident: Sequence[dict[str, Any]], state: str) -> None:
-    found, reason = state_of({f"q{number}": one for number, one in enumerate(verdicts)}, incident)
-    assert found == state
-    for one in verdicts:
-        assert (one["incident"] or "") in reason
-    assert all(one["reason"] in reason for one in incident)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "penalty", "words"),
-    [
-        (0, None, ""),
-        (-5, 3.0, ""),
-        (30, None, "handed in less than a minute after the due date"),
-        (93_784, 10.0, "handed in 1 d 2 h 3 min after the due date, 10 points taken off"),
-    ],
-)
-def test_lateness_in_words(seconds: float, penalty: float | None, words: str) -> None:
-    assert lateness(seconds, penalty) == words
-
-
-def test_a_late_submission_is_called_late_and_says_by_how_much(course: Course) -> None:
-    with open_gradebook(course) as gradebook:
-        gradebook.update_or_create_assignment(MIXED, duedate="2026-03-01 12:00:00")
-        for student in ("right", "syntax"):
-            gradebook.update_or_create_submission(MIXED, student, timestamp="2026-03-01 14:00:00")
-    found = {row.student: row for row in write_csv(course, [MIXED])}
-    assert (found["right"].state, found["right"].score) == ("late", 80)
-    assert found["right"].reason == "handed in 2 h after the due date"
-    assert found["syntax"].state == "partial"
-    assert "NameError" in found["syntax"].reason
-    assert found["syntax"].reason.endswith("handed in 2 h after the due date")
-    assert found["wrong"].state == "graded"
-    assert main(["feedback", "--quiet", "--course", str(course.root), "--assignment", MIXED]) == 0
-    page = course.notebook("feedback", MIXED, "right").with_suffix(".html").read_text("utf-8")
-    assert "<strong>late</strong>" in page
-    assert "handed in 2 h after the due date" in page
-
-
-def test_feedback_has_the_state_on_top_and_nbgraders_own_command_gives_the_same_page(
-    course: Course, nbgrader_environment: dict[str, str]
-) -> None:
-    assert main(["feedback", "--quiet", "--course", str(course.root), "--assignment", MIXED]) == 0
-    ours = {path.parts[-3]: path.read_text("utf-8") for path in course.root.glob("feedback/*/*/*.html")}
-    assert set(ours) == set(EXPECTED) - {"absent"}
-    for student, page in ours.items():
-        state, _, reason = EXPECTED[student]
-        body = page[page.index("<body") :]
-        assert f"<strong>{state}</strong>: {MEANINGS[state]}" in body
-        told = body.index(f"<strong>{state}</strong>")
-        assert told <= body.index(reason, told)
-        if student != "truncated":
-            assert told < body.index("Your answers were put into the notebook")
-        for hidden in ("autograders.probes import", "HIDDEN TESTS", "observation+json"):
-            assert hidden not in page.replace("honest = autograders.probes.probe", "")
-    shutil.rmtree(course.root / "feedback")
-    done = subprocess.run(
-        ["nbgrader", "generate_feedback", MIXED],
-        cwd=ROOT,
-        env={**nbgrader_environment, "LECTURE_COURSE": str(course.root)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    theirs = {path.parts[-3]: path.read_text("utf-8") for path in course.root.glob("feedback/*/*/*.html")}
-    assert set(theirs) == set(EXPECTED) - {"absent", "truncated"}  # nbgrader has no page where there is no notebook
-    for student, page in theirs.items():
-        assert page == ours[student]
-
-
-def test_plain_nbgrader_gives_partial_and_crashed_submissions_the_same_scores(
-    mixed: Course, mixed_graded: MixedClass, tmp_path: Path, nbgrader_environment: dict[str, str]
-) -> None:
-    course = copy_course(mixed, tmp_path / "plain")
-    done = subprocess.run(
-        ["nbgrader", "autograde", MIXED],
-        cwd=ROOT,
-        env={**nbgrader_environment, "LECTURE_COURSE": str(course.root)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "truncated" in done.stderr
-    for student in ("right", "wrong", "syntax", "killer", "forger"):
-        ours = question_points(mixed_graded.course, MIXED, student)
-        assert question_points(course, MIXED, student) == ours
 
 
 DAMAGES = {
@@ -226,6 +55,21 @@ def test_a_damaged_record_is_said_and_kept_and_costs_nobody_else(course: Course,
     assert found["right"].score is None
     assert str(path) in found["right"].reason
     assert found["wrong"].score == 39
+
+
+def test_a_damaged_record_is_told_by_gradebook_and_feedback_and_no_page_shows_it(
+    course: Course, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course.journal(MIXED, "right").write_text("{}", "utf-8")
+    place = ["--course", str(course.root), "--assignment", MIXED]
+    assert main(["gradebook", *place]) == 3
+    assert "damaged" in course.grades.read_text("utf-8")
+    monkeypatch.setattr("autograders.feedback.generate_feedback", lambda *_: None)
+    assert main(["feedback", "--quiet", *place]) == 1
+    told = capsys.readouterr().err
+    assert "5 pages written; none for:" in told
+    assert "right.json is damaged" in told
+    assert not list(course.root.glob("feedback/right/*/*"))
 
 
 def test_bytes_that_are_no_text_are_a_damaged_record_too(course: Course) -> None:
