@@ -51,7 +51,8 @@ def _run(course: Course, converter: Any, assignment: str, student: str | None = 
     coursedir.assignment_id = assignment
     if student is not None:
         coursedir.student_id = student
-        coursedir.ignore = config.AutogradeApp.CourseDirectory.ignore
+        # nbgrader copies whatever lies beside a notebook: pipes stop it, links lead it to the secret. Nothing needs it.
+        coursedir.ignore = ["*"]
     log = logging.getLogger("autograders.nbgrader")
     log.propagate = False
     app = converter(coursedir=coursedir, config=config, log=log)
