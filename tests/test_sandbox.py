@@ -223,6 +223,24 @@ def test_a_kernels_environment_holds_nothing_of_the_graders(tmp_path: Path, monk
 
 
 @needs_walls
+def test_plain_nbgrader_copies_no_secret_through_a_link(course: Course, nbgrader_environment) -> None:
+    """And what ends a kernel costs the same there."""
+    hand_in(course, "linked")
+    (course.step("submitted", "linked", ASSIGNMENT) / "points.txt").symlink_to(course.secret)
+    hand_in(course, "killed", f"import os\nos._exit(1)\n{RIGHT}")
+    environment = {**nbgrader_environment, "LECTURE_COURSE": str(course.root)}
+    command = ["nbgrader", "autograde", ASSIGNMENT]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-1000:]
+    assert question_points(course, ASSIGNMENT, "linked") == {FIRST: 40, SECOND: 0}
+    assert question_points(course, ASSIGNMENT, "killed") == {FIRST: 0, SECOND: 0}
+    secret = course.secret.read_bytes().strip()
+    graded = [path for path in course.step("autograded", "").rglob("*") if path.is_file()]
+    assert len(graded) == 2
+    assert not [path for path in graded if secret in path.read_bytes()]
+
+
+@needs_walls
 def test_the_doctor_finds_this_machine_fit() -> None:
     findings = examine()
     assert [finding.name for finding in findings if not finding.holds] == []
@@ -235,11 +253,11 @@ def without_bubblewrap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv(WITHOUT_SANDBOX_VARIABLE, raising=False)
 
 
-def hand_in(course: Course, student: str) -> None:
+def hand_in(course: Course, student: str, answer: str = RIGHT) -> None:
     nb = notebooks.read(course.notebook("release", ASSIGNMENT))
     for cell in nb.cells:
         if cell.metadata.get("nbgrader", {}).get("grade_id") == FIRST:
-            cell.source = RIGHT
+            cell.source = answer
     path = course.notebook("submitted", ASSIGNMENT, student)
     path.parent.mkdir(parents=True)
     nbformat.write(nb, path)

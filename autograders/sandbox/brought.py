@@ -9,6 +9,14 @@ from pathlib import Path
 MOST_FILES, MOST_BYTES = 200, 20_000_000
 
 
+def remove_followed_links(submission: Path, graded: Path) -> None:
+    """Remove what nbgrader's own command has copied through links: it would end up in the student's feedback folder."""
+    for folder, _, names in os.walk(submission):
+        for path in (Path(folder) / name for name in names):
+            if path.is_symlink():
+                (graded / path.relative_to(submission)).unlink(missing_ok=True)
+
+
 def copy_files(submission: Path, to: Path) -> list[str]:
     """Copy the regular files below `submission` into `to`, notebooks left out. Returns notes on what was not copied.
 

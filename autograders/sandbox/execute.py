@@ -24,7 +24,7 @@ from ..drawn import DrawnCases, solutions
 from ..notebooks import STAMP
 from ..probes import MIME
 from ..questions import by_test_id, encode_inputs
-from .brought import copy_files
+from .brought import copy_files, remove_followed_links
 from .jail import Place, SandboxError, command, environment, require_walls
 from .kernel import make_manager, started_process
 from .limits import MEGABYTE, Limits
@@ -69,7 +69,9 @@ class ProbedExecute(Execute):
         with tempfile.TemporaryDirectory(prefix="lecture-") as folder:
             self._place = Place(Path(folder).resolve(), walls, root)
             self._lay_out(DrawnCases(root, assignment, nb))
-            notes = copy_files(root / "submitted" / student / assignment, self._place.files)
+            submission = root / "submitted" / student / assignment
+            notes = copy_files(submission, self._place.files)
+            remove_followed_links(submission, root / "autograded" / student / assignment)
             stamp["notes"] = [*stamp.get("notes", []), *notes]
             for _ in range(2 * len(nb.cells) + 2):
                 if plan.todo():
