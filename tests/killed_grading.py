@@ -83,6 +83,12 @@ def records(course: Course) -> dict[str, tuple[int, bytes]]:
     return {path.stem: (path.stat().st_ino, path.read_bytes()) for path in found}
 
 
+def rewritten(before: dict[str, tuple[int, bytes]], now: dict[str, tuple[int, bytes]]) -> list[str]:
+    """What a second run graded again, with what its record said before."""
+    again = [json.loads(record[1]) for name, record in before.items() if now.get(name) != record]
+    return [f"{record['student']}: {record['state']}, {record['reason']}" for record in again]
+
+
 def scores(course: Course) -> list[Any]:
     """Every score of the gradebook, as it stands in the database."""
     with sqlite3.connect(course.root / "gradebook.db") as database:
@@ -144,11 +150,11 @@ def main() -> None:
         while killed + kills < options.kills and not run(course, draw.uniform(0, seconds)):
             killed += 1
             now = records(course)
-            repeated += [name for name, record in finished.items() if now.get(name) != record]
+            repeated += rewritten(finished, now)
             finished = now
         run(course, None)
         now = records(course)
-        repeated += [name for name, record in finished.items() if now.get(name) != record]
+        repeated += rewritten(finished, now)
         same = tables(course) == expected
         kills += killed
         line = {"kills": killed, "same": same, "repeated": repeated, "left": leftovers(course)}
