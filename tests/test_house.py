@@ -101,7 +101,7 @@ def test_files_are_short_and_the_library_is_small() -> None:
         assert found <= limit, f"lecture_lib/{part}: {found} lines of code"
 
 
-COMMANDS = ["release", "collect", "simulate", "grade", "feedback", "gradebook", "verify", "build", "text"]
+COMMANDS = ["release", "collect", "simulate", "grade", "feedback", "gradebook", "doctor", "verify", "build", "text"]
 
 
 def test_the_list_of_commands_is_complete() -> None:
