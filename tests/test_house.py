@@ -102,7 +102,8 @@ def test_files_are_short_and_the_library_is_small() -> None:
 
 
 COMMANDS = [
-    "release", "collect", "simulate", "grade", "feedback", "regrade", "report", "gradebook", "doctor", "verify", "build", "text"
+    "release", "collect", "simulate", "grade", "feedback", "regrade", "report", "gradebook",
+    "doctor", "verify", "build", "text",
 ]  # fmt: skip
 
 
