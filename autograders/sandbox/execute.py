@@ -92,7 +92,7 @@ class ProbedExecute(Execute):
         NotebookClient.__init__(self, nb)
         self.reset_execution_trackers()
         # A cell ends by our own limits: nbclient's clock would make scores depend on the machine's load.
-        self.timeout, self.iopub_timeout, self.startup_timeout = None, 60, 120
+        self.timeout, self.iopub_timeout, self.startup_timeout = None, 60, 300
         self.shutdown_kernel = "immediate"
         self._check_assign_resources(resources)
         with self._kernel():

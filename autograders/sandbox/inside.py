@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import resource
@@ -99,6 +100,8 @@ def main() -> None:
         os.dup2(nothing, descriptor)
     app.initialize(sys.argv[2:])
     meter(app.session, settings["output_characters"])
+    for module in settings["preload"]:
+        importlib.import_module(module)
     app.start()
 
 

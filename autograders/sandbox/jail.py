@@ -36,6 +36,9 @@ _ENVIRONMENT = {
 # Taken over from the grader's environment where they are set; nothing else is.
 _ALLOWED = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
 _ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "fonts", "localtime", "alternatives", "mime.types")
+# Imported before the first cell. PyTorch imports its compiler when the first optimizer is made: seconds of computing
+# time, many on a loaded machine, which would be laid on whichever answer makes it.
+PRELOADED = ("torch", "torch._dynamo", "lecture_lib.notebook")
 FIRST_USER = 2_000_000_000
 """Where root grades, each sandbox gets a user number of its own above this one, which no account has."""
 
@@ -127,6 +130,7 @@ def command(place: Place, limits: Limits) -> list[str]:
         "cpu_seconds": int(limits.notebook_seconds + limits.released_seconds) + 1,
         # Without walls all processes of the grader's account count, and some of them are not ours.
         "processes": limits.processes if place.walls else 0,
+        "preload": PRELOADED,
         "output_characters": int(limits.output_mb * MEGABYTE),
     }
     start = [sys.executable, "/lecture/inside.py" if place.walls else str(inside), json.dumps(settings)]
