@@ -19,6 +19,7 @@ from pathlib import Path
 from ..course import CourseError
 from ..notebooks import ROOT
 from ..probes import INPUTS_VARIABLE
+from ..writer import RUN_VARIABLE
 from .installed import PACKAGES, SYSTEM, copy_font_lists, link_packages, other_packages, python_folders
 from .limits import MEGABYTE, Limits
 
@@ -34,7 +35,8 @@ _ENVIRONMENT = {
     "LOGNAME": "student",
 }
 # Taken over from the grader's environment where they are set; nothing else is.
-_ALLOWED = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
+# The run's id is how the next writer finds what a killed grader left behind.
+_ALLOWED = (RUN_VARIABLE, "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
 _ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "fonts", "localtime", "alternatives", "mime.types")
 # Imported before the first cell. PyTorch imports its compiler when the first optimizer is made: seconds of computing
 # time, many on a loaded machine, which would be laid on whichever answer makes it.
