@@ -171,13 +171,14 @@ def walls(limits: Limits, hidden: Sequence[Path] = ()) -> list[str]:
     below = [path for path in hidden if any(path.is_relative_to(system) for system in SYSTEM)]
     for path in below:
         arguments += ["--tmpfs", path]
-    for path in python_folders():
-        arguments += [*_parents(path), "--ro-bind", path, path]
     size = str(int(limits.disk_mb * MEGABYTE))
     # /dev/shm is where data loaders' workers hand over tensors.
     arguments += ["--proc", "/proc", "--dev", "/dev"]
     for folder in ("/tmp", "/dev/shm"):
         arguments += ["--perms", "1777", "--size", size, "--tmpfs", folder]
+    # After the private /tmp: the checkout and its environment may stand in the machine's own.
+    for path in python_folders():
+        arguments += [*_parents(path), "--ro-bind", path, path]
     return [*map(str, arguments), "--remount-ro", "/dev", "--chdir", "/tmp"]
 
 
