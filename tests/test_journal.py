@@ -88,13 +88,11 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if where == "the notebook":
         monkeypatch.setattr("autograders.grade.autograde", lambda *_: (_ for _ in ()).throw(ConversionError(str(full))))
-        with pytest.raises(CourseError, match="Make room"):
-            grade(course, [MIXED], progress=False)
     else:
         monkeypatch.setattr("autograders.grade.autograde", lambda *_: None)
         monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(full))
-        with pytest.raises(OSError, match="No space left"):
-            grade(course, [MIXED], progress=False)
+    with pytest.raises(CourseError, match="Make room"):
+        grade(course, [MIXED], progress=False)
     assert {path: path.read_bytes() for path in (course.root / "journal").rglob("*") if path.is_file()} == kept
 
 

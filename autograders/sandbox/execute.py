@@ -147,6 +147,7 @@ class ProbedExecute(Execute):
         self.nb.cells[step.index] = cell
         if not empty:
             cell.outputs, cell.execution_count = running.outputs, running.execution_count
+            cell.metadata["execution"] = running.metadata.get("execution", {})  # when it began and ended
         return watch.ended or reason
 
     def _burns(self, plan: Plan, step: Step, watch: Watch, before: Usage) -> bool:
