@@ -88,8 +88,8 @@ ATTACKS: dict[str, Attack] = {
         0, OUT_OF_TIME, TIME,
     ),
     "busy child left behind": Attack(
-        inside("import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'while True: pass'])"),
-        40, OUT_OF_TIME, "left behind",
+        before("import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'while True: pass'])"),
+        None, OUT_OF_TIME,
     ),
     "idle child in a session of its own": Attack(
         inside(f"import subprocess; subprocess.Popen(['sleep', '{LATE_CHILD}'], start_new_session=True)"), 40
@@ -130,7 +130,7 @@ ATTACKS: dict[str, Attack] = {
         0, CRASHED, "of memory",
     ),
     "disk": Attack(
-        inside("for number in range(10**6):\n    open(f'/tmp/{number}', 'wb').write(bytes(10_000_000))"), 0
+        inside("for number in range(10**6):\n    open(f'/tmp/{number % 2}', 'ab').write(bytes(10_000_000))"), 0
     ),
     "files where the kernel's sockets are": Attack(
         inside("""

@@ -155,7 +155,7 @@ def walls(limits: Limits, hidden: Sequence[Path] = ()) -> list[str]:
     """bubblewrap's arguments that do not depend on a submission. `hidden` folders are never seen inside."""
     arguments: list[str | Path] = [
         *("bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"),
-        *("--die-with-parent", "--hostname", "sandbox", "--clearenv", "--cap-drop", "ALL"),
+        *("--die-with-parent", "--new-session", "--hostname", "sandbox", "--clearenv", "--cap-drop", "ALL"),
     ]
     if os.geteuid() == 0:
         arguments += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]

@@ -62,6 +62,15 @@ def usage(root: int) -> Usage:
     return Usage(ticks / _TICKS, pages * _PAGE, processes, threads)
 
 
+def _started(process: int) -> str | None:
+    """When a process was started, in ticks since the machine was; None when there is none, or it waits to be reaped."""
+    try:
+        fields = (_PROC / str(process) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else fields[19]
+
+
 def _proportional_bytes(root: int) -> int:
     """Memory of a family with shared pages counted once; slower than `usage`."""
     total = 0
@@ -80,7 +89,7 @@ class Watch:
     """Holds one kernel to the limits while a cell runs. `ended` says why it was killed, or is None."""
 
     def __init__(self, root: int, sockets: Path, limits: Limits, spent_before: tuple[float, float]) -> None:
-        self._root = root
+        self._root, self._born = root, _started(root)
         self._sockets = sockets
         self._limits = limits
         self._before = spent_before
@@ -180,6 +189,8 @@ class Watch:
 
     def kill(self) -> None:
         """End the kernel and, with walls, everything that it has started."""
+        if _started(self._root) != self._born:
+            return  # it has ended, and its number may be another process's by now
         for process in list(family(self._root)):
             with contextlib.suppress(OSError):
                 os.kill(process, signal.SIGKILL)
