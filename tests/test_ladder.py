@@ -27,6 +27,7 @@ from lecture_lib.data import TensorLoader
 from lecture_lib.debugging import FAULTS, Climb, Program, Result, Spec, climb, find_faults, ladder, record
 from lecture_lib.debugging.events import Backward, LossCall, Step
 from lecture_lib.debugging.evidence import Evidence
+from lecture_lib.debugging.label_hypotheses import in_order
 from lecture_lib.debugging.measures import MEASURES
 from lecture_lib.debugging.rungs import RUNGS
 from lecture_lib.debugging.untouched import untouched
@@ -137,6 +138,16 @@ def test_every_rule_and_measure_leaves_the_program_as_it_was() -> None:
                 moved.append(rule.__name__)
                 before = state_of(program)
     assert not moved
+
+
+def test_reading_a_data_set_in_its_order_draws_no_random_number() -> None:
+    program, spec = make("digits", 3)
+    evidence = Evidence(program, spec, 0)
+    before = state_of(program)
+    data = in_order(evidence)
+    assert same(before, state_of(program))
+    assert data is not None
+    assert torch.equal(data.x, program.train_loader.dataset.tensors[0])  # type: ignore[attr-defined]
 
 
 def test_a_state_that_moved_is_seen() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 from .program import Program
 
 Change = Callable[[Program], AbstractContextManager[Any]]
+StepHook = Callable[[Optimizer, Any, Any], None]
 
 
 def learning_rate_times(factor: float) -> Change:
@@ -33,18 +34,21 @@ def learning_rate_times(factor: float) -> Change:
             for group, rate in zip(optimizer.param_groups, kept[id(optimizer)], strict=True):
                 group["lr"] = rate
 
-        handles = [
-            hook
-            for optimizer in program.optimizers
-            for hook in (optimizer.register_step_pre_hook(before), optimizer.register_step_post_hook(after))
-        ]
-        try:
+        with _around_steps(program, before, after):
             yield
-        finally:
-            for handle in handles:
-                handle.remove()
 
     return change
+
+
+@contextmanager
+def _around_steps(program: Program, before: StepHook, after: StepHook | None = None) -> Iterator[None]:
+    """Call something before, and after, each step of each optimizer."""
+    with ExitStack() as hooks:
+        for optimizer in program.optimizers:
+            hooks.callback(optimizer.register_step_pre_hook(before).remove)
+            if after is not None:
+                hooks.callback(optimizer.register_step_post_hook(after).remove)
+        yield
 
 
 def learning_rate_of(rate: float) -> Change:
@@ -56,13 +60,9 @@ def learning_rate_of(rate: float) -> Change:
             for group in optimizer.param_groups:
                 group["lr"] = rate
 
-        handles = [optimizer.register_step_pre_hook(before) for optimizer in program.optimizers]
         program.scheduler = None if program.train_epoch is None else program.scheduler
-        try:
+        with _around_steps(program, before):
             yield
-        finally:
-            for handle in handles:
-                handle.remove()
 
     return change
 
@@ -74,12 +74,8 @@ def clipped(program: Program) -> Iterator[None]:
     def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         torch.nn.utils.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], 1.0)
 
-    handles = [optimizer.register_step_pre_hook(before) for optimizer in program.optimizers]
-    try:
+    with _around_steps(program, before):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 @contextmanager

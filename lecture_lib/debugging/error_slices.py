@@ -8,9 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .comparing import trials
 from .evidence import Evidence
 from .finding import Finding
 from .model_rules import outputs_of
+from .probes import few_columns, table
+from .untouched import untouched
 
 WORSE = 0.12  # error of a slice above that of the rest
 OFF = 0.1  # calibration error
@@ -73,9 +76,6 @@ def leans_on_a_part(evidence: Evidence) -> Finding | None:
     if val.x.ndim != 4 and side * side != shape[1]:
         return None
     images = val.x if val.x.ndim == 4 else val.x.reshape(-1, 1, side, side)
-    from .comparing import trials
-    from .untouched import untouched
-
     chance = 1 - float(torch.bincount(val.y).max()) / len(val.y)
     known = chance - clean.mean()
     if known < 0.2:
@@ -104,13 +104,10 @@ def leans_on_a_part(evidence: Evidence) -> Finding | None:
 
 def _telling(evidence: Evidence, images: Tensor) -> list[tuple[str, Tensor]]:
     """The few pixels that nearly name the class, where all the others tell far less, as a mask."""
-    from .label_hypotheses import few_columns
-    from .probes import Table, table
-
     rows = table(evidence, evidence.plain)
     if rows is None:
         return []
-    best, other, columns = few_columns(*(Table(rows.x[half::2], rows.y[half::2], rows.classes) for half in (0, 1)))
+    best, other, columns = few_columns(rows)
     if best < TELLING or other > best - 0.3:
         return []
     mask = torch.zeros(images[0].numel(), dtype=torch.bool)

@@ -13,10 +13,10 @@ from .data_hypotheses import SATISFIED
 from .evidence import Evidence
 from .finding import Finding
 from .observed import Examples
-from .probes import Table, chance, score, table, without_own
+from .probes import Table, chance, few_columns, score, table, without_own
+from .sequence_rules import commonest_labels
 from .untouched import untouched
 
-MOST = 1200  # rows
 LARGE = 5000  # data sets that are not read a second time
 NEAR = 0.97  # score of one column alone that gives the target away
 
@@ -87,7 +87,8 @@ def in_order(evidence: Evidence) -> Examples | None:
     if data is None or not hasattr(data, "__getitem__") or len(data) > LARGE:
         return None
     batches = DataLoader(data, 256, collate_fn=getattr(loader, "collate_fn", None))
-    parts = [evidence.program.parts(batch) for batch in batches]
+    with untouched(evidence.program):  # a loader draws a seed for its workers, also where it has none
+        parts = [evidence.program.parts(batch) for batch in batches]
     x, y = (torch.cat([part[i] for part in parts]) for i in (0, 1))
     return Examples(x, y, 1)
 
@@ -100,23 +101,30 @@ def _unrelated(evidence: Evidence) -> str:
     best = min(row.val_loss for row in evidence.run.rows)
     if not min(losses) < 0.9 * constant or best < 0.98 * constant or evidence.spec.task != "classification":
         return ""
-    held_out = []
-    for half in (0, 1):
-        seen, kept = plain.part(slice(half, None, 2)), plain.part(slice(1 - half, None, 2))
-        with untouched(evidence.program, evidence.seed) as program:
-            program.train_loader = DataLoader(TensorDataset(seen.x, seen.y), plain.batch_size, shuffle=True)
-            try:
-                for _ in range(trials(evidence).epochs):
-                    program.run_epoch()
-                    held_out.append(evidence.measure(kept)[0])
-            except Exception:
-                return ""
-    if min(held_out) < 0.98 * constant:
+    held_out = [own for half in (0, 1) for own, _ in _trained_on(half, plain, evidence)]
+    if not held_out or min(held_out) < 0.98 * constant:
         return ""
     return (
         f"training loss falls to {min(losses):.3g}, a constant's is {constant:.3g}; on validation ({best:.3g}) and on "
         f"held-out training examples ({min(held_out):.3g}) it never is lower: labels have nothing to do with inputs"
     )
+
+
+def _trained_on(half: int, plain: Examples, evidence: Evidence) -> list[tuple[float, float]]:
+    """Losses on the other half of the training examples and on validation, epoch by epoch; none if the run fails."""
+    seen, kept = plain.part(slice(half, None, 2)), plain.part(slice(1 - half, None, 2))
+    losses = []
+    with untouched(evidence.program, evidence.seed + half) as program:
+        generator = torch.Generator().manual_seed(evidence.seed)
+        data = TensorDataset(seen.x, seen.y)
+        program.train_loader = DataLoader(data, plain.batch_size, shuffle=True, generator=generator)
+        try:
+            for _ in range(trials(evidence).epochs):
+                program.run_epoch()
+                losses.append((evidence.measure(kept)[0], evidence.measure(evidence.val)[0]))
+        except Exception:
+            return []
+    return losses
 
 
 def noisy_labels(evidence: Evidence) -> Finding | None:
@@ -126,22 +134,13 @@ def noisy_labels(evidence: Evidence) -> Finding | None:
         return None
     gaps = []
     for half in (0, 1):
-        with untouched(program, evidence.seed + half):
-            seen, kept = plain.part(slice(half, None, 2)), plain.part(slice(1 - half, None, 2))
-            generator = torch.Generator().manual_seed(evidence.seed)
-            data = TensorDataset(seen.x, seen.y)
-            program.train_loader = DataLoader(data, plain.batch_size, shuffle=True, generator=generator)
-            try:
-                losses = []
-                for _ in range(trials(evidence).epochs):
-                    program.run_epoch()
-                    losses.append((evidence.measure(kept)[0], evidence.measure(val)[0]))
-            except Exception:
-                return None
-            own, other = min(losses, key=lambda both: both[0])  # before it learns them by heart
-            if other > 0.7 * evidence.constant_loss:
-                return None  # nothing is learnt that noise could hide
-            gaps.append((own - other) / evidence.constant_loss)
+        losses = _trained_on(half, plain, evidence)
+        if not losses:
+            return None
+        own, other = min(losses, key=lambda both: both[0])  # before it learns them by heart
+        if other > 0.7 * evidence.constant_loss:
+            return None  # nothing is learnt that noise could hide
+        gaps.append((own - other) / evidence.constant_loss)
     if min(gaps) < 0.1:
         return None
     return Finding(
@@ -171,8 +170,8 @@ def gives_target_away(evidence: Evidence) -> Finding | None:
     from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
     from sklearn.tree import DecisionTreeClassifier
 
-    seen, kept = (Table(train.x[half:MOST:2], train.y[half:MOST:2], train.classes) for half in (0, 1))
-    together = _few_columns(seen, kept)
+    seen, kept = train.halves()
+    together = _few_columns(train)
     if together:
         return together
     scores = {}
@@ -200,41 +199,18 @@ def gives_target_away(evidence: Evidence) -> Finding | None:
     )
 
 
-def _few_columns(seen: Table, kept: Table) -> Finding | None:
-    best, other, columns = few_columns(seen, kept)
+def _few_columns(train: Table) -> Finding | None:
+    best, other, columns = few_columns(train)
     if best < NEAR or other > best - 0.15:
         return None
     return Finding("D21", f"columns {columns} alone score {best:.2f} on examples it has not seen", {"columns": columns})
-
-
-def few_columns(seen: Table, kept: Table) -> tuple[float, float, list[int]]:
-    """How well a handful of columns names the class with hardly more questions than classes, and then all others."""
-    from sklearn.tree import DecisionTreeClassifier
-
-    if not seen.classes:
-        return 0.0, 0.0, []
-    found = []
-    x, y = seen.x.copy(), kept.x.copy()
-    for _ in range(2):
-        tree = DecisionTreeClassifier(max_leaf_nodes=2 * len(np.unique(seen.y)), random_state=0).fit(x, seen.y)
-        columns = sorted({int(one) for one in tree.tree_.feature if one >= 0})
-        found.append((score(kept, tree.predict(y)), columns))
-        with np.errstate(invalid="ignore"):  # a column that never changes
-            alike = np.abs(np.nan_to_num(np.corrcoef(x.T)[columns])).max(axis=0) > 0.9 if columns else []
-        x[:, alike], y[:, alike] = 0.0, 0.0
-    (best, columns), (other, _) = found
-    return best, other, columns
 
 
 def _word_gives_tag_away(evidence: Evidence) -> Finding | None:
     train, val = evidence.train, evidence.val
     assert train is not None
     assert val is not None
-    best: dict[int, int] = {}
-    for word in train.x.unique().tolist():
-        tags = train.y[(train.x == word) & (train.y >= 0)]
-        if len(tags):
-            best[word] = int(tags.mode().values)
+    best = commonest_labels(train)
     kept = val.y >= 0
     words, wanted = val.x[kept].tolist(), val.y[kept].tolist()
     right = float(np.mean([best.get(word) == tag for word, tag in zip(words, wanted, strict=True)]))

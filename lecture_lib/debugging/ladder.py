@@ -12,10 +12,11 @@ from ..plotting import figure_and_axes
 from .events import Recording
 from .evidence import Evidence
 from .finding import Finding
-from .measures import MEASURES
+from .measures import MEASURES, losses
 from .observed import Row
 from .program import Program, Spec
 from .rung_plots import PLOTS
+from .rung_plots import run as draw_run
 from .rungs import OF_RECORDINGS, RUNGS, Rule, Rung
 from .untouched import untouched
 
@@ -121,13 +122,9 @@ class Climb:
             left.barh(rung.number, 1, color="white", edgecolor="grey")
             left.text(1.05, rung.number, f"{rung.name}: not climbed", va="center", fontsize="small", color="dimgrey")
         left.set(xlim=(0, 5), xticks=[], yticks=range(1, len(RUNGS) + 1), ylabel="rung")
-        epochs = range(1, len(self.rows) + 1)
-        right.plot(epochs, [row.train_loss for row in self.rows], "o-", color=BLUE, label="training")
-        right.plot(epochs, [row.val_loss for row in self.rows], "s--", color=VERMILION, label="validation")
         if math.isfinite(self.constant):
             right.axhline(self.constant, color="grey", linestyle=":", label="best constant answer")
-        right.set(xlabel="epoch", ylabel="loss, in evaluation mode")
-        right.legend(frameon=False, fontsize="small")
+        draw_run(right, losses(self.rows))
         return figure
 
     def __str__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from ..data.contract import CONTRACTS, check_contract
 from .evidence import Evidence
 from .lr_finder import find_lr
-from .observed import Examples
+from .observed import Examples, Row
 from .untouched import untouched
 
 BATCH = 32  # examples that are learnt by heart
@@ -168,10 +169,14 @@ def rates(evidence: Evidence) -> dict[str, Any]:
 def run(evidence: Evidence) -> dict[str, Any]:
     """Rung 6: the curves."""
     rows = evidence.run.rows
+    return {**losses(rows), "validation metric": [row.val_metric for row in rows]}
+
+
+def losses(rows: Sequence[Row]) -> dict[str, list[float]]:
+    """The losses of a run, epoch by epoch."""
     return {
         "training loss": [row.train_loss for row in rows],
         "validation loss": [row.val_loss for row in rows],
-        "validation metric": [row.val_metric for row in rows],
     }
 
 

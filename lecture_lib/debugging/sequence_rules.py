@@ -69,16 +69,17 @@ def _rules_differ(train: Examples, val: Examples, padding: int | None) -> bool:
     """Whether the commonest label of most ids differs between the splits; true where labels are not one for each id."""
     if train.y.shape != train.x.shape or val.y.shape != val.x.shape:
         return True
-    best = [_commonest(one, padding) for one in (train, val)]
-    shared = best[0].keys() & best[1].keys()
+    best = [commonest_labels(one) for one in (train, val)]
+    shared = (best[0].keys() & best[1].keys()) - {padding}
     return bool(shared) and sum(best[0][one] != best[1][one] for one in shared) > 0.3 * len(shared)
 
 
-def _commonest(examples: Examples, padding: int | None) -> dict[int, int]:
+def commonest_labels(examples: Examples) -> dict[int, int]:
+    """The label that each id has most often, where it has any."""
     found = {}
     for one in examples.x.unique().tolist():
         labels = examples.y[(examples.x == one) & (examples.y >= 0)]
-        if one != padding and len(labels):
+        if len(labels):
             found[int(one)] = int(labels.mode().values)
     return found
 
