@@ -63,9 +63,10 @@ def rows(course: Course, assignments: Sequence[str]) -> list[Row]:
     """A row for every student of the roster (and whoever handed in besides) and every assignment."""
     result = []
     known = Roster(course)
+    enrolled = roster(course)
     with open_gradebook(course) as gradebook:
         for assignment in assignments:
-            students = sorted({*roster(course), *submitted_students(course, assignment)})
+            students = sorted({*enrolled, *submitted_students(course, assignment)})
             for student in students:
                 row = _row(course, gradebook, assignment, student)
                 unknown = known.unknown(student)
@@ -136,7 +137,13 @@ def table(found: Sequence[Row]) -> str:
         maximum = "" if row.max_score is None else f"{row.max_score:g}"
         waiting = f"{row.by_hand_open} open" if row.by_hand_open else ""
         lines.append((row.student, row.assignment, row.state, score, maximum, waiting, row.reason[:60]))
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return text_table(lines)
+
+
+def text_table(lines: Sequence[Sequence[str]]) -> str:
+    """Lines of cells as text, with columns as wide as their longest cell; the last one may be of any length."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    widths[-1] = 0
     return "\n".join(
         "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
     )

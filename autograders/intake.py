@@ -80,7 +80,7 @@ def receive(course: Course, assignment: str, student: str) -> Received:
         else:
             reasons[name] = f"it is another notebook: none of its cells is of {assignment}"
     name = _choose(read, reasons, found, assignment)
-    notes = [*read[name].notes, *found.notes]
+    notes = list(read[name].notes)
     if name != f"{assignment}.ipynb":
         notes.append(f"the notebook is called {name}; it was found by its cells")
     others = sorted({*read, *reasons} - {name})
@@ -111,7 +111,7 @@ def _choose(read: dict[str, ReadNotebook], reasons: dict[str, str], found: _Foun
         if reasons:
             raise Unreadable("; ".join(f"{name}: {reason}" for name, reason in reasons.items())[:500])
         beside = ", ".join(found.others[:10])
-        detail = "; ".join([*([f"the folder holds {beside}"] if beside else []), *found.notes])
+        detail = "; ".join([*([f"the folder holds {beside}"] if beside else []), *found.problems])
         raise Unreadable(f"no notebook {exact}" + (f"; {detail}" if detail else ""))
     contents = {json.dumps([cell.source for cell in candidate.notebook.cells]) for candidate in read.values()}
     if len(contents) > 1:
@@ -123,7 +123,7 @@ def _choose(read: dict[str, ReadNotebook], reasons: dict[str, str], found: _Foun
 class _Found:
     notebooks: dict[str, bytes]
     others: list[str]
-    notes: list[str]
+    problems: list[str]
 
 
 def _contents(folder: Path) -> _Found:
@@ -131,12 +131,12 @@ def _contents(folder: Path) -> _Found:
     found = _Found({}, [], [])
     for entry in entries(folder):
         if entry.problem is not None:
-            found.notes.append(f"{entry.name}: {entry.problem}")
+            found.problems.append(f"{entry.name}: {entry.problem}")
         elif _is_notebook(entry.name):
             try:
                 found.notebooks[entry.name] = read_file(folder / entry.name)
             except (OSError, RefusedArchive) as error:
-                found.notes.append(f"{entry.name}: {error}")
+                found.problems.append(f"{entry.name}: {error}")
         elif entry.name != TIMESTAMP:
             found.others.append(entry.name)
     if not found.notebooks:
@@ -147,9 +147,7 @@ def _contents(folder: Path) -> _Found:
                     if _is_notebook(entry.name):
                         found.notebooks[f"{name}/{entry.name}"] = archive.read(entry.name)
             except RefusedArchive as error:
-                found.notes.append(f"{name}: {error}")
-    elif found.others:
-        found.notes.append(f"other files are left out: {', '.join(found.others)[:200]}")
+                found.problems.append(f"{name}: {error}")
     return found
 
 

@@ -27,7 +27,7 @@ class LatePenalties(AssignLatePenalties):
             self.plugin_inst.penalty_method = self._penalty
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
-        """Enter the times, let nbgrader give the penalty, and say in the notebook what came of it."""
+        """Enter the times, let nbgrader give the penalty, and note in the notebook a time that was not believed."""
         names = resources["nbgrader"]
         assignment, student = names["assignment"], names["student"]
         course = Course(Path(self.course_root))
@@ -43,10 +43,8 @@ class LatePenalties(AssignLatePenalties):
         nb, resources = super().preprocess(nb, resources)
         with Gradebook(names["db_url"]) as gradebook:
             submission = gradebook.find_submission(assignment, student)
-            seconds, has_due = float(submission.total_seconds_late), submission.duedate is not None
-            penalty = float(submission.late_submission_penalty)
-        stamp = nb.metadata.setdefault(STAMP, {})
-        stamp["late"] = {"seconds": seconds, "penalty": penalty}
+            has_due = submission.duedate is not None
         if found.note and has_due:
+            stamp = nb.metadata.setdefault(STAMP, {})
             stamp["notes"] = [*stamp.get("notes", []), found.note]
         return nb, resources

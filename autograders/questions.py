@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
+import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,10 +13,10 @@ from types import ModuleType
 from typing import Any
 
 from lecture_lib.notebook.question import PublicQuestion
-from lecture_lib.notebook.questions import find_question
+from lecture_lib.notebook.questions import PUBLIC_QUESTIONS
 
+from . import judges
 from .bank import Answer, read_answers
-from .judges import accumulate, baseline, clip, inspect
 from .judges.common import HiddenCase, all_unanswered
 from .probes.codec import MalformedObservation, decode, encode
 from .seeds import generator
@@ -113,9 +115,16 @@ def inputs_digest(cases: Sequence[HiddenCase]) -> str:
     return hashlib.sha256(json.dumps(encode_inputs(cases)).encode()).hexdigest()[:16]
 
 
-QUESTIONS: dict[str, Question] = {
-    module.ID: Question(find_question(module.ID), module) for module in (accumulate, clip, inspect, baseline)
-}
+def _found() -> dict[str, Question]:
+    """A question for every judge with an ID, in the order of the public halves."""
+    modules = [
+        importlib.import_module(f"{judges.__name__}.{file.name}") for file in pkgutil.iter_modules(judges.__path__)
+    ]
+    hidden = {module.ID: module for module in modules if hasattr(module, "ID")}
+    return {name: Question(public, hidden[name]) for name, public in PUBLIC_QUESTIONS.items()}
+
+
+QUESTIONS = _found()
 
 
 def by_test_id(grade_id: str) -> Question | None:

@@ -12,7 +12,7 @@ from nbformat import NotebookNode, writes
 from . import notebooks
 from .course import Course, CourseError
 from .files import write_text_atomically
-from .gradebook import open_gradebook
+from .gradebook import open_gradebook, text_table
 from .intake import submitted_students
 from .journal import Record, read_record, write_record
 from .judged import judged_outputs
@@ -183,7 +183,4 @@ def table(changes: Sequence[Change], manual: dict[tuple[str, str, str], float]) 
             why = f"the manual score {by_hand:g} stands; {why}"
         after = "–" if change.after is None else f"{change.after:g}"
         lines.append((change.student, change.question, f"{change.before:g}", after, why))
-    widths = [max(len(line[column]) for line in lines) for column in range(4)] + [0]
-    return "\n".join(
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-    )
+    return text_table(lines)

@@ -210,7 +210,7 @@ def _incidents(found: Iterable[Row], names: bool) -> list[Incident]:
 
 _KINDS = (
     r"out of time",
-    r"the kernel died",
+    r"the kernel (?:died|was stopped)",
     r"the test cell stopped with \w+",
     r"\d+ observations were published",
     r"the observation is malformed",
@@ -223,14 +223,20 @@ _KINDS = (
     r"notebook format",
     r"\d+ cells have the (?:cell )?id",
     r"handed in .* after the due date",
+    r"the file is empty",
+    r"it holds (?:half )?a merge conflict",
+    r"it is another notebook",
+    r"\d+ notebooks are",
+)
+_PLACE = (
+    rf"(?:the answer |the hidden cases of )?(?P<question>{'|'.join(map(re.escape, QUESTIONS))}): "
+    r"|the student's own cell at position \d+: "
 )
 
 
 def kind(reason: str) -> str:
     """The kind of an incident, in words of ours only: nothing that a student wrote or is called."""
-    question = next((name for name in QUESTIONS if reason.startswith(f"{name}: ")), None)
-    rest = reason.removeprefix(f"{question}: ") if question else reason
-    for pattern in _KINDS:
-        if match := re.match(pattern, rest):
-            return f"{question}: {match[0]}" if question else match[0]
-    return f"{question}: another incident" if question else "another incident"
+    place = re.match(_PLACE, reason)
+    rest = reason[place.end() :] if place else reason
+    found = next((match[0] for pattern in _KINDS if (match := re.match(pattern, rest))), "another incident")
+    return f"{place['question'] or 'an own cell'}: {found}" if place else found

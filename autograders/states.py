@@ -39,15 +39,16 @@ INCIDENTS = (PARTIAL, OUT_OF_TIME, CRASHED, TAMPERED)
 def state_of(verdicts: Mapping[str, Mapping[str, Any]], ended: Sequence[Mapping[str, Any]] = ()) -> tuple[str, str]:
     """The state and reason of a notebook that ran, from what its questions met and from what ended its kernels."""
     met = {question: str(verdict["incident"]) for question, verdict in verdicts.items() if verdict["incident"]}
-    stops = [str(one["reason"]) for one in ended]
-    reason = "; ".join([*stops, *(f"{question}: {what}" for question, what in met.items() if what not in stops)])
+    stops = {(one["question"], one["reason"]): f"{one['cell']}: {one['reason']}" for one in ended}
+    told = [f"{question}: {what}" for question, what in met.items() if (question, what) not in stops]
+    reason = "; ".join([*stops.values(), *told])
+    whats = [*met.values(), *(what for _, what in stops)]
     if any(verdicts[question]["misconception"] == "forged" for question in met):
         return TAMPERED, reason
-    states = {str(one["state"]) for one in ended}
-    if CRASHED in states or any("kernel died" in what for what in met.values()):
+    if any(what.startswith("the kernel ") for what in whats):
         return CRASHED, reason
-    if states or any(what.startswith("out of time") for what in met.values()):
-        return (OUT_OF_TIME if not states else sorted(states)[0]), reason
+    if any(what.startswith("out of time") for what in whats):
+        return OUT_OF_TIME, reason
     return (PARTIAL if met else GRADED), reason
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autograders.questions import ANSWERS
-from autograders.states import CRASHED, GRADED, OUT_OF_TIME
+from autograders.states import CRASHED, GRADED, OUT_OF_TIME, PARTIAL
 
 FIRST, SECOND = "03a-accumulate", "03a-clip"
 RIGHT = (ANSWERS / FIRST / "right_weighted.py").read_text("utf-8")
@@ -107,8 +107,13 @@ ATTACKS: dict[str, Attack] = {
         """),
         40,
     ),
-    "timer that ends the kernel later": Attack(
-        before("import signal; signal.setitimer(signal.ITIMER_REAL, 0.4)"), None, CRASHED
+    "timer that ends the kernel in a later cell": Attack(
+        before("""
+            import signal, time
+            signal.setitimer(signal.ITIMER_REAL, 0.4)
+            get_ipython().events.register('pre_run_cell', lambda *_: time.sleep(0.5))
+        """),
+        None, CRASHED,
     ),
     "hook that hangs before every later cell": Attack(
         before("""
@@ -147,7 +152,7 @@ ATTACKS: dict[str, Attack] = {
         0, "", "",
     ),
     "question asked": Attack(inside("input('points? ')"), 0),
-    "interrupt raised": Attack(inside("raise KeyboardInterrupt"), 0, GRADED, "KeyboardInterrupt"),
+    "interrupt raised": Attack(inside("raise KeyboardInterrupt"), 0, PARTIAL, "KeyboardInterrupt"),
     "what is not a message": Attack(
         inside("get_ipython().kernel.iopub_thread.send_multipart([b'not a message'] * 3)"),
         0, CRASHED, "not a message",

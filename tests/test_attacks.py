@@ -163,7 +163,7 @@ def test_a_flood_is_cut_with_a_note(attacked: Attacked) -> None:
 def test_links_and_pipes_are_left_out_with_a_note_and_copied_nowhere(attacked: Attacked) -> None:
     name = "links and pipes beside the notebook"
     notes = attacked.record(name).notes
-    assert sorted(note.split()[0] for note in notes) == ["everything", "nowhere", "pipe", "points.txt"]
+    assert sorted(note.split(":")[0] for note in notes) == ["everything", "nowhere", "pipe", "points.txt"]
     secret = attacked.course.secret.read_bytes().strip()
     for step in ("autograded", "feedback"):
         for path in (attacked.course.root / step).rglob("*"):

@@ -229,11 +229,11 @@ PLACES: dict[str, tuple[Callable[[Path, bytes], object], str]] = {
     "in a zip": (lambda path, nb: zipped(path / "x.zip", {f"me/{EXACT}": nb}), "the notebook is called x.zip/me/"),
     "a zip beside it": (
         lambda path, nb: [(path / EXACT).write_bytes(nb), zipped(path / "x.zip", {EXACT: b"{}"})],
-        "other files are left out: x.zip",
+        "",
     ),
     "extra files": (
         lambda path, nb: [(path / name).write_bytes(nb) for name in (EXACT, "numpy.py", "judges.py", ".hidden")],
-        "other files are left out: .hidden, judges.py, numpy.py",
+        "",
     ),
     "checkpoints": (
         lambda path, nb: [
@@ -256,19 +256,19 @@ PLACES: dict[str, tuple[Callable[[Path, bytes], object], str]] = {
     ),
     "a link beside it": (
         lambda path, nb: [(path / EXACT).write_bytes(nb), (path / "secret").symlink_to("/etc/passwd")],
-        "secret: it is a link, which is not followed",
+        "",
     ),
     "a link to everything": (
         lambda path, nb: [(path / EXACT).write_bytes(nb), (path / "all").symlink_to("/")],
-        "all: it is a link, which is not followed",
+        "",
     ),
     "a link around in circles": (
         lambda path, nb: [(path / EXACT).write_bytes(nb), (path / "again").symlink_to(path)],
-        "again: it is a link, which is not followed",
+        "",
     ),
     "a pipe beside it": (
         lambda path, nb: [(path / EXACT).write_bytes(nb), os.mkfifo(path / "data.csv")],
-        "data.csv: it is a pipe, which is not followed",
+        "",
     ),
 }
 

@@ -93,6 +93,10 @@ def test_nobody_is_named_and_no_student_is_quoted(mixed_graded: MixedClass, tmp_
         ("not JSON (line 3: x): cut off", "not JSON"),
         ("ada was here", "another incident"),
         ("03a-clip: ada was here", "another incident"),
+        ("the answer 03a-clip: out of time: the cell used more than 30 s", "03a-clip: out of time"),
+        ("the hidden cases of 03a-clip: the kernel was stopped: memory", "03a-clip: the kernel was stopped"),
+        ("the student's own cell at position 3: the kernel died: x", "an own cell: the kernel died"),
+        ("it holds half a merge conflict (<<<<<<<): ada", "it holds half a merge conflict"),
     ],
 )  # fmt: skip
 def test_a_reason_is_cut_to_its_kind(reason: str, expected: str) -> None:

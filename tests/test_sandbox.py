@@ -184,7 +184,7 @@ def test_a_submissions_files_are_copied_without_following_anything(tmp_path: Pat
     os.mkfifo(folder / "pipe")
     notes = copy_files(folder, tmp_path / "copy")
     assert [str(path.relative_to(tmp_path / "copy")) for path in (tmp_path / "copy").rglob("*.*")] == ["sub/data.csv"]
-    assert sorted(notes) == ["link was left out: not a regular file", "pipe was left out: not a regular file"]
+    assert notes == ["link: it is a link, which is not followed", "pipe: it is a pipe, which is not followed"]
 
 
 def test_too_many_files_are_left_out_with_a_note(tmp_path: Path) -> None:

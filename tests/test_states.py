@@ -86,8 +86,8 @@ def verdict(incident: str | None, misconception: str | None = None) -> dict[str,
     return {"incident": incident, "misconception": misconception}
 
 
-def ended(state: str) -> list[dict[str, Any]]:
-    return [{"state": state, "reason": f"cell 3: it {state}", "question": None}]
+def ended(what: str, question: str | None = None) -> list[dict[str, Any]]:
+    return [{"cell": "cell 3", "reason": what, "question": question}]
 
 
 @pytest.mark.parametrize(
@@ -96,10 +96,13 @@ def ended(state: str) -> list[dict[str, Any]]:
         ([verdict(None)], (), GRADED),
         ([verdict(None), verdict("malformed")], (), PARTIAL),
         ([verdict("malformed"), verdict("out of time: x")], (), OUT_OF_TIME),
-        ([verdict("out of time: x"), verdict(None)], ended(CRASHED), CRASHED),
-        ([verdict(None), verdict("stopped")], ended(OUT_OF_TIME), OUT_OF_TIME),
+        ([verdict("out of time: x"), verdict(None)], ended("the kernel died"), CRASHED),
+        ([verdict("out of time: x"), verdict(None)], ended("the kernel was stopped: memory"), CRASHED),
+        ([verdict(None), verdict("stopped")], ended("out of time: x"), OUT_OF_TIME),
         ([verdict("out of time: x"), verdict("the kernel died in this cell")], (), CRASHED),
-        ([verdict("the kernel died"), verdict("2 observations", "forged")], ended(CRASHED), TAMPERED),
+        ([verdict("the kernel was stopped: memory")], (), CRASHED),
+        ([verdict("the test cell stopped with E: out of time, the kernel died")], (), PARTIAL),
+        ([verdict("the kernel died"), verdict("2 observations", "forged")], ended("the kernel died"), TAMPERED),
     ],
 )
 def test_the_worst_that_a_question_met_is_the_state(verdicts, incident: Sequence[dict[str, Any]], state: str) -> None:
@@ -108,6 +111,11 @@ def test_the_worst_that_a_question_met_is_the_state(verdicts, incident: Sequence
     for one in verdicts:
         assert (one["incident"] or "") in reason
     assert all(one["reason"] in reason for one in incident)
+
+
+def test_what_ended_a_kernel_is_told_once_with_its_cell() -> None:
+    met = {"q0": verdict("out of time: x"), "q1": verdict("out of time: x")}
+    assert state_of(met, ended("out of time: x", "q0"))[1] == "cell 3: out of time: x; q1: out of time: x"
 
 
 @pytest.mark.parametrize(

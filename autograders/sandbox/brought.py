@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
+
+from ..folders import RefusedArchive, entries, read_file
 
 MOST_FILES, MOST_BYTES = 200, 20_000_000
 
@@ -24,26 +25,21 @@ def copy_files(submission: Path, to: Path) -> list[str]:
     """
     to.mkdir()
     notes, count, size = [], 0, 0
-    for folder, folders, names in os.walk(submission):
-        folders.sort()
-        inside = Path(folder)
-        for name in [*folders, *sorted(names)]:
-            path = inside / name
-            where = path.relative_to(submission)
-            try:
-                found = path.lstat()
-                if stat.S_ISDIR(found.st_mode) or name.lower().endswith(".ipynb"):
-                    continue
-                if not stat.S_ISREG(found.st_mode):
-                    notes.append(f"{where} was left out: not a regular file")
-                    continue
-                count, size = count + 1, size + found.st_size
-                if count > MOST_FILES or size > MOST_BYTES:
-                    notes.append(f"files were left out: more than {MOST_FILES}, or {MOST_BYTES // 10**6} MB together")
-                    return notes
-                (to / where).parent.mkdir(parents=True, exist_ok=True)
-                (to / where).write_bytes(path.read_bytes())
-                (to / where).chmod(0o644)
-            except OSError as error:
-                notes.append(f"{where} was left out: {error.strerror}")
+    for entry in entries(submission):
+        if entry.problem is not None:
+            notes.append(f"{entry.name}: {entry.problem}")
+            continue
+        if entry.name.lower().endswith(".ipynb"):
+            continue
+        try:
+            content = read_file(submission / entry.name)
+            count, size = count + 1, size + len(content)
+            if count > MOST_FILES or size > MOST_BYTES:
+                notes.append(f"files were left out: more than {MOST_FILES}, or {MOST_BYTES // 10**6} MB together")
+                return notes
+            (to / entry.name).parent.mkdir(parents=True, exist_ok=True)
+            (to / entry.name).write_bytes(content)
+            (to / entry.name).chmod(0o644)
+        except (OSError, RefusedArchive) as error:
+            notes.append(f"{entry.name} was left out: {error}")
     return notes

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from ..states import CRASHED, OUT_OF_TIME
-
 RELEASED, ANSWER, TEST, OWN = "released", "answer", "test", "own"
 RUN, STAND_IN, SKIP = "run", "stand in", "skip"
 
@@ -28,9 +26,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Incident:
-    """What ended a kernel: the state it means, the reason in words, and the question that it costs, if any."""
+    """What ended a kernel: the cell to blame, the reason in words, and the question that it costs, if any."""
 
-    state: str
+    cell: str
     reason: str
     question: str | None
 
@@ -173,5 +171,4 @@ class Plan:
     def _note(self, step: Step, reason: str) -> None:
         if step.question is not None and step.question in {each.question for each in self.incidents.values()}:
             return
-        state = OUT_OF_TIME if reason.startswith("out of time") else CRASHED
-        self.incidents.setdefault(step.index, Incident(state, f"{step.name}: {reason}", step.question))
+        self.incidents.setdefault(step.index, Incident(step.name, reason, step.question))

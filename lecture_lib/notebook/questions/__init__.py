@@ -1,11 +1,19 @@
 """The public half of every graded question, one file each."""
 
-from ..question import PublicQuestion
-from . import accumulate, baseline, clip, inspect
+import importlib
+import pkgutil
 
-PUBLIC_QUESTIONS: dict[str, PublicQuestion] = {
-    module.QUESTION.id: module.QUESTION for module in (accumulate, clip, inspect, baseline)
-}
+from ..question import PublicQuestion
+
+
+def _found() -> dict[str, PublicQuestion]:
+    """What the files beside this one call QUESTION, in the order of their ids."""
+    modules = [importlib.import_module(f"{__name__}.{file.name}") for file in pkgutil.iter_modules(__path__)]
+    questions = [module.QUESTION for module in modules if hasattr(module, "QUESTION")]
+    return {question.id: question for question in sorted(questions, key=lambda question: question.id)}
+
+
+PUBLIC_QUESTIONS = _found()
 
 
 def find_question(question_id: str) -> PublicQuestion:
