@@ -134,7 +134,7 @@ reveal("accumulation", 0.0 - 0.1 * w.grad.item())
 # twice as large by accident (with SGD). It has become common to write `loss / K` and stop there. That is right only when every
 # micro-batch has the same size and every window is full. At the end of an epoch often neither holds.
 #
-# ### Question 03a-accumulate · 40 points
+# ### Question 03a-accumulate · 8 points
 #
 # Write `accumulate_epoch(model, micro_batches, optimizer, loss_fn, accumulate)`. It trains `model` for one epoch.
 #
@@ -145,7 +145,7 @@ reveal("accumulation", 0.0 - 0.1 * w.grad.item())
 # - Every step must equal the step on one big batch with all examples of the window. Only one micro-batch needs to be in
 #   the model at a time: that is the point of it. The function returns nothing.
 #
-# Hidden cases: even micro-batches 15 points, uneven ones 15, a short last window 10. Limit: 30 seconds.
+# Hidden cases: even micro-batches 3 points, uneven ones 3, a short last window 2. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -173,7 +173,7 @@ def accumulate_epoch(model, micro_batches, optimizer, loss_fn, accumulate):
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "03a-accumulate-test", "locked": true, "points": 40, "schema_version": 3, "solution": false, "task": false}
+# %% nbgrader={"grade": true, "grade_id": "03a-accumulate-test", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false}
 check("03a-accumulate", accumulate_epoch)
 ### BEGIN HIDDEN TESTS
 from autograders.probes import probe
@@ -220,7 +220,7 @@ show_arrows(
 # is larger: each that exceeds the limit ends at the same length, whatever it was before. That is why the global norm is
 # the usual choice. The norm *before* clipping is worth returning: plotted over time, it often shows trouble early.
 #
-# ### Question 03a-clip · 40 points
+# ### Question 03a-clip · 8 points
 #
 # Write two functions of a list of gradients (tensors of any shapes) and a positive number `max_norm`.
 #
@@ -228,7 +228,7 @@ show_arrows(
 # - `per_parameter_cosine(gradients, max_norm)` clips *each tensor by its own norm* and returns the cosine of the angle
 #   between all old and all new entries, each taken as one long vector.
 #
-# Hidden cases: direction 16 points, untouched below the threshold 8, norm returned 6, cosine 10. Limit: 30 seconds.
+# Hidden cases: direction 3 points, untouched below the threshold 2, norm returned 1, cosine 2. Limit: 30 seconds.
 # PyTorch's own clipping function is switched off while your answer is checked.
 #
 # <details><summary>Hint 1</summary>
@@ -261,7 +261,7 @@ def per_parameter_cosine(gradients, max_norm):
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "03a-clip-test", "locked": true, "points": 40, "schema_version": 3, "solution": false, "task": false}
+# %% nbgrader={"grade": true, "grade_id": "03a-clip-test", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false}
 check("03a-clip", clip_by_global_norm, per_parameter_cosine)
 ### BEGIN HIDDEN TESTS
 from autograders.probes import probe
@@ -401,13 +401,13 @@ reveal("eval", sum(bool((row == 1).all()) for row in rows.values()))
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03a-p5-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # You should see 2: only the mode decides what dropout does, and `no_grad` does not touch it.
 #
-# ### Question 03a-p5 · 20 points, graded by hand
+# ### Question 03a-p5 · 2 points, graded by hand
 #
 # `model.eval()` and `torch.no_grad()` are not two names for one thing. Say what each of them changes, and describe a
 # case in which you need both, with what goes wrong when either is missing. Five sentences are enough.
 #
-# Graded on: what `eval()` changes (5), what `no_grad()` changes (5), an example that needs both (5), what goes wrong
-# without each (5).
+# Graded on: what `eval()` changes (0.5), what `no_grad()` changes (0.5), an example that needs both (0.5), what goes wrong
+# without each (0.5).
 #
 # <details><summary>Hint</summary>
 #
@@ -415,7 +415,7 @@ reveal("eval", sum(bool((row == 1).all()) for row in rows.values()))
 #
 # </details>
 
-# %% [markdown] nbgrader={"grade": true, "grade_id": "03a-p5", "locked": false, "points": 20, "schema_version": 3, "solution": true, "task": false}
+# %% [markdown] nbgrader={"grade": true, "grade_id": "03a-p5", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
 # `eval()` switches the layers that behave differently in training: dropout stops dropping, batch normalisation takes
 # its stored statistics. `no_grad()` leaves every layer as it is and stops autograd from recording. A validation loop
 # over a network with dropout wants both. Leave out `eval()` and the score is noisy and usually too low; leave out `no_grad()`

@@ -146,7 +146,7 @@ show_splits(
 # curve, rate or architecture says what. One look at the classes of each part does: the culprit is the line
 # `stacked = …`.
 #
-# ### Question 03b-inspect · 40 points
+# ### Question 03b-inspect · 10 points
 #
 # Write `inspect_data(x_train, y_train, x_val, y_val, classes)`. The arguments are tensors (inputs `[N, features]`,
 # labels `[N]`) and the number of classes. Return the *set* of the names of all problems that are there. Each condition
@@ -159,7 +159,7 @@ show_splits(
 #   *within* training is not a leak.)
 # - `"class-stacked"`: a class that occurs in one of the two parts only.
 #
-# A clean data set gives the empty set. Hidden cases: 8 points for each problem that is found everywhere it is and
+# A clean data set gives the empty set. Hidden cases: 2 points for each problem that is found everywhere it is and
 # reported nowhere else. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
@@ -192,7 +192,7 @@ def inspect_data(x_train, y_train, x_val, y_val, classes):
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "03b-inspect-test", "locked": true, "points": 40, "schema_version": 3, "solution": false, "task": false}
+# %% nbgrader={"grade": true, "grade_id": "03b-inspect-test", "locked": true, "points": 10, "schema_version": 3, "solution": false, "task": false}
 check("03b-inspect", inspect_data)
 ### BEGIN HIDDEN TESTS
 from autograders.probes import probe
@@ -239,7 +239,7 @@ print(f"at 0 … 255: more than five times that: {stretched > 5 * scaled}")
 
 
 # %% [markdown]
-# ### Question 03b-baseline · 40 points
+# ### Question 03b-baseline · 8 points
 #
 # Write `baselines(y_train, y_val, classes)`. The labels are tensors of class indices; every class of the validation part
 # occurs in training; `classes` is the number of the network's outputs. Return three numbers in this order:
@@ -248,7 +248,7 @@ print(f"at 0 … 255: more than five times that: {stretched > 5 * scaled}")
 # 2. the mean cross-entropy on the validation labels, in nats, of predicting the training frequencies for every input;
 # 3. the loss of a network that gives every output the same probability.
 #
-# Hidden cases, balanced and skewed: 12, 16 and 12 points for the three numbers. Limit: 30 seconds.
+# Hidden cases, balanced and skewed: 2, 4 and 2 points for the three numbers. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -273,7 +273,7 @@ def baselines(y_train, y_val, classes):
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "03b-baseline-test", "locked": true, "points": 40, "schema_version": 3, "solution": false, "task": false}
+# %% nbgrader={"grade": true, "grade_id": "03b-baseline-test", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false}
 check("03b-baseline", baselines)
 ### BEGIN HIDDEN TESTS
 from autograders.probes import probe
@@ -343,13 +343,13 @@ print("double softmax: within 0.02 of the floor:", abs(curves["double softmax"][
 # Rungs 4, 5 and 7 have no exercise in this notebook. Rung 5 is section 5 of notebook 03a. In your own project climb them
 # all the same.
 #
-# ### Question 03b-p4 · 20 points, graded by hand
+# ### Question 03b-p4 · 2 points, graded by hand
 #
 # Your run has a training loss of 0.02 and a validation loss of 0.6 (cross-entropy). Diagnose it, and name three interventions in the
 # order of what they cost. Say what you would check first, and why. Five sentences are enough.
 #
-# Graded on: the diagnosis (5), what is checked before any intervention (5), three sensible interventions (5), their
-# order by cost with a reason (5).
+# Graded on: the diagnosis (0.5), what is checked before any intervention (0.5), three sensible interventions (0.5), their
+# order by cost with a reason (0.5).
 #
 # <details><summary>Hint</summary>
 #
@@ -357,7 +357,7 @@ print("double softmax: within 0.02 of the floor:", abs(curves["double softmax"][
 #
 # </details>
 
-# %% [markdown] nbgrader={"grade": true, "grade_id": "03b-p4", "locked": false, "points": 20, "schema_version": 3, "solution": true, "task": false}
+# %% [markdown] nbgrader={"grade": true, "grade_id": "03b-p4", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
 # The network fits its training data almost perfectly and does much worse on validation: overfitting, provided that both
 # parts come from the same distribution and went through the same preprocessing. That is checked first, since it takes
 # a minute and makes everything else pointless if it fails. After that, by cost: stop at the best validation loss and

@@ -14,7 +14,7 @@ from ..verdict import Verdict
 from .common import HiddenCase, Observation, first_match, grade_part, value, why_none
 
 ID = "03a-accumulate"
-PARTS = (("even", 15.0), ("uneven", 15.0), ("short last window", 10.0))
+PARTS = (("even", 3.0), ("uneven", 3.0), ("short last window", 2.0))
 TOLERANCE = 1e-6  # shares computed in float32 are right too; no wrong answer comes closer than 1e-3
 _FEATURES = 4
 

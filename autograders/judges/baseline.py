@@ -14,7 +14,7 @@ from ..verdict import Verdict
 from .common import HiddenCase, Observation, first_match, grade_part, value, why_none
 
 ID = "03b-baseline"
-PARTS = (("majority_accuracy", 12.0), ("constant_loss", 16.0), ("initial_loss", 12.0))
+PARTS = (("majority_accuracy", 2.0), ("constant_loss", 4.0), ("initial_loss", 2.0))
 TOLERANCE = 1e-5
 
 

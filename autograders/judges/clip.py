@@ -13,7 +13,7 @@ from ..verdict import Part, Verdict
 from .common import HiddenCase, Observation, first_match, grade_part, value, why_none
 
 ID = "03a-clip"
-PARTS = (("direction", 16.0), ("untouched", 8.0), ("norm", 6.0), ("cosine", 10.0))
+PARTS = (("direction", 3.0), ("untouched", 2.0), ("norm", 1.0), ("cosine", 2.0))
 TOLERANCE = 1e-5
 _SHAPES = (((3, 4), (4,), (2, 3)), ((5,), (1,)), ((2, 2, 2), (7,), (3, 1), (2,)))
 

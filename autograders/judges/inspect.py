@@ -16,7 +16,7 @@ from ..verdict import Part, Verdict
 from .common import HiddenCase, Observation, value, why_none
 
 ID = "03b-inspect"
-PARTS = tuple((problem, 8.0) for problem in PROBLEMS)
+PARTS = tuple((problem, 2.0) for problem in PROBLEMS)
 _ROWS, _VALIDATION_ROWS, _FEATURES = 36, 16, 5
 
 

@@ -1,4 +1,4 @@
-# points: 40
+# points: 8
 # about: gradients by torch.autograd.grad, kept in lists of its own and put into .grad in place
 def accumulate_epoch(model, micro_batches, optimizer, loss_fn, accumulate):
     parameters = list(model.parameters())

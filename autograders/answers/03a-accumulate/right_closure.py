@@ -1,4 +1,4 @@
-# points: 40
+# points: 8
 # about: a closure handed to optimizer.step, a running mean of losses
 def accumulate_epoch(model, micro_batches, optimizer, loss_fn, accumulate):
     pending = list(micro_batches)

@@ -1,4 +1,4 @@
-# points: 40
+# points: 8
 # about: sums of losses, and the gradient divided by the count just before the step
 def accumulate_epoch(model, micro_batches, optimizer, loss_fn, accumulate):
     seen, count = 0, 0

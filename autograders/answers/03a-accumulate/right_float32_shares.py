@@ -1,4 +1,4 @@
-# points: 40
+# points: 8
 # about: the shares as a float32 tensor, a generator of windows
 def accumulate_epoch(model, micro_batches, optimizer, loss_fn, accumulate):
     batches = iter(micro_batches)

@@ -1,4 +1,4 @@
-# points: 40
+# points: 8
 # about: each micro-batch weighted by its share of the window's examples
 def accumulate_epoch(model, micro_batches, optimizer, loss_fn, accumulate):
     for start in range(0, len(micro_batches), accumulate):

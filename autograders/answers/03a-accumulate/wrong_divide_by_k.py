@@ -1,4 +1,4 @@
-# points: 15
+# points: 3
 # misconception: divide-by-k
 # about: the lecture's loop as it is often taught, with the last window stepped
 def accumulate_epoch(model, micro_batches, optimizer, loss_fn, accumulate):

@@ -1,4 +1,4 @@
-# points: 30
+# points: 6
 # misconception: last-window-dropped
 def accumulate_epoch(model, micro_batches, optimizer, loss_fn, accumulate):
     for window_number in range(len(micro_batches) // accumulate):

@@ -1,4 +1,4 @@
-# points: 25
+# points: 5
 # misconception: mean-of-means
 def accumulate_epoch(model, micro_batches, optimizer, loss_fn, accumulate):
     for start in range(0, len(micro_batches), accumulate):

@@ -1,4 +1,4 @@
-# points: 40
+# points: 8
 # about: one long vector, torch.linalg
 def clip_by_global_norm(gradients, max_norm):
     vector = torch.cat([gradient.reshape(-1) for gradient in gradients])

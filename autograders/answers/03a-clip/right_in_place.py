@@ -1,4 +1,4 @@
-# points: 40
+# points: 8
 # about: the tensors are scaled in place, and given back by a generator
 def clip_by_global_norm(gradients, max_norm):
     norm = torch.stack([gradient.norm(2) for gradient in gradients]).norm(2)

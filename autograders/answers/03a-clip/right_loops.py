@@ -1,4 +1,4 @@
-# points: 40
+# points: 8
 # about: sums of squares in plain loops, PyTorch's 1e-6 in the denominator, a tuple and a tensor returned
 def clip_by_global_norm(gradients, max_norm):
     total = torch.zeros((), dtype=gradients[0].dtype)

@@ -1,4 +1,4 @@
-# points: 40
+# points: 8
 # about: NumPy throughout, arrays given back
 def clip_by_global_norm(gradients, max_norm):
     import numpy as np

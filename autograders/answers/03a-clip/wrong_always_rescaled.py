@@ -1,4 +1,4 @@
-# points: 32
+# points: 6
 # misconception: always-rescaled
 def clip_by_global_norm(gradients, max_norm):
     norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()

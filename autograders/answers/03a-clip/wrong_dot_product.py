@@ -1,4 +1,4 @@
-# points: 30
+# points: 6
 # misconception: dot-product
 def clip_by_global_norm(gradients, max_norm):
     norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()

@@ -1,4 +1,4 @@
-# points: 18
+# points: 4
 # misconception: squared-norm
 # about: the root of the sum of squares is forgotten where it is returned and divided by
 def clip_by_global_norm(gradients, max_norm):

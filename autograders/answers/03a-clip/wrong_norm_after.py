@@ -1,4 +1,4 @@
-# points: 24
+# points: 5
 # misconception: norm-after
 # about: the norm is measured on the result, and the cosine on the global clipping
 def clip_by_global_norm(gradients, max_norm):

@@ -1,4 +1,4 @@
-# points: 24
+# points: 5
 # misconception: per-parameter
 def clip_by_global_norm(gradients, max_norm):
     norm = math.sqrt(sum(float(gradient.pow(2).sum()) for gradient in gradients))

@@ -1,4 +1,4 @@
-# points: 8
+# points: 2
 # misconception: sum-of-norms
 # about: adds the norms of the tensors; nothing below the threshold is touched; cosine forgotten
 def clip_by_global_norm(gradients, max_norm):

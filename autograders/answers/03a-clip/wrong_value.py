@@ -1,4 +1,4 @@
-# points: 14
+# points: 3
 # misconception: value-clipping
 def clip_by_global_norm(gradients, max_norm):
     norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()

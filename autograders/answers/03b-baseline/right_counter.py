@@ -1,4 +1,4 @@
-# points: 40
+# points: 8
 # about: plain Python
 def baselines(y_train, y_val, classes):
     train, val = y_train.tolist(), y_val.tolist()

@@ -1,4 +1,4 @@
-# points: 40
+# points: 8
 # about: the three numbers one after the other, by a generator
 def baselines(y_train, y_val, classes):
     majority = y_train.mode().values

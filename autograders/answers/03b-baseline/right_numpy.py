@@ -1,4 +1,4 @@
-# points: 40
+# points: 8
 # about: NumPy throughout, an array given back
 def baselines(y_train, y_val, classes):
     import numpy as np

@@ -1,4 +1,4 @@
-# points: 40
+# points: 8
 # about: bincount, cross-entropy on log-frequencies
 def baselines(y_train, y_val, classes):
     frequency = torch.bincount(y_train, minlength=classes).double() / len(y_train)

@@ -1,4 +1,4 @@
-# points: 28
+# points: 6
 # misconception: classes-seen
 def baselines(y_train, y_val, classes):
     seen, counts = torch.unique(y_train, return_counts=True)

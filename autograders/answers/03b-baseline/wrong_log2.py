@@ -1,4 +1,4 @@
-# points: 12
+# points: 2
 # misconception: log-base-2
 def baselines(y_train, y_val, classes):
     frequency = torch.bincount(y_train, minlength=classes).double() / len(y_train)

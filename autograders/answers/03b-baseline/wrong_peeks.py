@@ -1,4 +1,4 @@
-# points: 12
+# points: 2
 # misconception: peeks-at-validation
 def baselines(y_train, y_val, classes):
     counts = torch.bincount(y_val, minlength=classes)

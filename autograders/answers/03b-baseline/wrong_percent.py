@@ -1,4 +1,4 @@
-# points: 28
+# points: 6
 # misconception: percent
 def baselines(y_train, y_val, classes):
     counts = torch.bincount(y_train, minlength=classes)

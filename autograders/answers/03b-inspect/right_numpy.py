@@ -1,4 +1,4 @@
-# points: 40
+# points: 10
 # about: NumPy, one function a condition, the keys of a dict
 def inspect_data(x_train, y_train, x_val, y_val, classes):
     import numpy as np

@@ -1,4 +1,4 @@
-# points: 40
+# points: 10
 # about: plain Python sets and loops
 def inspect_data(x_train, y_train, x_val, y_val, classes):
     found = []

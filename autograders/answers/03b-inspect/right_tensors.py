@@ -1,4 +1,4 @@
-# points: 40
+# points: 10
 # about: torch throughout
 def inspect_data(x_train, y_train, x_val, y_val, classes):
     problems = set()

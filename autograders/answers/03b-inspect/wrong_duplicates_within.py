@@ -1,4 +1,4 @@
-# points: 32
+# points: 8
 # misconception: duplicates-within
 def inspect_data(x_train, y_train, x_val, y_val, classes):
     problems = set()

@@ -1,4 +1,4 @@
-# points: 32
+# points: 8
 # misconception: negative-labels
 # about: only the upper end of the labels is looked at
 def inspect_data(x_train, y_train, x_val, y_val, classes):

@@ -1,4 +1,4 @@
-# points: 24
+# points: 6
 # misconception: labels-off-by-one
 # about: labels up to C allowed, and classes counted instead of compared
 def inspect_data(x_train, y_train, x_val, y_val, classes):

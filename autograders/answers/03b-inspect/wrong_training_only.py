@@ -1,4 +1,4 @@
-# points: 24
+# points: 6
 # misconception: training-only
 # about: looks at the training part only, and compares rows position by position
 def inspect_data(x_train, y_train, x_val, y_val, classes):
