@@ -17,6 +17,9 @@
 # and, below it, a visible check. The check says what happened and what to look at. It does not give the points: hidden
 # cases do, on other inputs. A question that you skip breaks nothing later.
 #
+# While your answers are graded, a cell may compute for 30 seconds (120 by the clock), use 3 GB of memory and 64
+# processes, write 256 MB and show 1 MB. A cell that needs more, or ends its kernel, costs its own question only.
+#
 # | section | you will be able to | points |
 # |---|---|---|
 # | 1 Tape | read a gradient off a graph | |

@@ -15,6 +15,9 @@
 #
 # How to work: predict, run, read, answer. Each question has a visible check below it; hidden cases decide the points.
 #
+# While your answers are graded, a cell may compute for 30 seconds (120 by the clock), use 3 GB of memory and 64
+# processes, write 256 MB and show 1 MB. A cell that needs more, or ends its kernel, costs its own question only.
+#
 # | rung | what you look at | what it catches |
 # |---|---|---|
 # | 1 | the data: shapes, dtypes, ranges, labels, the split | most bugs that look like model bugs |

@@ -53,7 +53,7 @@ DIED = "the kernel died"
 
 # fmt: off
 ATTACKS: dict[str, Attack] = {
-    "none": Attack(RIGHT, 40),
+    "none": Attack(RIGHT, 8),
     "loop in a function": Attack(inside("while True: pass"), 0, OUT_OF_TIME, TIME),
     "loop when defined": Attack(before("while True: pass"), 0, OUT_OF_TIME, TIME),
     "loop that swallows interrupts and ignores signals": Attack(
@@ -70,7 +70,7 @@ ATTACKS: dict[str, Attack] = {
     ),
     "catastrophic regex": Attack(inside("import re; re.match('(a+)+$', 'a' * 50 + 'b')"), 0, OUT_OF_TIME, TIME),
     "sleep": Attack(inside("import time; time.sleep(10**6)"), 0, OUT_OF_TIME, CLOCK),
-    "loop in an own cell": Attack(RIGHT, 40, OUT_OF_TIME, "own cell", own_cell="while True: pass"),
+    "loop in an own cell": Attack(RIGHT, 8, OUT_OF_TIME, "own cell", own_cell="while True: pass"),
     "loop in a thread": Attack(
         before("""
             import threading
@@ -92,12 +92,12 @@ ATTACKS: dict[str, Attack] = {
         None, OUT_OF_TIME,
     ),
     "idle child in a session of its own": Attack(
-        inside(f"import subprocess; subprocess.Popen(['sleep', '{LATE_CHILD}'], start_new_session=True)"), 40
+        inside(f"import subprocess; subprocess.Popen(['sleep', '{LATE_CHILD}'], start_new_session=True)"), 8
     ),
     "fork bomb": Attack(inside("import os\nwhile True: os.fork()"), 0, "", ""),
     "process ended in a function": Attack(inside("import os; os._exit(0)"), 0, CRASHED, DIED),
     "kernel killed when defined": Attack(before("import os; os.kill(os.getpid(), 9)"), 0, CRASHED, DIED),
-    "kernel killed in an own cell": Attack(RIGHT, 40, CRASHED, DIED, own_cell="import os; os._exit(1)"),
+    "kernel killed in an own cell": Attack(RIGHT, 8, CRASHED, DIED, own_cell="import os; os._exit(1)"),
     "everything else killed": Attack(
         inside("""
             import os
@@ -105,7 +105,7 @@ ATTACKS: dict[str, Attack] = {
                 try: os.kill(number, 9)
                 except OSError: pass
         """),
-        40,
+        8,
     ),
     "timer that ends the kernel in a later cell": Attack(
         before("""
@@ -167,10 +167,10 @@ ATTACKS: dict[str, Attack] = {
                 os.write(1, b"z" * 1_000_000)
                 for number in range(1_500): display(number)
         """),
-        40,
+        8,
     ),
     "flood without a line's end in an own cell": Attack(
-        RIGHT, 40, own_cell="import sys\nfor _ in range(30): print('x' * 10_000_000, end=''); sys.stdout.flush()"
+        RIGHT, 8, own_cell="import sys\nfor _ in range(30): print('x' * 10_000_000, end=''); sys.stdout.flush()"
     ),
     "warnings and a progress bar on stderr": Attack(
         inside("""
@@ -179,19 +179,19 @@ ATTACKS: dict[str, Attack] = {
             for _ in tqdm.tqdm(range(20)): time.sleep(0.01)
             print("done", file=sys.stderr)
         """),
-        40,
+        8,
     ),
     "end-of-process handlers": Attack(
-        before("import atexit, os\natexit.register(print, 40.0)\natexit.register(os.kill, 1, 9)"), 40
+        before("import atexit, os\natexit.register(print, 8.0)\natexit.register(os.kill, 1, 9)"), 8
     ),
     "libraries of its own beside the notebook": Attack(
-        RIGHT, 40, files=dict.fromkeys(SHADOWS, "raise RuntimeError('shadowed')")
+        RIGHT, 8, files=dict.fromkeys(SHADOWS, "raise RuntimeError('shadowed')")
     ),
     "helper file that a right answer needs": Attack(
-        f"import my_helpers\n{RIGHT.replace('len(y) / examples', 'my_helpers.share(y, examples)')}", 40,
+        f"import my_helpers\n{RIGHT.replace('len(y) / examples', 'my_helpers.share(y, examples)')}", 8,
         files={"my_helpers.py": "def share(y, examples):\n    return len(y) / examples\n"},
     ),
-    "links and pipes beside the notebook": Attack(RIGHT, 40, special=True),
+    "links and pipes beside the notebook": Attack(RIGHT, 8, special=True),
     "start-up files for those who come after": Attack(
         before("""
             import pathlib, site, sys
@@ -204,7 +204,7 @@ ATTACKS: dict[str, Attack] = {
                         (folder / name).write_text(poison)
                     except OSError: pass
         """),
-        40,
+        8,
     ),
 }
 # fmt: on

@@ -10,10 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbformat import NotebookNode
 
+from autograders import notebooks
 from autograders.course import WITHOUT_SANDBOX_VARIABLE, Course
 from autograders.notebooks import assignments
+from autograders.questions import ANSWERS
 from autograders.release import release
 from autograders.sandbox.jail import why_no_walls
 from autograders.simulate import simulate
@@ -37,12 +41,30 @@ def repetitions(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
     return lambda short, long: long if full else short
 
 
+KEPT = ("03a-accumulate", "03a-clip", "03a-p5", "03b-inspect", "03b-baseline", "03b-p4")
+"""The questions of the course that most tests grade: all of both notebooks would take minutes."""
+
+
 @pytest.fixture(scope="session")
 def released(tmp_path_factory: pytest.TempPathFactory) -> Course:
-    """A course folder with both notebooks released; tests copy it and leave it as it is."""
+    """A course folder with both notebooks released, few questions in them; tests copy it and leave it as it is."""
     course = Course(tmp_path_factory.mktemp("released") / "course")
-    release(course, assignments())
+    shorter = tmp_path_factory.mktemp("notebooks")
+    for name in assignments():
+        nb = notebooks.read(notebooks.master_path(name))
+        nb.cells = [cell for cell in nb.cells if _is_kept(cell)]
+        (shorter / f"{name}.py").touch()
+        (shorter / name).mkdir()
+        nbformat.write(nb, shorter / name / f"{name}.ipynb")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(notebooks, "NOTEBOOKS", shorter)
+        release(course, assignments())
     return course
+
+
+def _is_kept(cell: NotebookNode) -> bool:
+    question = cell.metadata.get("nbgrader", {}).get("grade_id", KEPT[0])
+    return question.removesuffix("-test").removesuffix("-question") in KEPT
 
 
 @pytest.fixture
@@ -139,20 +161,23 @@ autograders.probes.probe = twice
 @pytest.fixture(scope="session")
 def mixed(released: Course, tmp_path_factory: pytest.TempPathFactory) -> Course:
     """Six submissions of one notebook that end in different states, and a student of the roster without one."""
-    import nbformat
-
-    from autograders import notebooks
-    from autograders.questions import ANSWERS
-
     course = copy_course(released, tmp_path_factory.mktemp("mixed") / "course")
-    bank = {path.stem: path.read_text("utf-8") for path in ANSWERS.glob("03a-*/*")}
-    by_heart = bank["full"]
+    weighted, divided, together, each, by_heart = (
+        (ANSWERS / path).read_text("utf-8")
+        for path in (
+            "03a-accumulate/right_weighted.py",
+            "03a-accumulate/wrong_divide_by_k.py",
+            "03a-clip/right_concatenate.py",
+            "03a-clip/wrong_per_parameter.py",
+            "03a-p5/full.md",
+        )
+    )
     answers = {
-        "right": (bank["right_weighted"], bank["right_concatenate"], by_heart),
-        "wrong": (bank["wrong_divide_by_k"], bank["wrong_per_parameter"], by_heart),
-        "syntax": (bank["right_weighted"], "def clip_by_global_norm(:", None),
-        "killer": (bank["right_weighted"], "import os\nos._exit(1)", by_heart),
-        "forger": (bank["right_weighted"], bank["right_concatenate"], None),
+        "right": (weighted, together, by_heart),
+        "wrong": (divided, each, by_heart),
+        "syntax": (weighted, "def clip_by_global_norm(:", None),
+        "killer": (weighted, "import os\nos._exit(1)", by_heart),
+        "forger": (weighted, together, None),
     }
     for student, (accumulate, clip, words) in answers.items():
         nb = notebooks.read(course.notebook("release", MIXED))

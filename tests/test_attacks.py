@@ -92,7 +92,7 @@ def attacked(released: Course, tmp_path_factory: pytest.TempPathFactory) -> Iter
         settings = {
             "root": str(course.root), "checkout": str(ROOT), "port": server.getsockname()[1], "home": str(Path.home())
         }  # fmt: skip
-        hand_in(course, "spy", Attack(SPY.replace("SETTINGS", repr(json.dumps(settings))) + RIGHT, 40))
+        hand_in(course, "spy", Attack(SPY.replace("SETTINGS", repr(json.dumps(settings))) + RIGHT, 8))
         hand_in(course, "zz last", ATTACKS["none"])
         before = {path: path.read_bytes() for path in _kept(course)}
         with_short_limits(patch)
@@ -113,12 +113,12 @@ def test_an_attack_costs_its_own_question_only_and_says_why(attacked: Attacked, 
     assert record.state == attack.state or (not attack.state and record.state in (GRADED, CRASHED, OUT_OF_TIME)), (
         record.reason
     )
-    assert record.questions[SECOND]["points"] == 40, record.questions[SECOND]
+    assert record.questions[SECOND]["points"] == 8, record.questions[SECOND]
     points = record.questions[FIRST]["points"]
-    assert points == attack.points or (attack.points is None and points in (0, 40)), record.questions[FIRST]
+    assert points == attack.points or (attack.points is None and points in (0, 8)), record.questions[FIRST]
     assert attack.says in record.reason
     in_gradebook = question_points(attacked.course, ASSIGNMENT, student(name))
-    assert in_gradebook == {FIRST: points, SECOND: 40}
+    assert in_gradebook == {FIRST: points, SECOND: 8}
     if points == 0:
         messages = [part["message"] for part in record.questions[FIRST]["parts"]]
         assert all(messages)
@@ -129,7 +129,7 @@ def test_an_attack_costs_its_own_question_only_and_says_why(attacked: Attacked, 
 def test_who_comes_after_all_of_them_has_full_points(attacked: Attacked) -> None:
     record = attacked.record("zz last")
     assert (record.state, record.reason, record.notes) == (GRADED, "", [])
-    assert {question: verdict["points"] for question, verdict in record.questions.items()} == {FIRST: 40, SECOND: 40}
+    assert {question: verdict["points"] for question, verdict in record.questions.items()} == {FIRST: 8, SECOND: 8}
 
 
 def test_nothing_of_the_instructors_was_changed(attacked: Attacked) -> None:
@@ -183,7 +183,7 @@ def test_a_spy_finds_nothing(attacked: Attacked, wanted: str) -> None:
 
 
 def test_the_spys_own_answer_keeps_its_points(attacked: Attacked) -> None:
-    assert attacked.record("spy").questions[FIRST]["points"] == 40
+    assert attacked.record("spy").questions[FIRST]["points"] == 8
 
 
 def test_what_the_spy_looks_for_is_there_outside(attacked: Attacked) -> None:

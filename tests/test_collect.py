@@ -385,7 +385,7 @@ def at(folder: Path, text: str, received: datetime) -> None:
 
 
 def class_of(released: Course, course: Course) -> None:
-    """Submissions with full points in both questions (80), and what befell them."""
+    """Submissions with full points in both questions (16), and what befell them."""
     nb = handed_in(released, text="")
 
     def submit(student: str, content: bytes, name: str = EXACT) -> Path:
@@ -439,13 +439,13 @@ def hostile(released: Course, tmp_path_factory: pytest.TempPathFactory) -> Class
 
 
 STATES = {
-    "encoded": ("graded", 80.0, "saved as UTF-16-LE"),
-    "renamed": ("graded", 80.0, "the notebook is called final.IPYNB"),
+    "encoded": ("graded", 16.0, "saved as UTF-16-LE"),
+    "renamed": ("graded", 16.0, "the notebook is called final.IPYNB"),
     "cut-off": ("unreadable", None, "not JSON"),
-    PATTERN: ("graded", 80.0, "the last one above its test counts"),
-    ODD: ("graded", 80.0, "the timestamp.txt holds no time ('garbage')"),
-    "late": ("late", 0.0, "handed in 2 h 30 min after the due date, 80 points taken off"),
-    "future": ("graded", 80.0, "later than it was written"),
+    PATTERN: ("graded", 16.0, "the last one above its test counts"),
+    ODD: ("graded", 16.0, "the timestamp.txt holds no time ('garbage')"),
+    "late": ("late", 0.0, "handed in 2 h 30 min after the due date, 16 points taken off"),
+    "future": ("graded", 16.0, "later than it was written"),
     "eve": ("unreadable", None, "the submission's folder is a link"),
     "absent": ("missing", None, "nothing was handed in"),
 }
@@ -479,7 +479,7 @@ def test_the_feedback_says_what_was_repaired_and_what_being_late_cost(hostile: C
     done = autograde("feedback", "--quiet", "--assignment", FIRST, course=course)
     assert done.code == 0, done.err
     pages = {path.parts[-3]: path.read_text("utf-8") for path in course.root.glob(f"feedback/*/{FIRST}/*.html")}
-    assert "handed in 2 h 30 min after the due date, 80 points taken off" in pages["late"]
+    assert "handed in 2 h 30 min after the due date, 16 points taken off" in pages["late"]
     assert "the last one above its test counts" in pages[PATTERN]
     assert "not JSON" in pages["cut-off"]
 
@@ -490,8 +490,8 @@ def test_a_corrected_time_is_another_attempt(hostile: Class, tmp_path: Path) -> 
     done = autograde("grade", "--quiet", "--assignment", FIRST, "--student", "late", course=course)
     assert done.code == 0, done.out + done.err
     rows = {row.student: row for row in write_csv(course, [FIRST])}
-    assert (rows["late"].state, rows["late"].score) == ("graded", 80.0)
-    assert rows["future"].score == 80.0
+    assert (rows["late"].state, rows["late"].score) == ("graded", 16.0)
+    assert rows["future"].score == 16.0
 
 
 def copy_without_odd_files(course: Course, to: Path) -> Course:
@@ -515,7 +515,7 @@ def test_plain_nbgrader_reads_the_same_class_and_gives_the_same_scores(
     for student in graded:
         assert question_points(course, FIRST, student) == question_points(hostile.course, FIRST, student)
         assert penalty(course, student) == penalty(hostile.course, student)
-        assert set(question_points(course, FIRST, student).values()) == {40.0}
+        assert set(question_points(course, FIRST, student).values()) == {8.0}
     assert not [path for path in course.step("autograded", "").rglob("*") if path.is_symlink()]
     set_aside = {path.name for path in (course.root / "set-aside" / ODD / FIRST).iterdir()}
     assert set_aside == {"zero", "passwords", "pipe", "timestamp.txt"}
@@ -629,5 +629,5 @@ def test_plain_nbgrader_refuses_settings_that_lose_scores(
 def test_the_class_kept_its_journal(hostile: Class) -> None:
     record = read_record(hostile.course, FIRST, "late")
     assert record is not None
-    assert record.questions[ACCUMULATE]["points"] == 40
+    assert record.questions[ACCUMULATE]["points"] == 8
     assert WORDS not in record.questions

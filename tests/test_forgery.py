@@ -61,13 +61,13 @@ FORGERIES = {
         import ast
         class FullMarks(ast.NodeTransformer):
             def visit_Module(self, node):
-                return ast.fix_missing_locations(ast.Module([ast.parse("40.0").body[0]], []))
+                return ast.fix_missing_locations(ast.Module([ast.parse("8.0").body[0]], []))
         get_ipython().ast_transformers.append(FullMarks())
     """,
     "IPython's display hook prints full marks": """
         import sys
         shell = get_ipython()
-        shell.events.register("post_run_cell", lambda result: sys.displayhook(40.0))
+        shell.events.register("post_run_cell", lambda result: sys.displayhook(8.0))
     """,
     "the library's comparison and check are replaced": """
         import lecture_lib.notebook.compare as compare, lecture_lib.notebook.check as check_module
@@ -176,7 +176,7 @@ def test_deleted_edited_and_retyped_test_cells_change_nothing(course: Course) ->
     def tamper(nb) -> None:
         tests = [cell for cell in nb.cells if cell.metadata.get("nbgrader", {}).get("grade")]
         nb.cells.remove(tests[0])
-        tests[1].source = "40.0"
+        tests[1].source = "8.0"
         tests[1].metadata["nbgrader"]["points"] = 4000
 
     record = graded(course, WRONG, edit=tamper)
@@ -197,7 +197,7 @@ def test_an_endless_loop_ends_at_the_limit_and_costs_its_own_question_only(cours
     assert record.state == "out of time"
     assert "used more than 4 s of computing time" in record.reason
     assert earned(record) == 0
-    assert record.questions["03a-accumulate"]["points"] == 40
+    assert record.questions["03a-accumulate"]["points"] == 8
 
 
 @pytest.mark.parametrize(

@@ -96,12 +96,12 @@ def test_formgrader_opens_on_the_gradebook(ask: Ask) -> None:
     (assignment,) = [one for one in ask("api/assignments") if one["name"] == MIXED]
     assert assignment["num_submissions"] == 6
     found = {one["student"]: one for one in ask(f"api/submissions/{MIXED}")}
-    assert found["right"]["score"] == 80
-    assert found["wrong"]["code_score"] == 39
+    assert found["right"]["score"] == 16
+    assert found["wrong"]["code_score"] == 8
     assert found["right"]["needs_manual_grade"]
     assert not found["truncated"]["autograded"]
     page = ask(f"submissions/{notebook_id(ask, 'wrong')}/")
-    assert "03a-clip: 24 of 40 points" in page
+    assert "03a-clip: 5 of 8 points" in page
 
 
 def test_a_question_graded_there_counts_and_survives_every_kind_of_regrade(ask: Ask, course: Course) -> None:
@@ -109,14 +109,14 @@ def test_a_question_graded_there_counts_and_survives_every_kind_of_regrade(ask: 
     (grade,) = [one for one in ask(f"api/grades?submission_id={submission}") if one["name"] == "03a-p5"]
     (comment,) = [one for one in ask(f"api/comments?submission_id={submission}") if one["name"] == "03a-p5"]
     assert grade["needs_manual_grade"]
-    ask(f"api/grade/{grade['id']}", "PUT", {"manual_score": 12.5, "extra_credit": None})
+    ask(f"api/grade/{grade['id']}", "PUT", {"manual_score": 1.25, "extra_credit": None})
     ask(f"api/comment/{comment['id']}", "PUT", {"manual_comment": "A good example, Zoë."})
 
     def check() -> None:
         (row,) = [row for row in rows(course, [MIXED]) if row.student == "wrong"]
-        assert (row.score, row.auto_score, row.by_hand_open) == (51.5, 39, 0)
+        assert (row.score, row.auto_score, row.by_hand_open) == (9.25, 8, 0)
         (grade,) = [one for one in ask(f"api/grades?submission_id={submission}") if one["name"] == "03a-p5"]
-        assert (grade["manual_score"], grade["needs_manual_grade"]) == (12.5, False)
+        assert (grade["manual_score"], grade["needs_manual_grade"]) == (1.25, False)
 
     check()
     assert autograde("regrade", "--write", "--assignment", MIXED, course=course).code == 0

@@ -141,7 +141,7 @@ def test_what_can_be_repaired_keeps_its_points_and_is_noted(released: Course, go
     assert note in "; ".join(read.notes)
     assert bool(read.notes) == bool(note)
     graded = rebuild(read.notebook, notebooks.read(released.notebook("release", FIRST)))
-    assert {question: earned(graded, question) for question in RIGHT} == dict.fromkeys(RIGHT, 40.0)
+    assert {question: earned(graded, question) for question in RIGHT} == dict.fromkeys(RIGHT, 8.0)
 
 
 @pytest.mark.parametrize("name", REPAIRED)
@@ -429,6 +429,6 @@ def test_a_due_date_that_cannot_be_read_is_refused_with_the_remedy(tmp_path: Pat
 
 def test_forged_metadata_reach_nothing(released: Course, good: Notebook) -> None:
     """What the grader writes into a notebook's metadata cannot be put there by a student."""
-    forged = {"version": "x", "verdicts": {CLIP: {"points": 40}}, "observations": {}, "incident": "none", "late": {}}
+    forged = {"version": "x", "verdicts": {CLIP: {"points": 8}}, "observations": {}, "incident": "none", "late": {}}
     nb = edited(good, set_path("metadata", "lecture", to=forged))
     assert set(rebuilt(released, nb).metadata["lecture"]) == {"notes", "submitted_version"}

@@ -14,6 +14,7 @@ from conftest import ROOT
 
 from autograders import notebooks
 from autograders.notebooks import NotebookError, build, content_digest, from_text, notebook_path, text_paths, to_text
+from autograders.sandbox.limits import Limits
 
 TEXTS = text_paths()
 IDS = [text.stem for text in TEXTS]
@@ -231,3 +232,16 @@ def test_text_to_notebook_to_text_changes_nothing(text: Path, tmp_path: Path, mo
     shutil.copytree(text.with_suffix(""), tmp_path / text.stem)
     monkeypatch.setattr(notebooks, "ROOT", tmp_path)
     assert to_text(copy) is False, "run `make text` and commit what it writes"
+
+
+@each_notebook
+def test_the_limits_that_it_states_are_those_of_the_sandbox(text: Path) -> None:
+    limits = Limits()
+    told = re.sub(r"\s+#?\s*", " ", text.read_text("utf-8"))
+    clock = limits.wall_factor * limits.cell_seconds
+    for wanted in (
+        f"compute for {limits.cell_seconds:g} seconds ({clock:g} by the clock)",
+        f"use {limits.memory_mb / 1000:g} GB of memory and {limits.processes} processes",
+        f"write {limits.disk_mb:g} MB and show {limits.output_mb:g} MB",
+    ):
+        assert wanted in told

@@ -34,7 +34,7 @@ from autograders.matching import definitions, names_bound
 from autograders.reading import read_notebook
 from autograders.rebuild import rebuild
 
-FULL = 40.0
+FULL = 8.0
 RIGHT_CLIP = source_of(CLIP, "right_loops")
 FUNCTION_1, FUNCTION_2 = (part.strip() for part in RIGHT_CLIP.split("\n\n\n"))
 WRONG_CLIP = source_of(CLIP, "wrong_per_parameter")
@@ -153,7 +153,7 @@ def deleted_tests(nb: Notebook) -> None:
 
 
 def edited_and_retyped_tests(nb: Notebook) -> None:
-    cell_of(nb, f"{CLIP}-test")["source"] = "40.0"
+    cell_of(nb, f"{CLIP}-test")["source"] = "8.0"
     cell_of(nb, f"{ACCUMULATE}-test")["cell_type"] = "markdown"
 
 
@@ -239,7 +239,7 @@ def test_the_same_done_to_a_wrong_answer_gains_nothing(released: Course, edit) -
     assert earned(graded, CLIP) <= 24
     assert earned(graded, ACCUMULATE) == 0
     cells = [cell.metadata["nbgrader"] for cell in graded.cells if "nbgrader" in cell.metadata]
-    assert sum(meta.get("points", 0) for meta in cells) == 100
+    assert sum(meta.get("points", 0) for meta in cells) == 18
     assert len({meta["grade_id"] for meta in cells}) == len(cells)
 
 

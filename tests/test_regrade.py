@@ -90,7 +90,7 @@ def test_without_write_the_changes_are_shown_and_nothing_is_written(
     out = capsys.readouterr().out
     assert files(course) == before
     (line,) = [line for line in out.splitlines() if line.startswith("wrong")]
-    assert line.split()[:4] == ["wrong", "03a-clip", "24", "40"]
+    assert line.split()[:4] == ["wrong", "03a-clip", "5", "8"]
     assert "direction: 0 → 16, a gift" in line
     assert "misconception: per-parameter → none" in line
     assert "1 of them in points (nothing written: add --write)" in out
@@ -101,15 +101,15 @@ def test_with_write_gradebook_notebook_journal_and_feedback_agree(
 ) -> None:
     untouched = {student: read_record(course, MIXED, student) for student in ("syntax", "killer", "forger")}
     (change,) = [change for change in regrade(course, [MIXED], write=True) if change.after != change.before]
-    assert (change.student, change.question, change.before, change.after) == ("wrong", "03a-clip", 24, 40)
-    assert question_points(course, MIXED, "wrong") == {"03a-accumulate": 15, "03a-clip": 40}
+    assert (change.student, change.question, change.before, change.after) == ("wrong", "03a-clip", 5, 8)
+    assert question_points(course, MIXED, "wrong") == {"03a-accumulate": 3, "03a-clip": 8}
     record = read_record(course, MIXED, "wrong")
     assert record is not None
-    assert record.questions["03a-clip"]["points"] == 40
-    assert record.regrades == [{"question": "03a-clip", "before": 24, "after": 40}]
+    assert record.questions["03a-clip"]["points"] == 8
+    assert record.regrades == [{"question": "03a-clip", "before": 5, "after": 8}]
     nb = notebooks.read(course.notebook("autograded", MIXED, "wrong"))
     cell = next(c for c in nb.cells if c.metadata.get("nbgrader", {}).get("grade_id") == "03a-clip-test")
-    assert cell.outputs[0].data["text/plain"] == "40.0"
+    assert cell.outputs[0].data["text/plain"] == "8.0"
     assert "a gift" in cell.outputs[1].data["text/plain"]
     assert [output.output_type for output in cell.outputs].count("execute_result") == 1
     assert main(["feedback", "--quiet", "--course", str(course.root), "--assignment", MIXED]) == 0
@@ -130,28 +130,28 @@ def test_a_regrade_gives_what_running_the_notebook_again_gives(course: Course, c
     assert regraded is not None
     assert rerun is not None
     assert regraded.questions == rerun.questions
-    assert question_points(course, MIXED, "wrong") == {"03a-accumulate": 15, "03a-clip": 40}
+    assert question_points(course, MIXED, "wrong") == {"03a-accumulate": 3, "03a-clip": 8}
 
 
 def test_manual_scores_and_comments_survive_and_those_touched_wait_for_a_person(
     course: Course, changed_judge: None, no_code_runs: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    give(course, "wrong", "03a-clip-test", 30, "half is right")
-    give(course, "wrong", "03a-p5", 12, "good example")
-    give(course, "right", "03a-clip-test", 39, "style")
+    give(course, "wrong", "03a-clip-test", 6, "half is right")
+    give(course, "wrong", "03a-p5", 1.5, "good example")
+    give(course, "right", "03a-clip-test", 7, "style")
     assert main(["regrade", "--course", str(course.root), "--assignment", MIXED, "--write"]) == 0
-    assert "the manual score 30 stands" in capsys.readouterr().out
-    assert given(course, "wrong", "03a-clip-test") == (30, True, "half is right")
-    assert given(course, "wrong", "03a-p5") == (12, False, "good example")
-    assert given(course, "right", "03a-clip-test") == (39, False, "style")
+    assert "the manual score 6 stands" in capsys.readouterr().out
+    assert given(course, "wrong", "03a-clip-test") == (6, True, "half is right")
+    assert given(course, "wrong", "03a-p5") == (1.5, False, "good example")
+    assert given(course, "right", "03a-clip-test") == (7, False, "style")
     found = {row.student: row for row in rows(course, [MIXED])}
-    assert found["wrong"].score == 15 + 30 + 12
-    assert found["wrong"].auto_score == 15 + 40
+    assert found["wrong"].score == 3 + 6 + 1.5
+    assert found["wrong"].auto_score == 3 + 8
 
 
 def test_a_new_attempt_says_which_manual_scores_it_touches(course: Course) -> None:
-    give(course, "wrong", "03a-clip-test", 30, "half is right")
-    give(course, "wrong", "03a-p5", 12, "good example")
+    give(course, "wrong", "03a-clip-test", 6, "half is right")
+    give(course, "wrong", "03a-p5", 1.5, "good example")
     path = course.notebook("submitted", MIXED, "wrong")
     nb = notebooks.read(path)
     for cell in nb.cells:
@@ -159,9 +159,9 @@ def test_a_new_attempt_says_which_manual_scores_it_touches(course: Course) -> No
             cell.source = (ANSWERS / "03a-clip" / "right_concatenate.py").read_text("utf-8")
     path.write_text(json.dumps(nb), "utf-8")
     grade(course, [MIXED], ["wrong"], progress=False)
-    assert question_points(course, MIXED, "wrong")["03a-clip"] == 40
-    assert given(course, "wrong", "03a-clip-test") == (30, True, "half is right")
-    assert given(course, "wrong", "03a-p5") == (12, False, "good example")  # the same answer as before
+    assert question_points(course, MIXED, "wrong")["03a-clip"] == 8
+    assert given(course, "wrong", "03a-clip-test") == (6, True, "half is right")
+    assert given(course, "wrong", "03a-p5") == (1.5, False, "good example")  # the same answer as before
     (row,) = [row for row in rows(course, [MIXED]) if row.student == "wrong"]
     assert "the manual score 30 of 03a-clip was given to an earlier answer" in row.reason
     assert "03a-p5" not in row.reason
@@ -186,7 +186,7 @@ def test_a_judge_that_gives_other_points_than_were_released_is_refused(
 ) -> None:
     monkeypatch.setattr(clip, "PARTS", (*clip.PARTS, ("style", 5.0)))
     before = files(course)
-    with pytest.raises(CourseError, match=r"released with 40 points, its judge gives 45 now"):
+    with pytest.raises(CourseError, match=r"released with 8 points, its judge gives 13 now"):
         regrade(course, [MIXED], write=True)
     assert files(course) == before
 
@@ -209,10 +209,10 @@ def test_a_killed_regrade_is_finished_by_the_next(course: Course, changed_judge:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     record = read_record(course, MIXED, "wrong")
     assert record is not None
-    assert record.questions["03a-clip"]["points"] == 24
+    assert record.questions["03a-clip"]["points"] == 5
     found = {change.student: change.after for change in regrade(course, [MIXED], write=True)}
-    assert found["wrong"] == 40
-    assert question_points(course, MIXED, "wrong") == {"03a-accumulate": 15, "03a-clip": 40}
+    assert found["wrong"] == 8
+    assert question_points(course, MIXED, "wrong") == {"03a-accumulate": 3, "03a-clip": 8}
     record = read_record(course, MIXED, "wrong")
     assert record is not None
     assert len(record.regrades) == 1

@@ -164,8 +164,8 @@ def test_release_refuses_a_copied_solution_and_writes_nothing(altered: Path, tmp
     ("change", "message"),
     [
         (
-            lambda nb: cell_of(nb, "03a-clip-test").metadata["nbgrader"].update(points=41),
-            "41 points, its judge gives 40",
+            lambda nb: cell_of(nb, "03a-clip-test").metadata["nbgrader"].update(points=9),
+            "9 points, its judge gives 8",
         ),
         (
             lambda nb: cell_of(nb, "03a-clip-test").metadata["nbgrader"].update(points=float("nan")),

@@ -232,7 +232,7 @@ def test_plain_nbgrader_copies_no_secret_through_a_link(course: Course, nbgrader
     command = ["nbgrader", "autograde", ASSIGNMENT]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-1000:]
-    assert question_points(course, ASSIGNMENT, "linked") == {FIRST: 40, SECOND: 0}
+    assert question_points(course, ASSIGNMENT, "linked") == {FIRST: 8, SECOND: 0}
     assert question_points(course, ASSIGNMENT, "killed") == {FIRST: 0, SECOND: 0}
     secret = course.secret.read_bytes().strip()
     graded = [path for path in course.step("autograded", "").rglob("*") if path.is_file()]
@@ -285,7 +285,7 @@ def test_without_a_sandbox_grading_refuses_until_that_is_acknowledged(course: Co
     record = read_record(course, ASSIGNMENT, "ada")
     assert record is not None
     assert (record.state, record.reason) == (GRADED, "")
-    assert question_points(course, ASSIGNMENT, "ada") == {FIRST: 40, SECOND: 0}
+    assert question_points(course, ASSIGNMENT, "ada") == {FIRST: 8, SECOND: 0}
 
 
 def test_plain_nbgrader_refuses_too(course: Course, monkeypatch, tmp_path) -> None:

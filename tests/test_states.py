@@ -18,9 +18,9 @@ from autograders.gradebook import open_gradebook, question_points, write_csv
 from autograders.states import CRASHED, GRADED, MEANINGS, OUT_OF_TIME, PARTIAL, TAMPERED, lateness, state_of
 
 EXPECTED = {
-    "right": ("graded", 80, ""),
-    "wrong": ("graded", 39, ""),
-    "syntax": ("partial", 40, "03a-clip: the test cell stopped with NameError"),
+    "right": ("graded", 16, ""),
+    "wrong": ("graded", 8, ""),
+    "syntax": ("partial", 8, "03a-clip: the test cell stopped with NameError"),
     "killer": ("crashed", None, "kernel died"),
     "forger": ("tampered", 0, "2 observations were published"),
     "truncated": ("unreadable", None, "not JSON"),
@@ -137,7 +137,7 @@ def test_a_late_submission_is_called_late_and_says_by_how_much(course: Course) -
         for student in ("right", "syntax"):
             gradebook.update_or_create_submission(MIXED, student, timestamp="2026-03-01 14:00:00")
     found = {row.student: row for row in write_csv(course, [MIXED])}
-    assert (found["right"].state, found["right"].score) == ("late", 80)
+    assert (found["right"].state, found["right"].score) == ("late", 16)
     assert found["right"].reason == "handed in 2 h after the due date"
     assert found["syntax"].state == "partial"
     assert "NameError" in found["syntax"].reason

@@ -61,11 +61,11 @@ def test_the_command_verifies_the_bank_and_the_empty_answer_in_processes_of_thei
 def test_an_answer_that_declares_something_else_is_reported() -> None:
     question = QUESTIONS["03b-baseline"]
     answer = question.answers()[0]
-    outcome = Outcome(question.id, answer, (40.0, 40.0), (None, None))
+    outcome = Outcome(question.id, answer, (8.0, 8.0), (None, None))
     assert outcome.holds
-    assert not replace(outcome, points=(40.0, 28.0)).holds
+    assert not replace(outcome, points=(8.0, 6.0)).holds
     assert not replace(outcome, misconceptions=(None, "percent")).holds
-    assert not replace(outcome, answer=replace(answer, points=39.0)).holds
+    assert not replace(outcome, answer=replace(answer, points=7.0)).holds
 
 
 def test_the_published_table_is_what_verify_finds() -> None:
@@ -127,7 +127,7 @@ class TestJudging:
             [{"question": "03a-clip", "cases": []}],
             [{"question": "03a-clip", "cases": "all"}],
             [{"question": "03a-clip", "cases": [None] * 5}],
-            [{"question": "03a-clip", "cases": [{"clipping": 40}] * 5}],
+            [{"question": "03a-clip", "cases": [{"clipping": 8}] * 5}],
             [{"question": "03a-clip", "cases": [{"clipping": {"dict": {"value": "yes"}}}] * 5}],
             [{"question": "03a-clip", "cases": [{"clipping": {"array": "!", "dtype": "float64", "shape": [1]}}] * 5}],
             [{"question": "03b-inspect", "cases": [{}] * 5}],
@@ -137,7 +137,7 @@ class TestJudging:
     def test_anything_but_one_whole_observation_is_zero(self, published: list[object]) -> None:
         verdict = self.question.judge(self.cases, published)
         assert verdict.points == 0
-        assert verdict.maximum == 40
+        assert verdict.maximum == 8
         assert verdict.incident is not None or all(part.message for part in verdict.parts)
 
     def test_nan_is_never_right(self) -> None:
