@@ -308,14 +308,15 @@ optimizer = torch.optim.AdamW(model.parameters())
 x, y = digits.images, digits.labels
 train_loader = TensorLoader(x[parts[0]], y[parts[0]], batch_size=64, shuffle=True, seed=0)
 sweep = find_lr(model, train_loader, optimizer, nn.CrossEntropyLoss(), start=1e-5, stop=1.0)
-reveal("rate", 10 ** math.floor(math.log10(sweep.suggestion)))
+decade = 10 ** math.floor(math.log10(sweep.suggestion))
+reveal("rate", decade)
 
 # %% tags=["demo"]
 show_figure(
     sweep.plot(),
     caption="The loss is flat, falls, and rises; the rate is a third of the way across the floor.",
     alt="Loss against learning rate, log axis: flat near 2.3, falling to a minimum, rising. "
-    f"Bold line at {sweep.suggestion:.0e}, before the minimum; two others mark the fall.",
+    f"Bold line between {decade:g} and {10 * decade:g}, before the minimum; two others mark the fall.",
 )
 
 # %% [markdown]

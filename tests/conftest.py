@@ -22,12 +22,27 @@ from autograders.release import release
 from autograders.sandbox.jail import why_no_walls
 from autograders.simulate import simulate
 
+# One thread a process: outputs and scores do not depend on the machine, and processes do not wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Where this machine has no sandbox, the tests of everything else still run, with limits alone.
 if why_no_walls() is not None:
     os.environ[WITHOUT_SANDBOX_VARIABLE] = "1"
 
 ROOT = Path(__file__).resolve().parents[1]
 CLASS_SIZE = 14
+
+
+SHARED = ("attacked", "graded", "mixed_graded")
+"""Fixtures that grade a class: whoever needs one runs in the process that has it."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With `-n`, a file stays together, and so do the files that look at the same graded class."""
+    for item in items:
+        needed = [name for name in SHARED if name in getattr(item, "fixturenames", ())]
+        item.add_marker(pytest.mark.xdist_group(needed[0] if needed else item.path.name))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import subprocess
 
 import pytest
@@ -156,9 +157,11 @@ def test_every_student_of_the_roster_has_a_row(graded: GradedClass, tmp_path) ->
 
 
 def test_plain_nbgrader_gives_the_same_scores(
-    graded: GradedClass, simulated: Course, tmp_path, nbgrader_environment
+    graded: GradedClass, simulated: Course, tmp_path, nbgrader_environment, repetitions
 ) -> None:
     course = copy_course(simulated, tmp_path / "course")
+    for folder in sorted(course.step("submitted", "").iterdir())[repetitions(5, CLASS_SIZE) :]:
+        shutil.rmtree(folder)
     environment = {**nbgrader_environment, "LECTURE_COURSE": str(course.root)}
     for assignment in assignments():
         done = subprocess.run(
@@ -171,7 +174,8 @@ def test_plain_nbgrader_gives_the_same_scores(
         )
         assert done.returncode == 0, done.stderr[-2000:]
     for row in known_rows(course):
-        assert question_points(course, row["assignment"], row["student"])[row["question"]] == float(row["points"])
+        if course.step("submitted", row["student"]).is_dir():
+            assert question_points(course, row["assignment"], row["student"])[row["question"]] == float(row["points"])
 
 
 def test_questions_graded_by_hand_wait_for_a_person_and_empty_ones_are_zero(graded: GradedClass) -> None:

@@ -201,7 +201,7 @@ def vanishing(evidence: Evidence) -> Finding | None:
     sign = f"relative to their weights the first layers move {ratio:.1g} times as much as the others"
     straight = replacing(sigmoid=around, tanh=around, relu=around, relu_=around)
     relus = replacing(sigmoid=instead, tanh=instead)
-    return confirmed_early(evidence, "A07", sign, straight, unit_variance, both(initialised_well, relus))
+    return confirmed_early(evidence, "A07", sign, straight, both(unit_variance, relus), both(initialised_well, relus))
 
 
 @contextmanager
