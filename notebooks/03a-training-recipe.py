@@ -30,14 +30,16 @@
 # %% tags=["setup"]
 import math
 
+import numpy as np
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import OneCycleLR
 
+from lecture_lib import tape
 from lecture_lib.data import TensorLoader, load_digits, stratified_split
 from lecture_lib.debugging import find_lr
 from lecture_lib.notebook import (
-    check, predict, reveal, show_arrows, show_figure, show_images
+    check, predict, reveal, show_arrows, show_figure, show_images, show_walk
 )
 from lecture_lib.training import evaluate, train
 
@@ -80,6 +82,153 @@ print(f"loss {loss.item():.2f} -> {new_loss.item():.2f}")
 # %% [markdown]
 # **Recap.** A step is: forward (the tape is written), backward (it is read), update (off the tape). The loss fell from 9
 # to 5.76. Everything below is this step, repeated and made safe.
+
+# %% [markdown]
+# ## Graph: the notes as a picture, by hand
+#
+# **Goal.** Compute every value and every gradient of a small graph with a pencil.
+#
+# What the friend writes down is a list, one line for each operation. Drawn, it is a *graph*: a box for each number, an
+# arrow from each operation's inputs to its result. Take $L = a x + b$ with $a = 2$, $x = 3$ and $b = 1$. Forwards,
+# the product is 6 and $L = 7$. Backwards, start with 1 at $L$. A sum hands its gradient on to both inputs. A product
+# hands each factor the gradient times the *other* factor. That is the whole chain rule, one arrow at a time.
+#
+# `lecture_lib.tape` is a small autograd on NumPy, written to be read. It can show its notes.
+
+# %% tags=["demo"]
+a, x, b = (tape.Tensor(number, requires_grad=True) for number in (2.0, 3.0, 1.0))
+loss = a * x + b
+tape.trace(loss, a=a, x=x, b=b, L=loss)
+
+# %% [markdown]
+# You should see 7 in the last row, and the gradients 3, 2 and 1 for $a$, $x$ and $b$. The last column is the walk back:
+# what each row passes on to its inputs.
+#
+# Now one operation more: $L = (w x + b)^2$ with $w = 3$, $x = 2$ and $b = 1$. With $u = w x$ and $v = u + b$ the values
+# are 6, 7 and 49. The square's slope is $2v$, taken at its *input* $v$. Predict $\partial L/\partial w$. Then walk the
+# tape below, with the slider or the buttons; with the keyboard, Tab reaches them, the arrow keys move the slider, and
+# Enter presses a button. Where no widget can run, you see the picture of the last step.
+
+# %% tags=["demo"]
+predict("graph", None)
+
+# %% tags=["demo"]
+w, x, b = (tape.Tensor(number, requires_grad=True) for number in (3.0, 2.0, 1.0))
+u = w * x
+v = u + b
+loss = v**2
+show_walk(
+    loss, caption="Values grow from left to right, gradients from right to left.",
+    w=w, x=x, b=b, u=u, v=v, L=loss,
+)
+
+# %% tags=["demo"]
+loss.backward()
+print("values", u.item(), v.item(), loss.item())
+print("gradients of w, x, b:", w.grad, x.grad, b.grad)
+reveal("graph", float(w.grad))
+
+# %% [markdown]
+# You should see the values 6, 7, 49 and the gradients 28, 42, 14: the square contributes $2 \cdot 7 = 14$, which goes
+# through the sum as it is and through the product as $14 \cdot 2$ and $14 \cdot 3$.
+#
+# The tape is *dynamic*: nobody declares the graph beforehand. Every forward pass writes it anew, so a loop or an `if`
+# in Python gives another graph each time it runs differently, and `backward()` walks the one that was written.
+
+# %% tags=["demo"]
+for exponent in (2, 4):
+    power = w
+    for _ in range(exponent - 1):
+        power = power * w
+    notes = tape.trace(power, w=w)
+    print(f"w to the power {exponent}: {len(notes)} rows, gradient {notes['w'].gradient:g}")
+
+# %% [markdown]
+# You should see 2 rows and 4: a line for $w$ and one for each product. The gradients at $w = 3$ are $2w = 6$ and
+# $4w^3 = 108$, and nobody wrote these formulas down: $w$ is used several times, and its shares are added.
+#
+# Two layers are only a longer walk. Take $h = \mathrm{relu}(w_1 x)$, $p = \mathrm{relu}(w_2 h)$ and $L = (p - y)^2$
+# with $x = 2$, $y = 1$ and both weights 0.5. Then $h = 1$, $p = 0.5$ and $L = 0.25$. Relu is a gate: its slope is 1 where its input is
+# positive, else 0. Both gates are open here. Predict $\partial L/\partial w_1$; the next cell also closes the first
+# gate, with $w_1 = -0.5$.
+
+# %% tags=["demo"]
+predict("two_layers", None)
+
+# %% tags=["demo"]
+slopes = {}
+for first in (0.5, -0.5):
+    weights = torch.tensor([first, 0.5], requires_grad=True)
+    loss = (torch.relu(weights[1] * torch.relu(weights[0] * 2.0)) - 1.0) ** 2
+    loss.backward()
+    slopes[first] = [slope + 0.0 for slope in weights.grad.tolist()]
+    print(f"w1 = {first:g}: loss {loss.item():g}, gradients {slopes[first]}")
+reveal("two_layers", slopes[0.5][0])
+
+
+# %% [markdown]
+# You should see −1 and −1, and with the gate closed 0 and 0. A closed gate lets nothing back: this example can teach
+# neither weight anything. A unit that is closed for every example never recovers by itself; the debug ladder in
+# notebook 03b looks for such units.
+#
+# ### Question 03a-graph · 4 points
+#
+# Write the two walks above as formulas that hold for any numbers.
+#
+# - `square_graph(w, x, b)`, with $u = w x$, $v = u + b$ and $L = v^2$, returns two lists: the values $u, v, L$ and the
+#   gradients of $L$ towards $w, x, b$.
+# - `relu_graph(w1, w2, x, y)`, with $h$, $p$ and $L$ as above, returns two lists: the values $h, p, L$ and the gradients
+#   of $L$ towards $w_1, w_2$.
+#
+# All arguments are numbers, and so is everything in the lists. Work it out by hand. An autograd would give the same
+# numbers and the same points; but then it has practised, not you.
+#
+# Hidden cases: values and gradients of each graph, 1 point each; gates are open and closed. Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# Write a name for the gradient of every node, starting with 1 at L, and fill them in from the last to the first.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# A gate is a factor, 1 or 0. It stands in the product at the place where the walk passes it.
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03a-graph", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def square_graph(w, x, b):
+    """The values [u, v, L], and the gradients of L towards [w, x, b]."""
+    ### BEGIN SOLUTION
+    u = w * x
+    v = u + b
+    towards_v = 2 * v
+    return [u, v, v**2], [towards_v * x, towards_v * w, towards_v]
+    ### END SOLUTION
+
+
+def relu_graph(w1, w2, x, y):
+    """The values [h, p, L], and the gradients of L towards [w1, w2]."""
+    ### BEGIN SOLUTION
+    h = max(0.0, w1 * x)
+    p = max(0.0, w2 * h)
+    behind_gate = 2 * (p - y) if w2 * h > 0 else 0.0
+    towards_h = behind_gate * w2 if w1 * x > 0 else 0.0
+    return [h, p, (p - y) ** 2], [towards_h * x, behind_gate * h]
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03a-graph-test", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+check("03a-graph", square_graph, relu_graph)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03a-graph", square_graph, relu_graph)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** Values forwards, gradients back; a sum copies, a product exchanges the factors, a gate lets through or
+# stops, and what is used twice adds up. The tape is written anew in every forward pass.
 
 # %% [markdown]
 # ## 2 Batch: what the model is about to see
