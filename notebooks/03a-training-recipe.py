@@ -231,6 +231,124 @@ probe("03a-graph", square_graph, relu_graph)
 # stops, and what is used twice adds up. The tape is written anew in every forward pass.
 
 # %% [markdown]
+# ## Rules: what one operation does on the way back
+#
+# **Goal.** Write a backward rule, and have it checked by differences.
+#
+# An autograd knows nothing about networks. It knows one *rule* for each operation: given the gradient of the result,
+# what is the gradient of each input? A rule multiplies by the local slope, taken at the values of the forward pass, and
+# what it returns has the shape of the input. On our tape, `record` stores a value together with its rules. Here is the
+# operation $x^3$, once with the right slope $3x^2$ and once with a wrong one. `gradcheck` moves every entry a little and
+# compares.
+
+# %% tags=["demo"]
+def cube(x, factor=3):
+    def rule(gradient):
+        return gradient * factor * x.data**2
+
+    return tape.record("cube", x.data**3, (x, rule))
+
+
+# %% tags=["demo"]
+points = tape.Tensor([0.5, -1.0, 2.0], requires_grad=True)
+print("right rule, off by less than 1e-6:", tape.gradcheck(cube, points) < 1e-6)
+try:
+    tape.gradcheck(lambda x: cube(x, factor=2), points)
+except tape.GradientError as error:
+    print(error)
+
+# %% [markdown]
+# You should see that the rule with factor 2 gives 0.568 where the differences give 0.853, exactly 2 to 3. Such a check needs no
+# knowledge of calculus, and it finds nearly every wrong rule.
+#
+# Two cases are easy to get wrong. The first is a *bias*. In `x @ weight + bias` the bias has shape `[outputs]` and is
+# stretched over a batch `[examples, outputs]`: each entry is used once for every example. Four examples, and a loss
+# that is the sum of all results, so that every result has gradient 1: predict the gradient of one entry of the bias.
+
+# %% tags=["demo"]
+predict("bias", None)
+
+# %% tags=["demo"]
+batch, weight = torch.ones(4, 2), torch.ones(2, 3)
+bias = torch.zeros(3, requires_grad=True)
+(batch @ weight + bias).sum().backward()
+print("gradient of the bias:", bias.grad.tolist())
+reveal("bias", bias.grad[0].item())
+
+# %% [markdown]
+# You should see 4 for each of the three outputs: broadcasting forwards is a sum backwards.
+#
+# The second is relu at exactly 0. Left of it the slope is 0, right of it 1, and at the kink there is no slope at all.
+# Any value in between could be defended. PyTorch takes 0, and so does our tape. It matters more often than it sounds: inputs that are
+# exactly 0 are common behind another relu.
+
+# %% tags=["demo"]
+around_zero = torch.tensor([-1.0, 0.0, 1.0], requires_grad=True)
+torch.relu(around_zero).sum().backward()
+print("slopes at -1, 0, 1:", around_zero.grad.tolist())
+
+
+# %% [markdown]
+# ### Question 03a-backward · 8 points
+#
+# Write two backward rules. All arguments are NumPy arrays of float64, and so is what you return.
+#
+# - `relu_rule(x, gradient)` returns the gradient of relu's input `x`. Both arrays have the same shape, whichever it is.
+#   At 0 nothing passes.
+# - `linear_rule(x, weight, bias, gradient)` is for `x @ weight + bias`, with shapes `[examples, inputs]`,
+#   `[inputs, outputs]` and `[outputs]`; `gradient` is that of the result. It returns three arrays: the gradients of
+#   `x`, `weight` and `bias`, each of the shape of what it belongs to.
+#
+# `gradient` is read-only, as on the tape, where several rules share it: return new arrays.
+#
+# Hidden cases: relu 2 points, `x` and `weight` 3, `bias` 2, and two layers on the tape with your rules 1; also with one
+# example, one input, one output, and at the kink. Limit: 30 seconds. The ready-made versions are switched off.
+#
+# <details><summary>Hint 1</summary>
+#
+# Write the three shapes down first. Only one product of `x` and `gradient`, one of them transposed, has the weight's
+# shape.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# `weight[i, o]` multiplies `x[n, i]` in the result `[n, o]`, for every example `n`. So its gradient is a sum over `n`.
+# What multiplies one entry of the bias?
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03a-backward", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def relu_rule(x, gradient):
+    """The gradient of relu's input x, given that of its result."""
+    ### BEGIN SOLUTION
+    closed_gate = np.zeros_like(gradient)
+    return np.where(x > 0, gradient, closed_gate)
+    ### END SOLUTION
+
+
+def linear_rule(x, weight, bias, gradient):
+    """The gradients of x, weight and bias, given that of x @ weight + bias."""
+    ### BEGIN SOLUTION
+    towards_x = gradient @ weight.T
+    towards_weight = x.T @ gradient
+    towards_bias = gradient.sum(axis=0)
+    return towards_x, towards_weight, towards_bias
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03a-backward-test", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false}
+check("03a-backward", relu_rule, linear_rule)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03a-backward", relu_rule, linear_rule)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** One rule for each operation: incoming gradient times local slope, in the shape of the input. What was
+# stretched forwards is summed backwards. Check a rule by differences before you trust it.
+
+# %% [markdown]
 # ## 2 Batch: what the model is about to see
 #
 # **Goal.** Look at a batch before any model does.
