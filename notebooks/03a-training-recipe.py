@@ -349,6 +349,65 @@ probe("03a-backward", relu_rule, linear_rule)
 # stretched forwards is summed backwards. Check a rule by differences before you trust it.
 
 # %% [markdown]
+# ## Off the tape: `no_grad` and `detach`
+#
+# **Goal.** Say which operations are recorded, and stop a gradient on purpose.
+#
+# Autograd does not note everything. An operation is recorded when recording is on *and* at least one input requires a
+# gradient. Two tools switch it off. Inside `torch.no_grad()` nothing is recorded, which suits evaluation and updates:
+# no notes to write, and no intermediate results to keep for a walk back that never comes. `detach()` gives the same value
+# without its history: from there on it is a constant. Five results below; predict how many of them are recorded.
+
+# %% tags=["demo"]
+predict("recorded", None)
+
+# %% tags=["demo"]
+w, x = torch.tensor(3.0, requires_grad=True), torch.tensor(2.0)
+results = {"w * x": w * x, "x * x": x * x, "w * w.detach()": w * w.detach()}
+results["(w * x).detach()"] = (w * x).detach()
+with torch.no_grad():
+    results["w * x in no_grad"] = w * x
+for name, result in results.items():
+    print(f"{name:17s} value {result.item():g}, recorded: {result.requires_grad}")
+reveal("recorded", sum(result.requires_grad for result in results.values()))
+
+# %% [markdown]
+# You should see 2. The values of `w * x` are 6 each time: neither tool changes what is computed, only what is written down.
+#
+# One line deserves a second look. `w * w.detach()` has the value of $w^2$, but not its gradient: the second factor is
+# a constant, so the gradient is 3 instead of 6. This is what you want when a model is compared with a *target* that
+# another model computes, and it is a silent fault where you did not want it. The next cell compares a student with a
+# teacher; the teacher shall not move.
+
+# %% tags=["demo"]
+(w * w.detach()).backward()
+student = torch.tensor(3.0, requires_grad=True)
+teacher = torch.tensor(2.0, requires_grad=True)
+((student - teacher.detach()) ** 2).backward()
+print("with one factor detached:", w.grad.item())
+print("student", student.grad.item(), "teacher", teacher.grad)
+
+# %% [markdown]
+# You should see 3, and a gradient of 2 for the student and `None` for the teacher.
+#
+# The opposite mistake is to keep history by accident. A running total of losses that adds up tensors is itself a
+# result with a history: it holds the notes of every step since the start, and memory grows until the total is dropped.
+# Our tape can count its notes.
+
+# %% tags=["demo"]
+weight, total, number = tape.Tensor(3.0, requires_grad=True), 0.0, 0.0
+for _ in range(100):
+    loss = (weight * 2.0 - 1.0) ** 2
+    total, number = total + loss, number + loss.item()
+print("one loss:", len(tape.trace(loss)), "rows; the total:", len(tape.trace(total)), "rows")
+print(f"{number:g} as a plain number, without a row; the total is {total.item():g}")
+
+# %% [markdown]
+# **Recap.** `no_grad()` for evaluation and updates, `detach()` for targets, `.item()` for logs. None of them changes a
+# value. What `no_grad()` does *not* do is the subject of this notebook's last section: it does not put layers into eval
+# mode.
+
+# %% [markdown]
 # ## 2 Batch: what the model is about to see
 #
 # **Goal.** Look at a batch before any model does.
