@@ -408,6 +408,135 @@ print(f"{number:g} as a plain number, without a row; the total is {total.item():
 # mode.
 
 # %% [markdown]
+# ## Module: what belongs to a model
+#
+# **Goal.** Make everything that a model owns visible to optimizer, checkpoint and device.
+#
+# An `nn.Module` is a container that keeps lists of what it owns. `parameters()`, `state_dict()` and `.to()` read these
+# lists and nothing else. What you assign in `__init__` gets onto them by its *type*; only a buffer is named in a call.
+#
+# | you assign | trained | saved | moved |
+# |---|---|---|---|
+# | `nn.Parameter`: learned numbers | yes | yes | yes |
+# | a buffer, `register_buffer(name, tensor)`: numbers that are not learned | no | yes | yes |
+# | an `nn.Module`, or several in an `nn.ModuleList` | what it owns | what it owns | what it owns |
+# | anything else: a tensor, a number, a Python list | no | no | no |
+#
+# Batch normalisation has both kinds: scale and shift are learned, the running mean and variance are measured.
+
+# %% tags=["demo"]
+norm = nn.BatchNorm1d(8)
+print("parameters:", [name for name, _ in norm.named_parameters()])
+print("buffers:   ", [name for name, _ in norm.named_buffers()])
+
+# %% [markdown]
+# The next module computes what it should. Its layers stand in a Python list, its temperature and its running mean are
+# plain tensors; only the last layer is assigned as it is. There are two hidden layers with weight and bias, the temperature, and the
+# last layer with weight and bias: seven tensors to train. Predict how many of them `parameters()` finds.
+
+# %% tags=["demo"]
+predict("registered", None)
+
+
+# %% tags=["demo"]
+class Careless(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.hidden = [nn.Linear(8, 8), nn.Linear(8, 8)]
+        self.temperature = torch.ones(1, requires_grad=True)
+        self.running_mean = torch.zeros(8)
+        self.last = nn.Linear(8, 2)
+
+    def forward(self, x):
+        x = x - self.running_mean
+        for layer in self.hidden:
+            x = layer(x).relu()
+        return self.last(x) / self.temperature
+
+
+# %% tags=["demo"]
+careless = Careless()
+reveal("registered", len(list(careless.parameters())))
+
+# %% tags=["demo"]
+before = careless.hidden[0].weight.detach().clone()
+sgd = torch.optim.SGD(careless.parameters(), lr=0.1)
+careless(torch.ones(4, 8)).square().sum().backward()
+sgd.step()
+print("hidden layer has a gradient:", careless.hidden[0].weight.grad is not None)
+print("hidden layer has moved:", not torch.equal(before, careless.hidden[0].weight))
+
+# %% tags=["demo"]
+print("saved:", list(careless.state_dict()))
+careless.double()
+print("after double():", careless.last.weight.dtype, careless.hidden[0].weight.dtype)
+
+
+# %% [markdown]
+# You should see 2, then a gradient that arrives and a layer that does not move. Nothing complains: autograd follows the
+# computation and does not care where a tensor is stored, but the optimizer was never given it. The checkpoint holds `last` only, and
+# `double()` left the hidden layers in `float32`, where the next forward pass fails. A move to the GPU would do
+# the same.
+#
+# ### Question 03a-register · 7 points
+#
+# Complete `Scaled(layers, mean, temperature)`. Its `forward` is written and can stay as it is.
+#
+# - `layers` is a list of modules. All that they own shall be visible.
+# - `temperature` is a number; the module starts from it and learns it.
+# - `mean` is a tensor `[features]`; the running mean starts from it. It is not learned, but it is saved and it moves.
+#
+# Nothing else is registered.
+#
+# Hidden cases, with one to three layers: parameters 2 points, buffers 2, a second module restored from the first one's `state_dict()` 1,
+# and `double()` and `to("meta")` (a device without memory) take everything along 2. Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# Three attributes, three rows of the table above. And before any of them, the container itself has to be set up.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# `nn.Parameter` wants a tensor of a floating-point dtype. After building a module, print `list(module.state_dict())`.
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03a-register", "locked": false, "schema_version": 3, "solution": true, "task": false}
+class Scaled(nn.Module):
+    """Centred by a running mean, through the layers, divided by a learned temperature."""
+
+    def __init__(self, layers, mean, temperature):
+        ### BEGIN SOLUTION
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.temperature = nn.Parameter(torch.as_tensor(temperature))
+        self.register_buffer("running_mean", torch.clone(mean))
+        ### END SOLUTION
+
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.running_mean.lerp_(x.mean(dim=0), 0.1)  # nine tenths old, one tenth new
+        x = x - self.running_mean
+        for layer in self.layers:
+            x = layer(x)
+        return x / self.temperature
+
+
+# %% nbgrader={"grade": true, "grade_id": "03a-register-test", "locked": true, "points": 7, "schema_version": 3, "solution": false, "task": false}
+check("03a-register", Scaled)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03a-register", Scaled)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** Learned: `nn.Parameter`. Measured or fixed: a buffer. Several modules: `nn.ModuleList`. Anything else is
+# invisible, and nothing will tell you. Count `parameters()` and read `state_dict()` once for every model that you write.
+
+# %% [markdown]
 # ## 2 Batch: what the model is about to see
 #
 # **Goal.** Look at a batch before any model does.
