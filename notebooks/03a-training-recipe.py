@@ -33,14 +33,16 @@
 # %% tags=["setup"]
 import math
 
+import numpy as np
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import OneCycleLR
 
+from lecture_lib import tape
 from lecture_lib.data import TensorLoader, load_digits, stratified_split
 from lecture_lib.debugging import find_lr
 from lecture_lib.notebook import (
-    check, predict, reveal, show_arrows, show_figure, show_images
+    check, predict, reveal, show_arrows, show_figure, show_images, show_walk
 )
 from lecture_lib.training import evaluate, train
 
@@ -83,6 +85,459 @@ print(f"loss {loss.item():.2f} -> {new_loss.item():.2f}")
 # %% [markdown]
 # **Recap.** A step is: forward (the tape is written), backward (it is read), update (off the tape). The loss fell from 9
 # to 5.76. Everything below is this step, repeated and made safe.
+
+# %% [markdown]
+# ## Graph: the notes as a picture, by hand
+#
+# **Goal.** Compute every value and every gradient of a small graph with a pencil.
+#
+# What the friend writes down is a list, one line for each operation. Drawn, it is a *graph*: a box for each number, an
+# arrow from each operation's inputs to its result. Take $L = a x + b$ with $a = 2$, $x = 3$ and $b = 1$. Forwards,
+# the product is 6 and $L = 7$. Backwards, start with 1 at $L$. A sum hands its gradient on to both inputs. A product
+# hands each factor the gradient times the *other* factor. That is the whole chain rule, one arrow at a time.
+#
+# `lecture_lib.tape` is a small autograd on NumPy, written to be read. It can show its notes.
+
+# %% tags=["demo"]
+a, x, b = (tape.Tensor(number, requires_grad=True) for number in (2.0, 3.0, 1.0))
+loss = a * x + b
+tape.trace(loss, a=a, x=x, b=b, L=loss)
+
+# %% [markdown]
+# You should see 7 in the last row, and the gradients 3, 2 and 1 for $a$, $x$ and $b$. The last column is the walk back:
+# what each row passes on to its inputs.
+#
+# Now one operation more: $L = (w x + b)^2$ with $w = 3$, $x = 2$ and $b = 1$. With $u = w x$ and $v = u + b$ the values
+# are 6, 7 and 49. The square's slope is $2v$, taken at its *input* $v$. Predict $\partial L/\partial w$. Then walk the
+# tape below, with the slider or the buttons; with the keyboard, Tab reaches them, the arrow keys move the slider, and
+# Enter presses a button. Where no widget can run, you see the picture of the last step.
+
+# %% tags=["demo"]
+predict("graph", None)
+
+# %% tags=["demo"]
+w, x, b = (tape.Tensor(number, requires_grad=True) for number in (3.0, 2.0, 1.0))
+u = w * x
+v = u + b
+loss = v**2
+show_walk(
+    loss, caption="Values grow from left to right, gradients from right to left.",
+    w=w, x=x, b=b, u=u, v=v, L=loss,
+)
+
+# %% tags=["demo"]
+loss.backward()
+print("values", u.item(), v.item(), loss.item())
+print("gradients of w, x, b:", w.grad, x.grad, b.grad)
+reveal("graph", float(w.grad))
+
+# %% [markdown]
+# You should see the values 6, 7, 49 and the gradients 28, 42, 14: the square contributes $2 \cdot 7 = 14$, which goes
+# through the sum as it is and through the product as $14 \cdot 2$ and $14 \cdot 3$.
+#
+# The tape is *dynamic*: nobody declares the graph beforehand. Every forward pass writes it anew, so a loop or an `if`
+# in Python gives another graph each time it runs differently, and `backward()` walks the one that was written.
+
+# %% tags=["demo"]
+for exponent in (2, 4):
+    power = w
+    for _ in range(exponent - 1):
+        power = power * w
+    notes = tape.trace(power, w=w)
+    print(f"w to the power {exponent}: {len(notes)} rows, gradient {notes['w'].gradient:g}")
+
+# %% [markdown]
+# You should see 2 rows and 4: a line for $w$ and one for each product. The gradients at $w = 3$ are $2w = 6$ and
+# $4w^3 = 108$, and nobody wrote these formulas down: $w$ is used several times, and its shares are added.
+#
+# Two layers are only a longer walk. Take $h = \mathrm{relu}(w_1 x)$, $p = \mathrm{relu}(w_2 h)$ and $L = (p - y)^2$
+# with $x = 2$, $y = 1$ and both weights 0.5. Then $h = 1$, $p = 0.5$ and $L = 0.25$. Relu is a gate: its slope is 1 where its input is
+# positive, else 0. Both gates are open here. Predict $\partial L/\partial w_1$; the next cell also closes the first
+# gate, with $w_1 = -0.5$.
+
+# %% tags=["demo"]
+predict("two_layers", None)
+
+# %% tags=["demo"]
+slopes = {}
+for first in (0.5, -0.5):
+    weights = torch.tensor([first, 0.5], requires_grad=True)
+    loss = (torch.relu(weights[1] * torch.relu(weights[0] * 2.0)) - 1.0) ** 2
+    loss.backward()
+    slopes[first] = [slope + 0.0 for slope in weights.grad.tolist()]
+    print(f"w1 = {first:g}: loss {loss.item():g}, gradients {slopes[first]}")
+reveal("two_layers", slopes[0.5][0])
+
+
+# %% [markdown]
+# You should see −1 and −1, and with the gate closed 0 and 0. A closed gate lets nothing back: this example can teach
+# neither weight anything. A unit that is closed for every example never recovers by itself; the debug ladder in
+# notebook 03b looks for such units.
+#
+# ### Question 03a-graph · 4 points
+#
+# Write the two walks above as formulas that hold for any numbers.
+#
+# - `square_graph(w, x, b)`, with $u = w x$, $v = u + b$ and $L = v^2$, returns two lists: the values $u, v, L$ and the
+#   gradients of $L$ towards $w, x, b$.
+# - `relu_graph(w1, w2, x, y)`, with $h$, $p$ and $L$ as above, returns two lists: the values $h, p, L$ and the gradients
+#   of $L$ towards $w_1, w_2$.
+#
+# All arguments are numbers, and so is everything in the lists. Work it out by hand. An autograd would give the same
+# numbers and the same points; but then it has practised, not you.
+#
+# Hidden cases: values and gradients of each graph, 1 point each; gates are open and closed. Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# Write a name for the gradient of every node, starting with 1 at L, and fill them in from the last to the first.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# A gate is a factor, 1 or 0. It stands in the product at the place where the walk passes it.
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03a-graph", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def square_graph(w, x, b):
+    """The values [u, v, L], and the gradients of L towards [w, x, b]."""
+    ### BEGIN SOLUTION
+    u = w * x
+    v = u + b
+    towards_v = 2 * v
+    return [u, v, v**2], [towards_v * x, towards_v * w, towards_v]
+    ### END SOLUTION
+
+
+def relu_graph(w1, w2, x, y):
+    """The values [h, p, L], and the gradients of L towards [w1, w2]."""
+    ### BEGIN SOLUTION
+    h = max(0.0, w1 * x)
+    p = max(0.0, w2 * h)
+    behind_gate = 2 * (p - y) if w2 * h > 0 else 0.0
+    towards_h = behind_gate * w2 if w1 * x > 0 else 0.0
+    return [h, p, (p - y) ** 2], [towards_h * x, behind_gate * h]
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03a-graph-test", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+check("03a-graph", square_graph, relu_graph)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03a-graph", square_graph, relu_graph)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** Values forwards, gradients back; a sum copies, a product exchanges the factors, a gate lets through or
+# stops, and what is used twice adds up. The tape is written anew in every forward pass.
+
+# %% [markdown]
+# ## Rules: what one operation does on the way back
+#
+# **Goal.** Write a backward rule, and have it checked by differences.
+#
+# An autograd knows nothing about networks. It knows one *rule* for each operation: given the gradient of the result,
+# what is the gradient of each input? A rule multiplies by the local slope, taken at the values of the forward pass, and
+# what it returns has the shape of the input. On our tape, `record` stores a value together with its rules. Here is the
+# operation $x^3$, once with the right slope $3x^2$ and once with a wrong one. `gradcheck` moves every entry a little and
+# compares.
+
+# %% tags=["demo"]
+def cube(x, factor=3):
+    def rule(gradient):
+        return gradient * factor * x.data**2
+
+    return tape.record("cube", x.data**3, (x, rule))
+
+
+# %% tags=["demo"]
+points = tape.Tensor([0.5, -1.0, 2.0], requires_grad=True)
+print("right rule, off by less than 1e-6:", tape.gradcheck(cube, points) < 1e-6)
+try:
+    tape.gradcheck(lambda x: cube(x, factor=2), points)
+except tape.GradientError as error:
+    print(error)
+
+# %% [markdown]
+# You should see that the rule with factor 2 gives 0.568 where the differences give 0.853, exactly 2 to 3. Such a check needs no
+# knowledge of calculus, and it finds nearly every wrong rule.
+#
+# Two cases are easy to get wrong. The first is a *bias*. In `x @ weight + bias` the bias has shape `[outputs]` and is
+# stretched over a batch `[examples, outputs]`: each entry is used once for every example. Four examples, and a loss
+# that is the sum of all results, so that every result has gradient 1: predict the gradient of one entry of the bias.
+
+# %% tags=["demo"]
+predict("bias", None)
+
+# %% tags=["demo"]
+batch, weight = torch.ones(4, 2), torch.ones(2, 3)
+bias = torch.zeros(3, requires_grad=True)
+(batch @ weight + bias).sum().backward()
+print("gradient of the bias:", bias.grad.tolist())
+reveal("bias", bias.grad[0].item())
+
+# %% [markdown]
+# You should see 4 for each of the three outputs: broadcasting forwards is a sum backwards.
+#
+# The second is relu at exactly 0. Left of it the slope is 0, right of it 1, and at the kink there is no slope at all.
+# Any value in between could be defended. PyTorch takes 0, and so does our tape. It matters more often than it sounds: inputs that are
+# exactly 0 are common behind another relu.
+
+# %% tags=["demo"]
+around_zero = torch.tensor([-1.0, 0.0, 1.0], requires_grad=True)
+torch.relu(around_zero).sum().backward()
+print("slopes at -1, 0, 1:", around_zero.grad.tolist())
+
+
+# %% [markdown]
+# ### Question 03a-backward · 8 points
+#
+# Write two backward rules. All arguments are NumPy arrays of float64, and so is what you return.
+#
+# - `relu_rule(x, gradient)` returns the gradient of relu's input `x`. Both arrays have the same shape, whichever it is.
+#   At 0 nothing passes.
+# - `linear_rule(x, weight, bias, gradient)` is for `x @ weight + bias`, with shapes `[examples, inputs]`,
+#   `[inputs, outputs]` and `[outputs]`; `gradient` is that of the result. It returns three arrays: the gradients of
+#   `x`, `weight` and `bias`, each of the shape of what it belongs to.
+#
+# `gradient` is read-only, as on the tape, where several rules share it: return new arrays.
+#
+# Hidden cases: relu 2 points, `x` and `weight` 3, `bias` 2, and two layers on the tape with your rules 1; also with one
+# example, one input, one output, and at the kink. Limit: 30 seconds. The ready-made versions are switched off.
+#
+# <details><summary>Hint 1</summary>
+#
+# Write the three shapes down first. Only one product of `x` and `gradient`, one of them transposed, has the weight's
+# shape.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# `weight[i, o]` multiplies `x[n, i]` in the result `[n, o]`, for every example `n`. So its gradient is a sum over `n`.
+# What multiplies one entry of the bias?
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03a-backward", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def relu_rule(x, gradient):
+    """The gradient of relu's input x, given that of its result."""
+    ### BEGIN SOLUTION
+    closed_gate = np.zeros_like(gradient)
+    return np.where(x > 0, gradient, closed_gate)
+    ### END SOLUTION
+
+
+def linear_rule(x, weight, bias, gradient):
+    """The gradients of x, weight and bias, given that of x @ weight + bias."""
+    ### BEGIN SOLUTION
+    towards_x = gradient @ weight.T
+    towards_weight = x.T @ gradient
+    towards_bias = gradient.sum(axis=0)
+    return towards_x, towards_weight, towards_bias
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03a-backward-test", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false}
+check("03a-backward", relu_rule, linear_rule)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03a-backward", relu_rule, linear_rule)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** One rule for each operation: incoming gradient times local slope, in the shape of the input. What was
+# stretched forwards is summed backwards. Check a rule by differences before you trust it.
+
+# %% [markdown]
+# ## Off the tape: `no_grad` and `detach`
+#
+# **Goal.** Say which operations are recorded, and stop a gradient on purpose.
+#
+# Autograd does not note everything. An operation is recorded when recording is on *and* at least one input requires a
+# gradient. Two tools switch it off. Inside `torch.no_grad()` nothing is recorded, which suits evaluation and updates:
+# no notes to write, and no intermediate results to keep for a walk back that never comes. `detach()` gives the same value
+# without its history: from there on it is a constant. Five results below; predict how many of them are recorded.
+
+# %% tags=["demo"]
+predict("recorded", None)
+
+# %% tags=["demo"]
+w, x = torch.tensor(3.0, requires_grad=True), torch.tensor(2.0)
+results = {"w * x": w * x, "x * x": x * x, "w * w.detach()": w * w.detach()}
+results["(w * x).detach()"] = (w * x).detach()
+with torch.no_grad():
+    results["w * x in no_grad"] = w * x
+for name, result in results.items():
+    print(f"{name:17s} value {result.item():g}, recorded: {result.requires_grad}")
+reveal("recorded", sum(result.requires_grad for result in results.values()))
+
+# %% [markdown]
+# You should see 2. The values of `w * x` are 6 each time: neither tool changes what is computed, only what is written down.
+#
+# One line deserves a second look. `w * w.detach()` has the value of $w^2$, but not its gradient: the second factor is
+# a constant, so the gradient is 3 instead of 6. This is what you want when a model is compared with a *target* that
+# another model computes, and it is a silent fault where you did not want it. The next cell compares a student with a
+# teacher; the teacher shall not move.
+
+# %% tags=["demo"]
+(w * w.detach()).backward()
+student = torch.tensor(3.0, requires_grad=True)
+teacher = torch.tensor(2.0, requires_grad=True)
+((student - teacher.detach()) ** 2).backward()
+print("with one factor detached:", w.grad.item())
+print("student", student.grad.item(), "teacher", teacher.grad)
+
+# %% [markdown]
+# You should see 3, and a gradient of 2 for the student and `None` for the teacher.
+#
+# The opposite mistake is to keep history by accident. A running total of losses that adds up tensors is itself a
+# result with a history: it holds the notes of every step since the start, and memory grows until the total is dropped.
+# Our tape can count its notes.
+
+# %% tags=["demo"]
+weight, total, number = tape.Tensor(3.0, requires_grad=True), 0.0, 0.0
+for _ in range(100):
+    loss = (weight * 2.0 - 1.0) ** 2
+    total, number = total + loss, number + loss.item()
+print("one loss:", len(tape.trace(loss)), "rows; the total:", len(tape.trace(total)), "rows")
+print(f"{number:g} as a plain number, without a row; the total is {total.item():g}")
+
+# %% [markdown]
+# **Recap.** `no_grad()` for evaluation and updates, `detach()` for targets, `.item()` for logs. None of them changes a
+# value. What `no_grad()` does *not* do is the subject of this notebook's last section: it does not put layers into eval
+# mode.
+
+# %% [markdown]
+# ## Module: what belongs to a model
+#
+# **Goal.** Make everything that a model owns visible to optimizer, checkpoint and device.
+#
+# An `nn.Module` is a container that keeps lists of what it owns. `parameters()`, `state_dict()` and `.to()` read these
+# lists and nothing else. What you assign in `__init__` gets onto them by its *type*; only a buffer is named in a call.
+#
+# | you assign | trained | saved | moved |
+# |---|---|---|---|
+# | `nn.Parameter`: learned numbers | yes | yes | yes |
+# | a buffer, `register_buffer(name, tensor)`: numbers that are not learned | no | yes | yes |
+# | an `nn.Module`, or several in an `nn.ModuleList` | what it owns | what it owns | what it owns |
+# | anything else: a tensor, a number, a Python list | no | no | no |
+#
+# Batch normalisation has both kinds: scale and shift are learned, the running mean and variance are measured.
+
+# %% tags=["demo"]
+norm = nn.BatchNorm1d(8)
+print("parameters:", [name for name, _ in norm.named_parameters()])
+print("buffers:   ", [name for name, _ in norm.named_buffers()])
+
+# %% [markdown]
+# The next module computes what it should. Its layers stand in a Python list, its temperature and its running mean are
+# plain tensors; only the last layer is assigned as it is. There are two hidden layers with weight and bias, the temperature, and the
+# last layer with weight and bias: seven tensors to train. Predict how many of them `parameters()` finds.
+
+# %% tags=["demo"]
+predict("registered", None)
+
+
+# %% tags=["demo"]
+class Careless(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.hidden = [nn.Linear(8, 8), nn.Linear(8, 8)]
+        self.temperature = torch.ones(1, requires_grad=True)
+        self.running_mean = torch.zeros(8)
+        self.last = nn.Linear(8, 2)
+
+    def forward(self, x):
+        x = x - self.running_mean
+        for layer in self.hidden:
+            x = layer(x).relu()
+        return self.last(x) / self.temperature
+
+
+# %% tags=["demo"]
+careless = Careless()
+reveal("registered", len(list(careless.parameters())))
+
+# %% tags=["demo"]
+before = careless.hidden[0].weight.detach().clone()
+sgd = torch.optim.SGD(careless.parameters(), lr=0.1)
+careless(torch.ones(4, 8)).square().sum().backward()
+sgd.step()
+print("hidden layer has a gradient:", careless.hidden[0].weight.grad is not None)
+print("hidden layer has moved:", not torch.equal(before, careless.hidden[0].weight))
+
+# %% tags=["demo"]
+print("saved:", list(careless.state_dict()))
+careless.double()
+print("after double():", careless.last.weight.dtype, careless.hidden[0].weight.dtype)
+
+
+# %% [markdown]
+# You should see 2, then a gradient that arrives and a layer that does not move. Nothing complains: autograd follows the
+# computation and does not care where a tensor is stored, but the optimizer was never given it. The checkpoint holds `last` only, and
+# `double()` left the hidden layers in `float32`, where the next forward pass fails. A move to the GPU would do
+# the same.
+#
+# ### Question 03a-register · 7 points
+#
+# Complete `Scaled(layers, mean, temperature)`. Its `forward` is written and can stay as it is.
+#
+# - `layers` is a list of modules. All that they own shall be visible.
+# - `temperature` is a number; the module starts from it and learns it.
+# - `mean` is a tensor `[features]`; the running mean starts from it. It is not learned, but it is saved and it moves.
+#
+# Nothing else is registered.
+#
+# Hidden cases, with one to three layers: parameters 2 points, buffers 2, a second module restored from the first one's `state_dict()` 1,
+# and `double()` and `to("meta")` (a device without memory) take everything along 2. Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# Three attributes, three rows of the table above. And before any of them, the container itself has to be set up.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# `nn.Parameter` wants a tensor of a floating-point dtype. After building a module, print `list(module.state_dict())`.
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03a-register", "locked": false, "schema_version": 3, "solution": true, "task": false}
+class Scaled(nn.Module):
+    """Centred by a running mean, through the layers, divided by a learned temperature."""
+
+    def __init__(self, layers, mean, temperature):
+        ### BEGIN SOLUTION
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.temperature = nn.Parameter(torch.as_tensor(temperature))
+        self.register_buffer("running_mean", torch.clone(mean))
+        ### END SOLUTION
+
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.running_mean.lerp_(x.mean(dim=0), 0.1)  # nine tenths old, one tenth new
+        x = x - self.running_mean
+        for layer in self.layers:
+            x = layer(x)
+        return x / self.temperature
+
+
+# %% nbgrader={"grade": true, "grade_id": "03a-register-test", "locked": true, "points": 7, "schema_version": 3, "solution": false, "task": false}
+check("03a-register", Scaled)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03a-register", Scaled)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** Learned: `nn.Parameter`. Measured or fixed: a buffer. Several modules: `nn.ModuleList`. Anything else is
+# invisible, and nothing will tell you. Count `parameters()` and read `state_dict()` once for every model that you write.
 
 # %% [markdown]
 # ## 2 Batch: what the model is about to see

@@ -26,7 +26,7 @@ MAY_USE = {
     "experiments": {"training", "data"},
     "analysis": {"training", "data"},
     "program": {"debugging", "experiments", "training", "data"},
-    "notebook": {"debugging", "experiments", "training", "data"},
+    "notebook": {"debugging", "experiments", "training", "data", "tape"},
 }
 
 # The most lines of code that a folder of lecture_lib may have.

@@ -5,6 +5,7 @@ from .figures import OKABE_ITO, show_figure
 from .plots import show_arrows, show_images, show_losses, show_splits
 from .predict import predict, reveal
 from .question import Misconception, PublicCase, PublicQuestion
+from .walk import show_walk
 
 __all__ = [
     "OKABE_ITO",
@@ -21,4 +22,5 @@ __all__ = [
     "show_images",
     "show_losses",
     "show_splits",
+    "show_walk",
 ]

@@ -49,7 +49,9 @@ def _observe_part(
 
 def _told(error: BaseException, called: list[Callable[..., Any]]) -> str:
     """An exception in a line, with the line of the student's own code that raised it where that is known."""
-    files = {function.__code__.co_filename for function in called if hasattr(function, "__code__")}
+    files = {
+        code.__code__.co_filename for item in called for code in [item, *_methods(item)] if hasattr(code, "__code__")
+    }
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
     where = f" (line {own[-1].lineno}: {own[-1].line})" if own and own[-1].line else ""
     return f"{type(error).__name__}: {error}{where}"
@@ -69,7 +71,12 @@ class _Recording(dict[str, Callable[..., Any]]):
 
 
 def is_stub(function: Callable[..., Any]) -> bool:
-    """Whether `function` has an empty body: `...`, `pass`, a docstring, or `raise NotImplementedError`."""
+    """Whether `function` has an empty body: `...`, `pass`, a docstring, or `raise NotImplementedError`.
+
+    A class is one when a method of its own is: an answer cell that asks for a class leaves only methods open.
+    """
+    if isinstance(function, type):
+        return any(is_stub(method) for method in _methods(function))
     code = getattr(function, "__code__", None)
     if code is None:
         return False
@@ -82,6 +89,11 @@ def is_stub(function: Callable[..., Any]) -> bool:
         and work[-1].argval in (None, Ellipsis)
         and (work[0].argval in (None, Ellipsis))
     )
+
+
+def _methods(item: Any) -> list[Callable[..., Any]]:
+    """The methods that a class defines itself; none of anything else."""
+    return [member for member in vars(item).values() if hasattr(member, "__code__")] if isinstance(item, type) else []
 
 
 def plain(value: Any) -> Any:

@@ -3,7 +3,7 @@
 `tensor` says what is recorded and how gradients flow back, `operations` holds every operation with its backward rules.
 """
 
-from .draw import Drawing, draw
+from .draw import Drawing, draw, picture
 from .gradcheck import GradientError, gradcheck
 from .graph import no_grad
 from .layers import Linear, ReLU, Sequential
@@ -34,6 +34,7 @@ __all__ = [
     "log_softmax",
     "matmul",
     "no_grad",
+    "picture",
     "record",
     "relu",
     "sigmoid",

@@ -14,7 +14,7 @@ from .layout import Box, Layout, Point, arrange
 from .rows import Kind, Row
 from .tables import listed, written
 from .tensor import Tensor
-from .trace import Trace, trace
+from .trace import Moment, Trace, trace
 
 LARGEST = 60  # boxes; more cannot be read
 
@@ -78,44 +78,61 @@ def draw(result: Tensor, /, gradient: ArrayLike | None = None, **names: Tensor) 
         TypeError: as `trace`.
 
     """
-    rows = trace(result, gradient, **names)
+    return picture(trace(result, gradient, **names))
+
+
+def picture(rows: Trace, moment: Moment | None = None) -> Drawing:
+    """The picture of a trace, as in `draw`; of a moment of its walk, with what is known then and the row at work bold.
+
+    Boxes keep their places from moment to moment.
+
+    Raises:
+        ValueError: the trace has more than 60 rows.
+
+    """
     if len(rows) > LARGEST:
         raise ValueError(
             f"the graph has {len(rows)} tensors, a drawing at most {LARGEST}. Read it as a table, trace(result), or "
             "draw a smaller part: an intermediate result, fewer steps or fewer layers."
         )
     place = {row.name: number for number, row in enumerate(rows)}
-    lines = [_lines(row) for row in rows]
-    sizes = [(max(map(len, text)) * _CHARACTER + 2 * _PADDING, len(text) * _LINE + _PADDING) for text in lines]
+    complete = [_lines(row) for row in rows]
+    sizes = [(max(map(len, text)) * _CHARACTER + 2 * _PADDING, len(text) * _LINE + _PADDING) for text in complete]
+    lines = [_lines(row, moment) for row in rows]
     layout = arrange([[place[name] for name in row.inputs] for row in rows], sizes)
-    alt = _alt(rows)
-    return Drawing(_svg(rows, lines, layout, alt), alt)
+    alt = _alt(rows, moment)
+    return Drawing(_svg(rows, lines, layout, alt, moment.active if moment else None), alt)
 
 
 def _title(row: Row) -> str:
     return f"{row.name} = {row.operation}({listed(row.inputs)})" if row.operation else row.name
 
 
-def _numbers(row: Row) -> list[str]:
-    value = f"value {written(row.value)}"
-    return [value] if row.gradient is None else [value, f"gradient {written(row.gradient)}"]
+def _numbers(row: Row, moment: Moment | None = None) -> list[str]:
+    """The value and the gradient, as far as they are known at the moment; both at the end of the walk."""
+    if moment is None:
+        known = {"value": row.value, "gradient": row.gradient}
+    else:
+        known = {"value": moment.values.get(row.name), "gradient": moment.gradients.get(row.name)}
+    return [f"{name} {written(array)}" for name, array in known.items() if array is not None]
 
 
-def _lines(row: Row) -> list[str]:
+def _lines(row: Row, moment: Moment | None = None) -> list[str]:
     """The text of a box: each row of a matrix on a line of its own."""
-    return [_title(row), *(line for text in _numbers(row) for line in text.replace("], [", "],\n[").split("\n"))]
+    numbers = _numbers(row, moment)
+    return [_title(row), *(line for text in numbers for line in text.replace("], [", "],\n[").split("\n"))]
 
 
-def _alt(rows: Trace) -> str:
+def _alt(rows: Trace, moment: Moment | None) -> str:
     size = f"{len(rows)} tensor{'s' * (len(rows) > 1)}"
     sentences = [f"Computation graph of {rows.rows[-1].name} with {size}, from left to right."]
     for row in rows:
         kind = f"{row.kind.capitalize()} " if row.kind != "result" else ""
-        sentences.append(f"{kind}{_title(row)}: {', '.join(_numbers(row))}.")
+        sentences.append(f"{kind}{_title(row)}: {', '.join(_numbers(row, moment)) or 'not computed yet'}.")
     return " ".join(sentences)
 
 
-def _svg(rows: Trace, lines: list[list[str]], layout: Layout, alt: str) -> str:
+def _svg(rows: Trace, lines: list[list[str]], layout: Layout, alt: str, active: str | None) -> str:
     kinds = [kind for kind in _LOOKS if any(row.kind == kind for row in rows)]
     legend, legend_width = _legend(kinds, layout.height + 24)
     width = max(layout.width, legend_width) + 2 * _MARGIN
@@ -135,28 +152,30 @@ def _svg(rows: Trace, lines: list[list[str]], layout: Layout, alt: str) -> str:
             if share is not None:
                 passed = f"{row.name} passes {written(share)} to {name}"
             parts.append(_edge(points, passed))
-    parts += [_node(row, text, box) for row, text, box in zip(rows, lines, layout.boxes, strict=True)]
+    for row, text, box in zip(rows, lines, layout.boxes, strict=True):
+        parts.append(_node(row, text, box, width=5 if row.name == active else 2))
     return "\n".join([*parts, *legend, "</svg>"])
 
 
-def _outline(kind: Kind, box: Box) -> str:
+def _outline(kind: Kind, box: Box, width: int = 2) -> str:
     colour, dashes, radius = _LOOKS[kind]
     dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
     return (
         f'<rect x="{box.left:.1f}" y="{box.top:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" '
-        f'rx="{min(radius, box.height / 2):g}" fill="{colour}" fill-opacity="0.1" stroke="{colour}" stroke-width="2"'
+        f'rx="{min(radius, box.height / 2):g}" fill="{colour}" fill-opacity="0.1" stroke="{colour}" '
+        f'stroke-width="{width}"'
         f"{dashed}/>"
     )
 
 
-def _node(row: Row, lines: list[str], box: Box) -> str:
+def _node(row: Row, lines: list[str], box: Box, width: int) -> str:
     middle = box.left + box.width / 2
     texts = [
         f'<text x="{middle:.1f}" y="{box.top + _PADDING / 2 + _LINE * (number + 0.75):.1f}" text-anchor="middle" '
         f'fill="{_INK}" font-weight="{"normal" if number else "bold"}">{escape(line)}</text>'
         for number, line in enumerate(lines)
     ]
-    return "\n".join([f'<g class="node" data-row="{row.number}">', _outline(row.kind, box), *texts, "</g>"])
+    return "\n".join([f'<g class="node" data-row="{row.number}">', _outline(row.kind, box, width), *texts, "</g>"])
 
 
 def _edge(points: list[Point], passed: str) -> str:

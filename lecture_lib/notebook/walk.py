@@ -1,0 +1,84 @@
+"""The tape walked forwards and back: a slider and four buttons over the picture of what is known at each step."""
+
+from __future__ import annotations
+
+import html
+import os
+from typing import Any
+
+from ..tape import Tensor, Trace, picture, trace
+
+# Set by Jupyter's server and by Colab for the kernels that they start; a notebook that is only executed has neither.
+_STARTED_FOR_A_READER = ("JPY_SESSION_NAME", "COLAB_RELEASE_TAG")
+
+
+def show_walk(result: Tensor, /, *, caption: str, **names: Tensor) -> None:
+    """Show the graph of a result step by step: values forwards, then gradients back. No `.grad` changes.
+
+    Without ipywidgets, or without a front end that could run them, the finished graph is shown. It also stands beside
+    the widget in the cell's output, for front ends that know no widgets and for a notebook opened without its kernel.
+
+    Args:
+        result: a number on the tape, before `backward()`.
+        caption: the conclusion, in a sentence.
+        names: tensors of the graph by the name to show: `show_walk(loss, caption=…, w=w, b=b)`.
+
+    Raises:
+        RuntimeError, TypeError, ValueError: as `tape.draw`.
+
+    """
+    from IPython.display import Markdown, display
+
+    rows = trace(result, **names)
+    data, metadata = picture(rows)._repr_mimebundle_()
+    if has_front_end() and (widget := walk_widget(rows)) is not None:
+        data = {**widget._repr_mimebundle_(), **data}
+    display(data, raw=True, metadata=metadata)
+    display(Markdown(f"*{caption}*"))
+
+
+def has_front_end() -> bool:
+    """Whether a reader sits in front of this kernel, as far as a kernel can know: Jupyter, Colab or VS Code."""
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    in_vscode = shell is not None and "__vsc_ipynb_file__" in shell.user_ns
+    return in_vscode or any(name in os.environ for name in _STARTED_FOR_A_READER)
+
+
+def walk_widget(rows: Trace) -> Any:
+    """The walk as an ipywidgets box: [slider, buttons, sentence, picture]; None where ipywidgets is not installed.
+
+    Slider and buttons are the browser's own kinds of control, so Tab, the arrow keys, Enter and Space work them.
+    """
+    try:
+        import ipywidgets
+    except ImportError:
+        return None
+    slider = ipywidgets.IntSlider(max=rows.last_position, description="Step", layout={"width": "30em"})
+    sentence, shown = ipywidgets.HTML(), ipywidgets.HTML()
+
+    def button(text: str, tooltip: str, target: Any) -> Any:
+        made = ipywidgets.Button(description=text, tooltip=tooltip, layout={"width": "7em"})
+        # At either end the slider stays where it is. The button is not disabled there: it would lose the focus.
+        made.on_click(lambda _: setattr(slider, "value", target()))
+        return made
+
+    buttons = ipywidgets.HBox(
+        [
+            button("First", "To the start: only the leaves have values", lambda: slider.min),
+            button("Back", "One step back", lambda: slider.value - 1),
+            button("Forward", "One step forward", lambda: slider.value + 1),
+            button("Last", "To the end: all gradients are complete", lambda: slider.max),
+        ]
+    )
+
+    def show(_: object = None) -> None:
+        moment = rows.at(slider.value)
+        told = html.escape(f"Step {moment.position} of {rows.last_position}. {moment.sentence}")
+        sentence.value = f'<p role="status" aria-live="polite">{told}</p>'
+        shown.value = f'<div style="overflow-x:auto">{picture(rows, moment).svg}</div>'
+
+    slider.observe(show, names="value")
+    show()
+    return ipywidgets.VBox([slider, buttons, sentence, shown])
