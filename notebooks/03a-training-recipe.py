@@ -29,17 +29,24 @@
 
 # %% tags=["setup"]
 import math
+import time
+from functools import partial
+from timeit import timeit
 
+import numpy as np
 import torch
+from PIL import Image
 from torch import nn
 from torch.optim.lr_scheduler import OneCycleLR
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
+import lecture_lib.data
 from lecture_lib.data import TensorLoader, load_digits, stratified_split
 from lecture_lib.debugging import find_lr
 from lecture_lib.notebook import (
-    check, predict, reveal, show_arrows, show_figure, show_images
+    check, predict, reveal, saved_bytes, show_arrows, show_figure, show_float_formats, show_images
 )
-from lecture_lib.training import evaluate, train
+from lecture_lib.training import choose_precision, evaluate, train
 
 # %% [markdown]
 # ## 1 Tape: what `backward()` walks through
@@ -104,6 +111,111 @@ show_images(images[:8], labels[:8], "Eight training digits: image and label belo
 # %% [markdown]
 # **Recap.** Shape, dtype, range, classes and a few pictures: five looks, before the first forward pass. The debug
 # ladder in notebook 03b starts with exactly this, and its first question automates part of it.
+
+# %% [markdown]
+# ### The contract, row by row
+#
+# **Goal.** Write the looks down as conditions, and know which broken batches nobody will tell you about.
+#
+# | item | what a classifier expects | common bug |
+# |---|---|---|
+# | shape of `x` | `[B, C, H, W]` images or `[B, d]` vectors | no batch dimension |
+# | dtype of `x` | `float32` or `bfloat16` | raw `uint8` pixels |
+# | range of `x` | a few units around 0 | values still in 0 to 255 |
+# | shape of `y` | `[B]`, one class index an example | one-hot rows |
+# | dtype of `y` | `int64` for `CrossEntropyLoss` | labels stored as floats |
+#
+# The next cell breaks each row once. Every batch then goes through a small network and the loss. Some stop with an
+# error: those are the kind ones. Predict how many of the five stop.
+
+# %% tags=["demo"]
+predict("contract", None)
+
+# %% tags=["demo"]
+broken = {
+    "no batch dimension": (images[0], labels[:1]),
+    "raw uint8 pixels": ((images * 255).byte(), labels),
+    "values up to 255": (images * 255, labels),
+    "one-hot labels": (images, nn.functional.one_hot(labels)),
+    "float labels": (images, labels.float()),
+}
+network = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+
+# %% tags=["demo"]
+silent = []
+for name, (x, y) in broken.items():
+    try:
+        nn.functional.cross_entropy(network(x), y)
+        silent.append(name)
+    except RuntimeError:
+        print(f"{name} stops the step")
+reveal("contract", len(broken) - len(silent))
+
+# %% tags=["demo"]
+print("runs without a word:", ", ".join(silent))
+for name, (x, y) in broken.items():
+    found = lecture_lib.data.check_contract("classification", x, y)
+    print(f"{name} -> {found[0].item}, {found[0].kind}: {found[0].found}")
+
+# %% [markdown]
+# You should see that 3 stop. The other two train. `Flatten` took the channel of the single image for its batch dimension,
+# and pixels up to 255 only make the loss large and the steps wild. Both would have been found by two comparisons.
+# The second list is what the course's own check says about the same batches. One-hot rows stored as *floats* run as
+# well: the loss then reads them as probabilities, which is right when you mean it. That is why a contract belongs to a
+# task, here to class indices.
+#
+# ### Question 03a-contract · 8 points
+#
+# Write `check_batch(x, y)`. It gets two tensors and returns the set of the names of all problems that the batch has; a good batch
+# gives the empty set.
+#
+# - `"x.shape"`: `x` has neither 4 dimensions (images) nor 2 (vectors).
+# - `"x.dtype"`: `x` is neither `float32` nor `bfloat16`.
+# - `"x.range"`: some entry of `x` does not lie between −10 and 10. NaN lies nowhere.
+# - `"y.shape"`: `y` has not exactly one dimension, or not one label for each example (the first dimension of `x`).
+# - `"y.dtype"`: `y` is not `int64`.
+#
+# Hidden cases: each name when it is found in every batch that has the problem and in no other: `x.shape` 2 points,
+# `x.dtype` 1, `x.range` 2, `y.shape` 2, `y.dtype` 1. Good batches come as RGB images, vectors, single examples and in
+# `bfloat16`. The course's own check is switched off while your answer is checked. Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# Five conditions, none of which waits for another: a batch of `uint8` pixels can have two problems.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# A comparison with NaN is false. Ask whether all entries are inside, not whether one is outside.
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03a-contract", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def check_batch(x, y):
+    """The names of the problems that the batch has, as a set."""
+    ### BEGIN SOLUTION
+    fulfilled = {
+        "x.shape": x.ndim in (2, 4),
+        "x.dtype": x.dtype in (torch.float32, torch.bfloat16),
+        "x.range": bool(((x >= -10) & (x <= 10)).all()),
+        "y.shape": y.shape == x.shape[:1],
+        "y.dtype": y.dtype == torch.int64,
+    }
+    return {name for name, holds in fulfilled.items() if not holds}
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03a-contract-test", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false}
+check("03a-contract", check_batch)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03a-contract", check_batch)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** Two of five broken batches run without a word. Five comparisons on the first batch find all of them, and
+# cost nothing.
 
 # %% [markdown]
 # ## 3 Accumulation: a batch that does not fit
