@@ -218,6 +218,192 @@ probe("03a-contract", check_batch)
 # cost nothing.
 
 # %% [markdown]
+# ### A data set has two methods
+#
+# **Goal.** Turn a list of files into batches.
+#
+# A loader asks a data set for two things: how many examples there are (`__len__`), and example number `i`
+# (`__getitem__`). It decides the order, calls `__getitem__` once for each example, and stacks what it gets. A
+# *transform*, say a random shift of the image, is called in `__getitem__`.
+#
+# It could also be called once for all images, when the data set is made. Predict how many versions of one image a
+# model then sees in five epochs, if the transform is random.
+
+# %% tags=["demo"]
+predict("versions", None)
+
+# %% tags=["demo"]
+def brighter(image):
+    return image + torch.rand(1)
+
+
+image = images[0]
+made_once = brighter(image)
+versions = {made_once.sum().item() for epoch in range(5)}
+on_request = {brighter(image).sum().item() for epoch in range(5)}
+print("transformed on request:", len(on_request), "versions")
+reveal("versions", len(versions))
+
+# %% [markdown]
+# You should see 1, against 5 on request: augmentation that is computed in advance is frozen. The rest is decided by the loader.
+#
+# | flag | what it does | take it |
+# |---|---|---|
+# | `shuffle` | a new order in every epoch | for training; validation keeps its order |
+# | `generator` | where the order is drawn from | to get the same orders again from a seed |
+# | `drop_last` | leaves out a last batch that is not full | for training; never where a score is computed |
+# | `num_workers` | processes that make batches ahead | when examples are expensive to make; measure |
+# | `persistent_workers` | keeps these processes between epochs | with workers and short epochs |
+# | `pin_memory` | memory that a GPU can copy from by itself | with CUDA only; measure |
+#
+# ### Question 03a-dataset · 6 points
+#
+# Write the two missing methods of `ImageFiles` and the function `make_loader`.
+#
+# - The length is the number of files. Item `index` is a pair: the file as a `float32` tensor `[3, H, W]` between 0 and
+#   1, and its label. Files can be grey, coloured or partly transparent; `Image.open(path).convert("RGB")` makes three
+#   channels of each. If there is a transform, it is called with this tensor *whenever the item is asked for*, and what
+#   it returns takes the tensor's place.
+# - `make_loader(dataset, batch_size, training, seed, workers=0)` returns a `DataLoader`. When `training` is true: a new random order
+#   in every epoch, the same orders again for the same `seed` (whoever else draws random numbers in between), and no
+#   last batch that is not full. Otherwise every example, in the data set's order.
+# - A worker process may get its data set through `pickle`, so nothing may be stored in it that cannot be pickled, and two
+#   data sets must not share what they store. No process is started while your answer is checked.
+#
+# Hidden cases: items 2 points, transform 1, loader for validation 1, loader for training 1, copies for workers 1.
+# Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# `np.array(picture)` has the channels last and whole numbers up to 255. Two operations bring it to the contract.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# Seeding the whole process is not enough: others draw from the same stream. A `DataLoader` takes a generator of its own.
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03a-dataset", "locked": false, "schema_version": 3, "solution": true, "task": false}
+class ImageFiles(Dataset):
+    def __init__(self, paths, labels, transform=None):
+        self.paths, self.labels, self.transform = paths, labels, transform
+
+    def __len__(self):
+        """How many examples there are."""
+        ### BEGIN SOLUTION
+        return len(self.paths)
+        ### END SOLUTION
+
+    def __getitem__(self, index):
+        """The image of a file, transformed, and its label."""
+        ### BEGIN SOLUTION
+        picture = Image.open(self.paths[index]).convert("RGB")
+        channels_last = torch.tensor(np.array(picture, dtype=np.float32))
+        image = channels_last.movedim(2, 0) / 255
+        return self.transform(image) if self.transform else image, self.labels[index]
+        ### END SOLUTION
+
+
+def make_loader(dataset, batch_size, training, seed, workers=0):
+    """A loader that shuffles for training and keeps everything for validation."""
+    ### BEGIN SOLUTION
+    order = torch.Generator().manual_seed(seed)
+    flags = {"shuffle": training, "drop_last": training, "generator": order}
+    return DataLoader(dataset, batch_size, num_workers=workers, **flags)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03a-dataset-test", "locked": true, "points": 6, "schema_version": 3, "solution": false, "task": false}
+check("03a-dataset", ImageFiles, make_loader)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03a-dataset", ImageFiles, make_loader)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** `__len__` and `__getitem__`; random transforms on request; an order that belongs to the loader. On macOS,
+# Windows and newer versions of Python a worker is started from nothing and gets the data set through `pickle`: there a class
+# that is written in a notebook has to move into a file before workers can use it.
+
+# %% [markdown]
+# ### Is the model waiting?
+#
+# **Goal.** Measure the loader alone before you buy a faster GPU.
+#
+# | symptom | likely cause | try first |
+# |---|---|---|
+# | the GPU's load goes up and down like a saw | batches are made too slowly | more workers |
+# | the first batch of every epoch is slow | workers start anew | `persistent_workers=True` |
+# | copies to the GPU take long | memory that is not pinned | `pin_memory=True`, copies with `non_blocking=True` |
+# | random crops take most of the time | heavy transforms | cache, simplify, or move them to the GPU |
+#
+# A number of workers that is right for every GPU does not exist: a worker must save more time than it takes to hand its batch over.
+# The digits lie in memory already. Predict what two workers do to the number of batches a second: "more" or "fewer"?
+
+# %% tags=["demo"]
+predict("workers", None)
+
+# %% tags=["demo"]
+in_memory = TensorDataset(digits.images, digits.labels)
+measured = lecture_lib.data.compare_loaders(
+    lambda num_workers: DataLoader(in_memory, batch_size=64, num_workers=num_workers),
+    [{"num_workers": 0}, {"num_workers": 2}],
+    step=lambda batch: None,
+)
+(_, without), (_, two) = measured.rows
+reveal("workers", "more" if two.loader > without.loader else "fewer")
+
+# %% tags=["demo", "nbval-ignore-output"]
+# Rates of the machine that this ran on: they differ from machine to machine and from run to run.
+print(measured)
+
+# %% [markdown]
+# You should see fewer, often by a factor of ten or more: indexing a tensor takes microseconds, sending a batch to another process
+# takes longer. Now an expensive transform, 2 ms an example, played by a pause. The measurement times the loader alone, the step alone and both,
+# says where an epoch's time goes, and what to try first. A better optimizer or a larger model would change nothing
+# here.
+
+# %% tags=["demo"]
+class Slow(Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        time.sleep(0.002)
+        return images[index], labels[index]
+
+
+# %% tags=["demo"]
+slow = lecture_lib.data.measure_throughput(
+    DataLoader(Slow(), batch_size=8), lambda batch: network(batch[0]), batches=4
+)
+print("bottleneck:", slow.bottleneck)
+print("first:", slow.first_fix.split(":")[0])
+print("the step waits more than half of the time:", slow.waiting > 0.5)
+
+# %% [markdown]
+# Pinned memory is a matter of CUDA only: a GPU copies from it by itself, while the CPU goes on. Whether it pays
+# depends on the size of the batches and on who pins: the loader's own thread does it beside the training, while `x.pin_memory().to("cuda")` in the loop
+# pins in the loop's own time and can be slower than a plain copy. The next cell measures where there is a GPU.
+
+# %% tags=["demo", "nbval-ignore-output"]
+# Depends on whether the machine has a GPU.
+if torch.cuda.is_available():
+    print(lecture_lib.data.compare_loaders(
+        lambda pin_memory: DataLoader(in_memory, batch_size=256, pin_memory=pin_memory),
+        [{"pin_memory": False}, {"pin_memory": True}],
+        step=lambda batch: batch[0].to("cuda", non_blocking=True),
+    ))
+else:
+    print("No CUDA device here: pinned memory would change nothing.")
+
+# %% [markdown]
+# **Recap.** Measure the loader alone, then the step alone. Change one flag, measure again, keep it only if the rate of
+# both together rose.
+
+# %% [markdown]
 # ## 3 Accumulation: a batch that does not fit
 #
 # **Goal.** Train on a big batch in small pieces, with the same result.

@@ -49,7 +49,8 @@ def _observe_part(
 
 def _told(error: BaseException, called: list[Callable[..., Any]]) -> str:
     """An exception in a line, with the line of the student's own code that raised it where that is known."""
-    files = {function.__code__.co_filename for function in called if hasattr(function, "__code__")}
+    functions = [method for one in called for method in (_methods(one) if isinstance(one, type) else [one])]
+    files = {function.__code__.co_filename for function in functions if hasattr(function, "__code__")}
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
     where = f" (line {own[-1].lineno}: {own[-1].line})" if own and own[-1].line else ""
     return f"{type(error).__name__}: {error}{where}"
@@ -69,7 +70,12 @@ class _Recording(dict[str, Callable[..., Any]]):
 
 
 def is_stub(function: Callable[..., Any]) -> bool:
-    """Whether `function` has an empty body: `...`, `pass`, a docstring, or `raise NotImplementedError`."""
+    """Whether `function` has an empty body: `...`, `pass`, a docstring, or `raise NotImplementedError`.
+
+    A class is a stub as long as one of its own methods is.
+    """
+    if isinstance(function, type):
+        return any(is_stub(method) for method in _methods(function))
     code = getattr(function, "__code__", None)
     if code is None:
         return False
@@ -82,6 +88,11 @@ def is_stub(function: Callable[..., Any]) -> bool:
         and work[-1].argval in (None, Ellipsis)
         and (work[0].argval in (None, Ellipsis))
     )
+
+
+def _methods(cls: type) -> list[Callable[..., Any]]:
+    """The functions that are defined in the class itself."""
+    return [member for member in vars(cls).values() if hasattr(member, "__code__")]
 
 
 def plain(value: Any) -> Any:
