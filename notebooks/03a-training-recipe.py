@@ -404,6 +404,178 @@ else:
 # both together rose.
 
 # %% [markdown]
+# ## Precision: range against digits
+#
+# **Goal.** Know what 16 bits can hold, and train a step with them without losing anything that matters.
+#
+# A floating-point number is a sign, an exponent and a fraction. The exponent says how large or small a number can be,
+# the fraction how many digits it has. FP32 spends 8 bits on the exponent and 23 on the fraction. With half of the bits
+# something has to go: FP16 keeps more digits (5 and 10), BF16 keeps the range (8 and 7). The field below takes other
+# numbers when the notebook runs: try 65519, 65520, 1e-8 and 1.001.
+
+# %% tags=["demo"]
+show_float_formats(0.1)
+
+# %% tags=["demo"]
+for name in ("float32", "float16", "bfloat16"):
+    limits = torch.finfo(getattr(torch, name))
+    print(f"{name:8}  largest {limits.max:.3g}, spacing next to 1: {limits.eps:.2g}")
+
+# %% tags=["demo"]
+for number in (70000.0, 3.4e38, 1e-8):
+    stored = torch.tensor(number)
+    print(f"{number:g}: FP16 {stored.half().item():g}, BF16 {stored.bfloat16().item():.3g}")
+
+# %% [markdown]
+# FP16 ends at 65,504, and a gradient of 1e-8 becomes 0 in it. BF16 holds both, with two to three decimal digits. It can
+# overflow too: 3.4e38 still fits into FP32 and not into BF16. Its range is large, not infinite.
+#
+# A gradient that is too small for FP16 can be saved: multiply the loss by a large number before `backward()`, and divide the
+# gradients by it before the step. `GradScaler` does this, and lowers the number when a gradient overflows. With BF16
+# there is nothing to save, so there is no scaler.
+
+# %% tags=["demo"]
+gradient, scale = torch.tensor(1e-8), 2.0**16
+print(f"plain:  {gradient.half().item():g}")
+print(f"scaled: {((gradient * scale).half().float() / scale).item():.1e}")
+
+# %% [markdown]
+# What BF16 lacks are digits. A weight is 1, and a thousand steps each add 0.001 to it. Predict where it ends when the
+# weight itself is stored in BF16.
+
+# %% tags=["demo"]
+predict("vanish", None)
+
+# %% tags=["demo"]
+in_bf16, in_fp32 = torch.tensor(1.0, dtype=torch.bfloat16), torch.tensor(1.0)
+for _ in range(1000):
+    in_bf16 += 0.001
+    in_fp32 += 0.001
+print(f"stored in FP32: {in_fp32.item():.3f}")
+reveal("vanish", in_bf16.item())
+
+# %% [markdown]
+# You should see 1: the next number after 1 in BF16 is 1.0078, and each step was rounded away. So the weights stay in FP32, and with
+# them the gradients and the optimizer's state. What changes format is the arithmetic. Inside `torch.autocast`, inputs of matrix
+# products and convolutions are converted to BF16, while losses such as `CrossEntropyLoss` and `MSELoss` convert back to
+# FP32. The backward pass belongs outside: it uses the formats of the forward pass by itself.
+#
+# Does this halve the memory? The next cell counts the bytes that the forward pass keeps for the backward pass, and the
+# sum with weights, gradients and AdamW's two averages (four FP32 numbers for each parameter).
+
+# %% tags=["demo"]
+layers = [nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)]
+mlp = nn.Sequential(nn.Flatten(), *layers)
+stored = 4 * 4 * sum(parameter.numel() for parameter in mlp.parameters())
+
+
+def forward(batch, bf16):
+    with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+        return nn.functional.cross_entropy(mlp(digits.images[:batch]), digits.labels[:batch])
+
+
+# %% tags=["demo"]
+for batch in (64, 512):
+    fp32, bf16 = (saved_bytes(mlp, partial(forward, batch, on)) for on in (False, True))
+    total = (bf16 + stored) / (fp32 + stored)
+    print(f"batch {batch}: kept for backward {bf16 / fp32 - 1:+.0%}, in all {total - 1:+.0%}")
+
+# %% [markdown]
+# With 64 examples the total *grows* by 4 %: the BF16 copies of the weights are kept too. With 512 the
+# activations count for more, and the total falls by 18 %. Half is what a single activation saves. The speed depends on hardware and
+# size as much: on a processor without BF16 arithmetic a step can take twice as long. Measure your own.
+
+# %% tags=["demo", "nbval-ignore-output"]
+# A time of the machine that this ran on.
+def step(batch, bf16):
+    forward(batch, bf16).backward()
+
+
+for batch in (64, 512):
+    fp32, bf16 = (timeit(partial(step, batch, on), number=20) for on in (False, True))
+    print(f"batch {batch}: BF16 does {fp32 / bf16:.2f} times the steps of FP32 a second")
+
+# %% tags=["demo"]
+for name, capability in [("T4", (7, 5)), ("A100", (8, 0)), ("H100", (9, 0))]:
+    print(name, "->", choose_precision("auto", "cuda", capability=capability).name)
+print("CPU ->", choose_precision("auto", "cpu").name)
+
+# %% [markdown]
+# `choose_precision("auto", device)` is what the course's `train` asks: BF16 where the hardware multiplies in it, FP16 with a scaler
+# on older GPUs, FP32 on a CPU, where you should measure first.
+#
+# ### Question 03a-precision · 6 points
+#
+# Write two functions.
+#
+# `autocast_step(model, optimizer, loss_fn, x, y)` trains `model` for one step under BF16 autocast on the CPU, with
+# `loss_fn(model(x), y)` as loss. Gradients of an earlier step may still be there and must not count. It returns a dict with
+# the dtypes that you *find* in this step, for example `torch.float32`:
+#
+# - `"parameter"` and `"gradient"`: of the model's parameters after `backward()`;
+# - `"output"`: what the model returned under autocast; `"loss"`: what `loss_fn` returned;
+# - `"momentum"`: of the `"momentum_buffer"` that the optimizer, SGD with momentum, keeps in `optimizer.state` for each
+#   parameter.
+#
+# The models are linear layers with weights stored in FP32, BF16 or FP64 (which autocast leaves alone), and one loss does not convert to FP32.
+# So look, instead of answering by heart.
+#
+# `fate(number, dtype)` returns what becomes of a Python number that FP32 holds exactly when it is stored in `torch.float16` or
+# `torch.bfloat16`: `"overflow"` (it becomes infinite), `"underflow"` (it becomes 0 and was not), `"exact"`, or `"rounded"`.
+#
+# Hidden cases: weights after the step 2 points, dtypes 2, fates 2. Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# Five lines of a step, and one context around two of them. Every tensor has a `.dtype`.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# You need no limits for the fate: convert the number, and compare what comes back with what went in.
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03a-precision", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def autocast_step(model, optimizer, loss_fn, x, y):
+    """One step under BF16 autocast; the dtypes that were found in it."""
+    ### BEGIN SOLUTION
+    model.zero_grad()
+    with torch.autocast("cpu", torch.bfloat16):
+        output = model(x)
+        loss = loss_fn(output, y)
+    loss.backward()
+    optimizer.step()
+    (some, *_) = model.parameters()
+    found = {"parameter": some, "gradient": some.grad, "output": output, "loss": loss}
+    found["momentum"] = optimizer.state[some]["momentum_buffer"]
+    return {name: tensor.dtype for name, tensor in found.items()}
+    ### END SOLUTION
+
+
+def fate(number, dtype):
+    """'overflow', 'underflow', 'exact' or 'rounded'."""
+    ### BEGIN SOLUTION
+    kept = torch.tensor(number).to(dtype).item()
+    if kept == number:
+        return "exact"
+    return "overflow" if math.isinf(kept) else "rounded" if kept != 0 else "underflow"
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03a-precision-test", "locked": true, "points": 6, "schema_version": 3, "solution": false, "task": false}
+check("03a-precision", autocast_step, fate)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03a-precision", autocast_step, fate)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** FP16 has digits and a short range, so it needs a scaler; BF16 has the range of FP32 and few digits, so it
+# needs none, but weights stay in FP32. Autocast changes the arithmetic, not what is stored.
+
+# %% [markdown]
 # ## 3 Accumulation: a batch that does not fit
 #
 # **Goal.** Train on a big batch in small pieces, with the same result.
