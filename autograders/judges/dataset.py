@@ -249,11 +249,11 @@ def _wrong_validation(pairs: Sequence[Pair]) -> str | None:
 
 
 def _shared(pairs: Sequence[Pair]) -> bool:
-    """Whether a data set showed the image that another one has at the same place."""
-    for case, observation in pairs:
+    """Whether two data sets with different files showed the same image at the same place, but not at every place."""
+    for _, observation in pairs:
         images = (value(observation, "workers") or {}).get("images")
-        if isinstance(images, list) and len(images) > 1:
-            place = case.inputs["asked"][0]
-            if agree(images[1], _of(case, [place])[0], TOLERANCE):
-                return True
-    return False
+        if not isinstance(images, list) or len(images) != 5:
+            return False
+        if not agree(images[1], images[0], TOLERANCE) or agree(images[2], images[0], TOLERANCE):
+            return False
+    return True
