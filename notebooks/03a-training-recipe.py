@@ -32,19 +32,26 @@
 
 # %% tags=["setup"]
 import math
+import time
+from functools import partial
+from timeit import timeit
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import nn
 from torch.optim.lr_scheduler import OneCycleLR
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
+import lecture_lib.data
 from lecture_lib import tape
 from lecture_lib.data import TensorLoader, load_digits, stratified_split
 from lecture_lib.debugging import find_lr
 from lecture_lib.notebook import (
-    check, predict, reveal, show_arrows, show_figure, show_images, show_walk
+    check, predict, reveal, saved_bytes, show_arrows, show_figure, show_float_formats, show_images,
+    show_walk
 )
-from lecture_lib.training import evaluate, train
+from lecture_lib.training import choose_precision, evaluate, train
 
 # %% [markdown]
 # ## 1 Tape: what `backward()` walks through
@@ -562,6 +569,469 @@ show_images(images[:8], labels[:8], "Eight training digits: image and label belo
 # %% [markdown]
 # **Recap.** Shape, dtype, range, classes and a few pictures: five looks, before the first forward pass. The debug
 # ladder in notebook 03b starts with exactly this, and its first question automates part of it.
+
+# %% [markdown]
+# ### The contract, row by row
+#
+# **Goal.** Write the looks down as conditions, and know which broken batches nobody will tell you about.
+#
+# | item | what a classifier expects | common bug |
+# |---|---|---|
+# | shape of `x` | `[B, C, H, W]` images or `[B, d]` vectors | no batch dimension |
+# | dtype of `x` | `float32` or `bfloat16` | raw `uint8` pixels |
+# | range of `x` | a few units around 0 | values still in 0 to 255 |
+# | shape of `y` | `[B]`, one class index an example | one-hot rows |
+# | dtype of `y` | `int64` for `CrossEntropyLoss` | labels stored as floats |
+#
+# The next cell breaks each row once. Every batch then goes through a small network and the loss. Some stop with an
+# error: those are the kind ones. Predict how many of the five stop.
+
+# %% tags=["demo"]
+predict("contract", None)
+
+# %% tags=["demo"]
+broken = {
+    "no batch dimension": (images[0], labels[:1]),
+    "raw uint8 pixels": ((images * 255).byte(), labels),
+    "values up to 255": (images * 255, labels),
+    "one-hot labels": (images, nn.functional.one_hot(labels)),
+    "float labels": (images, labels.float()),
+}
+network = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+
+# %% tags=["demo"]
+silent = []
+for name, (x, y) in broken.items():
+    try:
+        nn.functional.cross_entropy(network(x), y)
+        silent.append(name)
+    except RuntimeError:
+        print(f"{name} stops the step")
+reveal("contract", len(broken) - len(silent))
+
+# %% tags=["demo"]
+print("runs without a word:", ", ".join(silent))
+for name, (x, y) in broken.items():
+    found = lecture_lib.data.check_contract("classification", x, y)
+    print(f"{name} -> {found[0].item}, {found[0].kind}: {found[0].found}")
+
+# %% [markdown]
+# You should see that 3 stop. The other two train. `Flatten` took the channel of the single image for its batch dimension,
+# and pixels up to 255 only make the loss large and the steps wild. Both would have been found by two comparisons.
+# The second list is what the course's own check says about the same batches. One-hot rows stored as *floats* run as
+# well: the loss then reads them as probabilities, which is right when you mean it. That is why a contract belongs to a
+# task, here to class indices.
+#
+# ### Question 03a-contract · 8 points
+#
+# Write `check_batch(x, y)`. It gets two tensors and returns the set of the names of all problems that the batch has; a good batch
+# gives the empty set.
+#
+# - `"x.shape"`: `x` has neither 4 dimensions (images) nor 2 (vectors).
+# - `"x.dtype"`: `x` is neither `float32` nor `bfloat16`.
+# - `"x.range"`: some entry of `x` does not lie between −10 and 10. NaN lies nowhere.
+# - `"y.shape"`: `y` has not exactly one dimension, or not one label for each example (the first dimension of `x`).
+# - `"y.dtype"`: `y` is not `int64`.
+#
+# Hidden cases: each name when it is found in every batch that has the problem and in no other: `x.shape` 2 points,
+# `x.dtype` 1, `x.range` 2, `y.shape` 2, `y.dtype` 1. Good batches come as RGB images, vectors, single examples and in
+# `bfloat16`. The course's own check is switched off while your answer is checked. Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# Five conditions, none of which waits for another: a batch of `uint8` pixels can have two problems.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# A comparison with NaN is false. Ask whether all entries are inside, not whether one is outside.
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03a-contract", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def check_batch(x, y):
+    """The names of the problems that the batch has, as a set."""
+    ### BEGIN SOLUTION
+    fulfilled = {
+        "x.shape": x.ndim in (2, 4),
+        "x.dtype": x.dtype in (torch.float32, torch.bfloat16),
+        "x.range": bool(((x >= -10) & (x <= 10)).all()),
+        "y.shape": y.shape == x.shape[:1],
+        "y.dtype": y.dtype == torch.int64,
+    }
+    return {name for name, holds in fulfilled.items() if not holds}
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03a-contract-test", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false}
+check("03a-contract", check_batch)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03a-contract", check_batch)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** Two of five broken batches run without a word. Five comparisons on the first batch find all of them, and
+# cost nothing.
+
+# %% [markdown]
+# ### A data set has two methods
+#
+# **Goal.** Turn a list of files into batches.
+#
+# A loader asks a data set for two things: how many examples there are (`__len__`), and example number `i`
+# (`__getitem__`). It decides the order, calls `__getitem__` once for each example, and stacks what it gets. A
+# *transform*, say a random shift of the image, is called in `__getitem__`.
+#
+# It could also be called once for all images, when the data set is made. Predict how many versions of one image a
+# model then sees in five epochs, if the transform is random.
+
+# %% tags=["demo"]
+predict("versions", None)
+
+# %% tags=["demo"]
+def brighter(image):
+    return image + torch.rand(1)
+
+
+image = images[0]
+made_once = brighter(image)
+versions = {made_once.sum().item() for epoch in range(5)}
+on_request = {brighter(image).sum().item() for epoch in range(5)}
+print("transformed on request:", len(on_request), "versions")
+reveal("versions", len(versions))
+
+# %% [markdown]
+# You should see 1, against 5 on request: augmentation that is computed in advance is frozen. The rest is decided by the loader.
+#
+# | flag | what it does | take it |
+# |---|---|---|
+# | `shuffle` | a new order in every epoch | for training; validation keeps its order |
+# | `generator` | where the order is drawn from | to get the same orders again from a seed |
+# | `drop_last` | leaves out a last batch that is not full | for training; never where a score is computed |
+# | `num_workers` | processes that make batches ahead | when examples are expensive to make; measure |
+# | `persistent_workers` | keeps these processes between epochs | with workers and short epochs |
+# | `pin_memory` | memory that a GPU can copy from by itself | with CUDA only; measure |
+#
+# ### Question 03a-dataset · 6 points
+#
+# Write the two missing methods of `ImageFiles` and the function `make_loader`.
+#
+# - The length is the number of files. Item `index` is a pair: the file as a `float32` tensor `[3, H, W]` between 0 and
+#   1, and its label. Files can be grey, coloured or partly transparent; `Image.open(path).convert("RGB")` makes three
+#   channels of each. If there is a transform, it is called with this tensor *whenever the item is asked for*, and what
+#   it returns takes the tensor's place.
+# - `make_loader(dataset, batch_size, training, seed, workers=0)` returns a `DataLoader`. When `training` is true: a new random order
+#   in every epoch, the same orders again for the same `seed` (whoever else draws random numbers in between), and no
+#   last batch that is not full. Otherwise every example, in the data set's order.
+# - A worker process may get its data set through `pickle`, so nothing may be stored in it that cannot be pickled, and two
+#   data sets must not share what they store. No process is started while your answer is checked.
+#
+# Hidden cases: items 2 points, transform 1, loader for validation 1, loader for training 1, copies for workers 1.
+# Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# `np.array(picture)` has the channels last and whole numbers up to 255. Two operations bring it to the contract.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# Seeding the whole process is not enough: others draw from the same stream. A `DataLoader` takes a generator of its own.
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03a-dataset", "locked": false, "schema_version": 3, "solution": true, "task": false}
+class ImageFiles(Dataset):
+    def __init__(self, paths, labels, transform=None):
+        self.paths, self.labels, self.transform = paths, labels, transform
+
+    def __len__(self):
+        """How many examples there are."""
+        ### BEGIN SOLUTION
+        return len(self.paths)
+        ### END SOLUTION
+
+    def __getitem__(self, index):
+        """The image of a file, transformed, and its label."""
+        ### BEGIN SOLUTION
+        picture = Image.open(self.paths[index]).convert("RGB")
+        channels_last = torch.tensor(np.array(picture, dtype=np.float32))
+        image = channels_last.movedim(2, 0) / 255
+        return self.transform(image) if self.transform else image, self.labels[index]
+        ### END SOLUTION
+
+
+def make_loader(dataset, batch_size, training, seed, workers=0):
+    """A loader that shuffles for training and keeps everything for validation."""
+    ### BEGIN SOLUTION
+    order = torch.Generator().manual_seed(seed)
+    flags = {"shuffle": training, "drop_last": training, "generator": order}
+    return DataLoader(dataset, batch_size, num_workers=workers, **flags)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03a-dataset-test", "locked": true, "points": 6, "schema_version": 3, "solution": false, "task": false}
+check("03a-dataset", ImageFiles, make_loader)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03a-dataset", ImageFiles, make_loader)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** `__len__` and `__getitem__`; random transforms on request; an order that belongs to the loader. On macOS,
+# Windows and newer versions of Python a worker is started from nothing and gets the data set through `pickle`: there a class
+# that is written in a notebook has to move into a file before workers can use it.
+
+# %% [markdown]
+# ### Is the model waiting?
+#
+# **Goal.** Measure the loader alone before you buy a faster GPU.
+#
+# | symptom | likely cause | try first |
+# |---|---|---|
+# | the GPU's load goes up and down like a saw | batches are made too slowly | more workers |
+# | the first batch of every epoch is slow | workers start anew | `persistent_workers=True` |
+# | copies to the GPU take long | memory that is not pinned | `pin_memory=True`, copies with `non_blocking=True` |
+# | random crops take most of the time | heavy transforms | cache, simplify, or move them to the GPU |
+#
+# A number of workers that is right for every GPU does not exist: a worker must save more time than it takes to hand its batch over.
+# The digits lie in memory already. Predict what two workers do to the number of batches a second: "more" or "fewer"?
+
+# %% tags=["demo"]
+predict("workers", None)
+
+# %% tags=["demo"]
+in_memory = TensorDataset(digits.images, digits.labels)
+measured = lecture_lib.data.compare_loaders(
+    lambda num_workers: DataLoader(in_memory, batch_size=64, num_workers=num_workers),
+    [{"num_workers": 0}, {"num_workers": 2}],
+    step=lambda batch: None,
+)
+(_, without), (_, two) = measured.rows
+reveal("workers", "more" if two.loader > without.loader else "fewer")
+
+# %% tags=["demo", "nbval-ignore-output"]
+# Rates of the machine that this ran on: they differ from machine to machine and from run to run.
+print(measured)
+
+# %% [markdown]
+# You should see fewer, often by a factor of ten or more: indexing a tensor takes microseconds, sending a batch to another process
+# takes longer. Now an expensive transform, 2 ms an example, played by a pause. The measurement times the loader alone, the step alone and both,
+# says where an epoch's time goes, and what to try first. A better optimizer or a larger model would change nothing
+# here.
+
+# %% tags=["demo"]
+class Slow(Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        time.sleep(0.002)
+        return images[index], labels[index]
+
+
+# %% tags=["demo"]
+slow = lecture_lib.data.measure_throughput(
+    DataLoader(Slow(), batch_size=8), lambda batch: network(batch[0]), batches=4
+)
+print("bottleneck:", slow.bottleneck)
+print("first:", slow.first_fix.split(":")[0])
+print("the step waits more than half of the time:", slow.waiting > 0.5)
+
+# %% [markdown]
+# Pinned memory is a matter of CUDA only: a GPU copies from it by itself, while the CPU goes on. Whether it pays
+# depends on the size of the batches and on who pins: the loader's own thread does it beside the training, while `x.pin_memory().to("cuda")` in the loop
+# pins in the loop's own time and can be slower than a plain copy. The next cell measures where there is a GPU.
+
+# %% tags=["demo", "nbval-ignore-output"]
+# Depends on whether the machine has a GPU.
+if torch.cuda.is_available():
+    print(lecture_lib.data.compare_loaders(
+        lambda pin_memory: DataLoader(in_memory, batch_size=256, pin_memory=pin_memory),
+        [{"pin_memory": False}, {"pin_memory": True}],
+        step=lambda batch: batch[0].to("cuda", non_blocking=True),
+    ))
+else:
+    print("No CUDA device here: pinned memory would change nothing.")
+
+# %% [markdown]
+# **Recap.** Measure the loader alone, then the step alone. Change one flag, measure again, keep it only if the rate of
+# both together rose.
+
+# %% [markdown]
+# ## Precision: range against digits
+#
+# **Goal.** Know what 16 bits can hold, and train a step with them without losing anything that matters.
+#
+# A floating-point number is a sign, an exponent and a fraction. The exponent says how large or small a number can be,
+# the fraction how many digits it has. FP32 spends 8 bits on the exponent and 23 on the fraction. With half of the bits
+# something has to go: FP16 keeps more digits (5 and 10), BF16 keeps the range (8 and 7). The field below takes other
+# numbers when the notebook runs: try 65519, 65520, 1e-8 and 1.001.
+
+# %% tags=["demo"]
+show_float_formats(0.1)
+
+# %% tags=["demo"]
+for name in ("float32", "float16", "bfloat16"):
+    limits = torch.finfo(getattr(torch, name))
+    print(f"{name:8}  largest {limits.max:.3g}, spacing next to 1: {limits.eps:.2g}")
+
+# %% tags=["demo"]
+for number in (70000.0, 3.4e38, 1e-8):
+    stored = torch.tensor(number)
+    print(f"{number:g}: FP16 {stored.half().item():g}, BF16 {stored.bfloat16().item():.3g}")
+
+# %% [markdown]
+# FP16 ends at 65,504, and a gradient of 1e-8 becomes 0 in it. BF16 holds both, with two to three decimal digits. It can
+# overflow too: 3.4e38 still fits into FP32 and not into BF16. Its range is large, not infinite.
+#
+# A gradient that is too small for FP16 can be saved: multiply the loss by a large number before `backward()`, and divide the
+# gradients by it before the step. `GradScaler` does this, and lowers the number when a gradient overflows. With BF16
+# there is nothing to save, so there is no scaler.
+
+# %% tags=["demo"]
+gradient, scale = torch.tensor(1e-8), 2.0**16
+print(f"plain:  {gradient.half().item():g}")
+print(f"scaled: {((gradient * scale).half().float() / scale).item():.1e}")
+
+# %% [markdown]
+# What BF16 lacks are digits. A weight is 1, and a thousand steps each add 0.001 to it. Predict where it ends when the
+# weight itself is stored in BF16.
+
+# %% tags=["demo"]
+predict("vanish", None)
+
+# %% tags=["demo"]
+in_bf16, in_fp32 = torch.tensor(1.0, dtype=torch.bfloat16), torch.tensor(1.0)
+for _ in range(1000):
+    in_bf16 += 0.001
+    in_fp32 += 0.001
+print(f"stored in FP32: {in_fp32.item():.3f}")
+reveal("vanish", in_bf16.item())
+
+# %% [markdown]
+# You should see 1: the next number after 1 in BF16 is 1.0078, and each step was rounded away. So the weights stay in FP32, and with
+# them the gradients and the optimizer's state. What changes format is the arithmetic. Inside `torch.autocast`, inputs of matrix
+# products and convolutions are converted to BF16, while losses such as `CrossEntropyLoss` and `MSELoss` convert back to
+# FP32. The backward pass belongs outside: it uses the formats of the forward pass by itself.
+#
+# Does this halve the memory? The next cell counts the bytes that the forward pass keeps for the backward pass, and the
+# sum with weights, gradients and AdamW's two averages (four FP32 numbers for each parameter).
+
+# %% tags=["demo"]
+layers = [nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)]
+mlp = nn.Sequential(nn.Flatten(), *layers)
+stored = 4 * 4 * sum(parameter.numel() for parameter in mlp.parameters())
+
+
+def forward(batch, bf16):
+    with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+        return nn.functional.cross_entropy(mlp(digits.images[:batch]), digits.labels[:batch])
+
+
+# %% tags=["demo"]
+for batch in (64, 512):
+    fp32, bf16 = (saved_bytes(mlp, partial(forward, batch, on)) for on in (False, True))
+    total = (bf16 + stored) / (fp32 + stored)
+    print(f"batch {batch}: kept for backward {bf16 / fp32 - 1:+.0%}, in all {total - 1:+.0%}")
+
+# %% [markdown]
+# With 64 examples the total *grows* by 4 %: the BF16 copies of the weights are kept too. With 512 the
+# activations count for more, and the total falls by 18 %. Half is what a single activation saves. The speed depends on hardware and
+# size as much: on a processor without BF16 arithmetic a step can take twice as long. Measure your own.
+
+# %% tags=["demo", "nbval-ignore-output"]
+# A time of the machine that this ran on.
+def step(batch, bf16):
+    forward(batch, bf16).backward()
+
+
+for batch in (64, 512):
+    fp32, bf16 = (timeit(partial(step, batch, on), number=20) for on in (False, True))
+    print(f"batch {batch}: BF16 does {fp32 / bf16:.2f} times the steps of FP32 a second")
+
+# %% tags=["demo"]
+for name, capability in [("T4", (7, 5)), ("A100", (8, 0)), ("H100", (9, 0))]:
+    print(name, "->", choose_precision("auto", "cuda", capability=capability).name)
+print("CPU ->", choose_precision("auto", "cpu").name)
+
+# %% [markdown]
+# `choose_precision("auto", device)` is what the course's `train` asks: BF16 where the hardware multiplies in it, FP16 with a scaler
+# on older GPUs, FP32 on a CPU, where you should measure first.
+#
+# ### Question 03a-precision · 6 points
+#
+# Write two functions.
+#
+# `autocast_step(model, optimizer, loss_fn, x, y)` trains `model` for one step under BF16 autocast on the CPU, with
+# `loss_fn(model(x), y)` as loss. Gradients of an earlier step may still be there and must not count. It returns a dict with
+# the dtypes that you *find* in this step, for example `torch.float32`:
+#
+# - `"parameter"` and `"gradient"`: of the model's parameters after `backward()`;
+# - `"output"`: what the model returned under autocast; `"loss"`: what `loss_fn` returned;
+# - `"momentum"`: of the `"momentum_buffer"` that the optimizer, SGD with momentum, keeps in `optimizer.state` for each
+#   parameter.
+#
+# The models are linear layers with weights stored in FP32, BF16 or FP64 (which autocast leaves alone), and one loss does not convert to FP32.
+# So look, instead of answering by heart.
+#
+# `fate(number, dtype)` returns what becomes of a Python number that FP32 holds exactly when it is stored in `torch.float16` or
+# `torch.bfloat16`: `"overflow"` (it becomes infinite), `"underflow"` (it becomes 0 and was not), `"exact"`, or `"rounded"`.
+#
+# Hidden cases: weights after the step 2 points, dtypes 2, fates 2. Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# Five lines of a step, and one context around two of them. Every tensor has a `.dtype`.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# You need no limits for the fate: convert the number, and compare what comes back with what went in.
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03a-precision", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def autocast_step(model, optimizer, loss_fn, x, y):
+    """One step under BF16 autocast; the dtypes that were found in it."""
+    ### BEGIN SOLUTION
+    model.zero_grad()
+    with torch.autocast("cpu", torch.bfloat16):
+        output = model(x)
+        loss = loss_fn(output, y)
+    loss.backward()
+    optimizer.step()
+    (some, *_) = model.parameters()
+    found = {"parameter": some, "gradient": some.grad, "output": output, "loss": loss}
+    found["momentum"] = optimizer.state[some]["momentum_buffer"]
+    return {name: tensor.dtype for name, tensor in found.items()}
+    ### END SOLUTION
+
+
+def fate(number, dtype):
+    """'overflow', 'underflow', 'exact' or 'rounded'."""
+    ### BEGIN SOLUTION
+    kept = torch.tensor(number).to(dtype).item()
+    if kept == number:
+        return "exact"
+    return "overflow" if math.isinf(kept) else "rounded" if kept != 0 else "underflow"
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03a-precision-test", "locked": true, "points": 6, "schema_version": 3, "solution": false, "task": false}
+check("03a-precision", autocast_step, fate)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03a-precision", autocast_step, fate)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** FP16 has digits and a short range, so it needs a scaler; BF16 has the range of FP32 and few digits, so it
+# needs none, but weights stay in FP32. Autocast changes the arithmetic, not what is stored.
 
 # %% [markdown]
 # ## 3 Accumulation: a batch that does not fit

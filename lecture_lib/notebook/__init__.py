@@ -2,6 +2,8 @@
 
 from .check import CheckResult, check, check_result
 from .figures import OKABE_ITO, show_figure
+from .float_bits import show_float_formats
+from .memory import saved_bytes
 from .plots import show_arrows, show_images, show_losses, show_splits
 from .predict import predict, reveal
 from .question import Misconception, PublicCase, PublicQuestion
@@ -17,8 +19,10 @@ __all__ = [
     "check_result",
     "predict",
     "reveal",
+    "saved_bytes",
     "show_arrows",
     "show_figure",
+    "show_float_formats",
     "show_images",
     "show_losses",
     "show_splits",

@@ -1,0 +1,32 @@
+# points: 2
+# misconception: shared-state
+# about: a cache in the class: the validation set sees the training set's images, and so does every set after it
+class ImageFiles(Dataset):
+    decoded = {}
+
+    def __init__(self, paths, labels, transform=None):
+        self.paths, self.labels, self.transform = paths, labels, transform
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, index):
+        if index not in self.decoded:
+            with Image.open(self.paths[index]) as file:
+                self.decoded[index] = np.array(file.convert("RGB"))
+        image = torch.tensor(self.decoded[index]).permute(2, 0, 1) / 255
+        if self.transform is not None:
+            image = self.transform(image)
+        return image, self.labels[index]
+
+
+def make_loader(dataset, batch_size, training, seed, workers=0):
+    return DataLoader(
+        dataset,
+        batch_size=batch_size,
+        shuffle=training,
+        drop_last=training,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+        generator=torch.Generator().manual_seed(seed),
+    )

@@ -1,0 +1,30 @@
+# points: 5
+# misconception: transform-once
+# about: the transformed image is kept
+class ImageFiles(Dataset):
+    def __init__(self, paths, labels, transform=None):
+        self.paths, self.labels, self.transform = paths, labels, transform
+        self.done = {}
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, index):
+        with Image.open(self.paths[index]) as file:
+            pixels = np.array(file.convert("RGB"))
+        image = torch.tensor(pixels).permute(2, 0, 1) / 255
+        if index not in self.done:
+            self.done[index] = image if self.transform is None else self.transform(image)
+        return self.done[index], self.labels[index]
+
+
+def make_loader(dataset, batch_size, training, seed, workers=0):
+    return DataLoader(
+        dataset,
+        batch_size=batch_size,
+        shuffle=training,
+        drop_last=training,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+        generator=torch.Generator().manual_seed(seed),
+    )

@@ -1,0 +1,27 @@
+# points: 4
+# misconception: by-heart
+def autocast_step(model, optimizer, loss_fn, x, y):
+    optimizer.zero_grad()
+    with torch.autocast(x.device.type, dtype=torch.bfloat16):
+        output = model(x)
+        loss = loss_fn(output, y)
+    loss.backward()
+    optimizer.step()
+    weight = next(model.parameters())
+    return {
+        "parameter": torch.float32,
+        "output": torch.bfloat16,
+        "loss": torch.float32,
+        "gradient": torch.float32,
+        "momentum": torch.float32,
+    }
+
+
+def fate(number, dtype):
+    original = torch.tensor(number, dtype=torch.float64)
+    stored = original.to(dtype).to(torch.float64)
+    if stored.isinf():
+        return "overflow"
+    if stored == 0 and original != 0:
+        return "underflow"
+    return "exact" if stored == original else "rounded"
