@@ -8,24 +8,27 @@ from torch import Tensor, nn
 
 
 class Branches(nn.Module):
-    """Three linear branches [N, F] -> [N, 1], added: one as it is, one behind dropout, one behind frozen dropout.
+    """Linear branches [N, F] -> [N, 1], added: one as it is, one behind dropout, maybe one behind frozen dropout.
 
     Dropout with p = 1 gives zeros in train mode and its input in eval mode, without a random number: which branches
     are in the sum says which layers were in eval mode.
 
     Args:
-        weights: one row for each branch: as it is, behind dropout, behind dropout that is kept in eval mode. [3, F]
+        weights: one row for each branch: as it is, behind dropout, maybe behind dropout that is kept in eval mode.
+            [2 or 3, F]
 
     """
 
     def __init__(self, weights: np.ndarray) -> None:
         super().__init__()
-        self.plain, self.dropped, self.frozen = (_linear(row) for row in np.asarray(weights, dtype=np.float64))
-        self.dropout, self.frozen_dropout = nn.Dropout(1.0), nn.Dropout(1.0).eval()
+        self.plain, self.dropped, *frozen = (_linear(row) for row in np.asarray(weights, dtype=np.float64))
+        self.dropout = nn.Dropout(1.0)
+        self.frozen = nn.Sequential(nn.Dropout(1.0).eval(), frozen[0]) if frozen else None
 
     def forward(self, x: Tensor) -> Tensor:
         """Outputs [N, 1] for inputs [N, F]."""
-        return self.plain(x) + self.dropped(self.dropout(x)) + self.frozen(self.frozen_dropout(x))
+        outputs: Tensor = self.plain(x) + self.dropped(self.dropout(x))
+        return outputs if self.frozen is None else outputs + self.frozen(x)
 
 
 class Taped(nn.Module):
