@@ -106,7 +106,7 @@ def _misconception(wrong: set[str], found: list[tuple[HiddenCase, Observation]])
     if "weights" in wrong:
         known = first_match(
             [
-                *((name, lambda case, how=how: run(case, **how)["last"]) for name, how in _WEIGHTS.items()),  # type: ignore[misc]
+                *((name, lambda case, how=how: run(case, **how)["last"]) for name, how in _WEIGHTS.items()),
                 ("step-before-backward", lambda case: run(case, **_BEFORE_BACKWARD)["last"]),  # type: ignore[arg-type]
                 ("ended-with-best", lambda case: run(case)["best"]),
             ],
