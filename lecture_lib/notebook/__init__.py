@@ -5,6 +5,7 @@ from .figures import OKABE_ITO, show_figure
 from .plots import show_arrows, show_images, show_losses, show_splits
 from .predict import predict, reveal
 from .question import Misconception, PublicCase, PublicQuestion
+from .run_plots import show_runs
 
 __all__ = [
     "OKABE_ITO",
@@ -20,5 +21,6 @@ __all__ = [
     "show_figure",
     "show_images",
     "show_losses",
+    "show_runs",
     "show_splits",
 ]
