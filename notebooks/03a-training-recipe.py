@@ -886,8 +886,9 @@ probe("03a-checkpoint", save_run, resume_run)
 # `train` is the lecture's loop: forward, loss, `zero_grad`, `backward`, `step`, then the schedule, and after each
 # epoch an evaluation in which the layers are in eval mode and nothing is written on the tape. It keeps a *copy* of the
 # best weights, by validation loss. A copy, since an alias would follow every later step. The one-cycle schedule raises
-# the rate to its maximum and lowers it again; it is stepped after every batch, not after every epoch. Predict the
-# accuracy on the test part, in percent.
+# the rate to its maximum and lowers it again; it is stepped after every batch, not after every epoch. For a long run
+# take `train_live(...)` of `lecture_lib.notebook` with the same arguments: its curves grow as it trains, a button stops
+# it, and its `.history` is what `train` returns. Predict the accuracy on the test part, in percent.
 
 # %% tags=["demo"]
 predict("accuracy", None)

@@ -2,6 +2,7 @@
 
 from .check import CheckResult, check, check_result
 from .figures import OKABE_ITO, show_figure
+from .live import LiveRun, train_live
 from .plots import show_arrows, show_images, show_losses, show_splits
 from .predict import predict, reveal
 from .question import Misconception, PublicCase, PublicQuestion
@@ -10,6 +11,7 @@ from .run_plots import show_runs
 __all__ = [
     "OKABE_ITO",
     "CheckResult",
+    "LiveRun",
     "Misconception",
     "PublicCase",
     "PublicQuestion",
@@ -23,4 +25,5 @@ __all__ = [
     "show_losses",
     "show_runs",
     "show_splits",
+    "train_live",
 ]
