@@ -31,25 +31,31 @@
 # | 7 Two habits | say what `eval()` and `no_grad()` each do | 20 |
 
 # %% tags=["setup"]
+import copy
 import math
+import tempfile
 import time
 from functools import partial
+from pathlib import Path
 from timeit import timeit
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import nn
-from torch.optim.lr_scheduler import OneCycleLR
+from torch.optim.lr_scheduler import LambdaLR, OneCycleLR
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
+# %% tags=["setup"]
 import lecture_lib.data
 from lecture_lib import tape
+from lecture_lib.analysis import diagnose
+from lecture_lib.analysis.metrics import auroc, macro_f1, mae, rmse
 from lecture_lib.data import TensorLoader, load_digits, stratified_split
 from lecture_lib.debugging import find_lr
 from lecture_lib.notebook import (
     check, predict, reveal, saved_bytes, show_arrows, show_figure, show_float_formats, show_images,
-    show_walk
+    show_runs, show_walk
 )
 from lecture_lib.training import choose_precision, evaluate, train
 
@@ -1113,6 +1119,30 @@ probe("03a-accumulate", accumulate_epoch)
 # **Recap.** Sum of losses over the window's number of examples; one step a window, the last one included. For models
 # with batch normalisation the identity cannot hold: each micro-batch is normalised by itself.
 
+# %% [markdown] nbgrader={"grade": false, "grade_id": "03a-p3-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ### Question 03a-p3 · 2 points, graded by hand
+#
+# Show that accumulating the gradients of K micro-batches gives the same update as one large batch, provided that each
+# loss is divided by K and that all micro-batches have the same size. Then say what the weights must be when the sizes
+# differ. Three lines of formulas and two sentences are enough.
+#
+# Graded on: the gradient of the large batch's mean written as a sum over the micro-batches, which gives 1/K for equal
+# sizes (1); the weight $n_i/N$ of micro-batch $i$ otherwise (1).
+#
+# <details><summary>Hint</summary>
+#
+# Write the mean over all N examples as a sum of sums, and put each micro-batch's mean in the place of its sum.
+#
+# </details>
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "03a-p3", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
+# Let micro-batch $i$ hold $n_i$ of the $N$ examples and $L_i$ be the mean of its losses $\ell$. The large batch has
+# $L = \frac1N \sum_i \sum_{j \in i} \ell_j = \sum_i \frac{n_i}{N} L_i$, and since the gradient of a sum is the sum of
+# the gradients, $\nabla L = \sum_i \frac{n_i}{N} \nabla L_i$. That sum is what `backward()` collects in `.grad` when each
+# $L_i$ is multiplied by $n_i/N$. For equal sizes $n_i/N = 1/K$. For unequal ones dividing by K gives the examples of a
+# small micro-batch too much weight, and the weight stays $n_i/N$.
+
+
 # %% [markdown]
 # ## 4 Clipping: a limit on the step, not on its direction
 #
@@ -1252,6 +1282,533 @@ show_figure(
 # **Recap.** The finder gives the size, not the third digit. The network and the optimizer are exactly as before it ran.
 
 # %% [markdown]
+# ## Batch size and rate: two knobs that turn together
+#
+# **Goal.** Change the batch size without changing how well the training goes.
+#
+# A batch eight times as large gives a less noisy gradient, and an epoch with an eighth of the steps. At the same rate
+# the weights therefore go about an eighth as far in an epoch. The *linear scaling rule* multiplies the rate by the same
+# 8: one long step in place of eight short ones, which is right as long as the gradient hardly changes on the way. The
+# four runs below take five epochs of plain SGD on digits, with batches of 32 at rate 0.1 first. Predict by which factor the
+# validation loss is higher when the batches grow to 256 and nothing else changes.
+
+# %% tags=["demo"]
+predict("batch size", None)
+
+
+# %% tags=["demo"]
+def loss_after_five_epochs(batch_size, rate, warmup=1):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+    loader = TensorLoader(x[parts[0]], y[parts[0]], batch_size=batch_size, shuffle=True, seed=0)
+    validation = TensorLoader(x[parts[1]], y[parts[1]], batch_size=256)
+    history = train(
+        model, loader, validation, torch.optim.SGD(model.parameters(), lr=rate),
+        nn.CrossEntropyLoss(), epochs=5,
+        schedule=lambda opt, steps: LambdaLR(opt, lambda t: min(1, (t + 1) / warmup)),
+    )
+    return history.rows[-1].val_loss
+
+
+# %% tags=["demo"]
+small, large = loss_after_five_epochs(32, 0.1), loss_after_five_epochs(256, 0.1)
+print(f"batches of 32, rate 0.1: {small:.1f}; batches of 256, rate 0.1: {large:.1f}")
+reveal("batch size", round(large / small, 1), tolerance=1)
+
+# %% tags=["demo"]
+everything = len(parts[0])
+scaled = loss_after_five_epochs(256, 0.8)
+whole = loss_after_five_epochs(everything, 0.1 * everything / 32)
+print(f"256 at 0.8: {scaled:.1f}, much nearer to the first run: {scaled < (small + large) / 2}")
+print(f"the whole set at {0.1 * everything / 32:.1f}: worse than not scaling at 256: {whole > large}")
+
+# %% [markdown]
+# You should see 0.6 and 2.2, then 0.9, and `True` twice. The larger batch alone does not diverge: it is slow. Scaling
+# the rate by 8 brings most of it back. The same rule fails for the whole set in one batch: its rate would be 3.4, and
+# no step that long is one that many short ones would have taken. Early in training the gradient changes fastest, so
+# large rates are reached by a *warm-up*: some steps at a growing rate. And the rule is SGD's: Adam divides by the
+# gradient's size and needs another one, often the square root.
+#
+# **Recap.** k times the batch, k times the rate, with warm-up, for SGD, up to some size; then measure.
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "03a-p1-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ### Question 03a-p1 · 2 points, graded by hand
+#
+# You change the batch size from 32 to 256 and keep the rate of SGD as it was. After the same number of epochs the
+# training is far behind. Say why, and name the standard rule for the rate with what it needs at the start of training.
+# When does the rule fail? Four sentences are enough.
+#
+# Graded on: fewer steps of the same length, hence the linear scaling rule, here 8 times the rate (1); warm-up, and one
+# limit: very large batches, or another optimizer such as Adam (1).
+#
+# <details><summary>Hint</summary>
+#
+# Count the steps of an epoch, and how far they can go together.
+#
+# </details>
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "03a-p1", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
+# An epoch of batches of 256 has an eighth of the steps, and each is as long as before, since the mean gradient is no
+# longer for being less noisy. The linear scaling rule multiplies the rate by the factor of the batch size, 8 here.
+# The first steps change the gradient most, so the rate is warmed up to that value. The rule fails when one long step no
+# longer stands for eight short ones, at very large batches, and it is not the rule for Adam.
+
+
+# %% [markdown]
+# ## Curves: the language of a run
+#
+# **Goal.** Say from two curves what a run needs.
+#
+# Every epoch leaves two numbers: the training loss and the validation loss. Three questions read them. Do both fall? If
+# not, nothing is learned, or the steps are too long. Is the training loss low enough? If not, the model cannot or may
+# not fit. Is the validation loss close to it? If not, the model knows its examples better than the task.
+#
+# Three runs of one small network: 600 digits at rate 0.002, 600 digits at rate 0.1, and 40 digits at rate 0.2. The
+# words are *flat*, *underfit*, *healthy*, *overfit* and *oscillating*. Predict the word for the third.
+
+# %% tags=["demo"]
+predict("curves", None)
+
+
+# %% tags=["demo"]
+def short_run(examples, rate, epochs):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+    chosen, held_out = parts[0][:examples], parts[1]
+    return train(
+        model,
+        TensorLoader(digits.images[chosen], digits.labels[chosen], batch_size=32, shuffle=True, seed=0),
+        TensorLoader(digits.images[held_out], digits.labels[held_out], batch_size=256),
+        torch.optim.SGD(model.parameters(), lr=rate), nn.CrossEntropyLoss(), epochs,
+    )
+
+
+# %% tags=["demo"]
+runs = {
+    "600 digits, rate 0.002": short_run(600, 0.002, 12),
+    "600 digits, rate 0.1": short_run(600, 0.1, 12),
+    "40 digits, rate 0.2": short_run(40, 0.2, 40),
+}
+for name, history in runs.items():
+    print(f"{name}: {diagnose(history).pattern}")
+reveal("curves", diagnose(runs["40 digits, rate 0.2"]).pattern)
+
+# %% tags=["demo"]
+show_runs(
+    runs,
+    caption="Flat: both stay at the start. Healthy: both fall together. Overfit: training leaves validation behind.",
+)
+
+# %% tags=["demo"]
+for name, history in runs.items():
+    print(f"{name}: {diagnose(history).actions[0]}")
+
+# %% [markdown]
+# You should see *flat*, *healthy* and *overfit*. `diagnose` turns the three questions into numbers, each a share of the
+# loss at the start. The first line of its advice is the cheapest thing to try: a flat run is first tested on one
+# batch, and the third wants more digits. What no curve can tell: an easy task looks like leakage, and noisy labels look
+# like a model that is too small. Validation may also lie *below* training without a fault, where dropout or
+# augmentation makes the training examples harder.
+#
+# **Recap.** Both fall, low enough, close enough: three questions in this order, each with its own remedy.
+
+# %% [markdown]
+# ## Loss and metric: two answers to two questions
+#
+# **Goal.** See four cases in which the better loss has the worse metric, or hides what you care about.
+#
+# Training lowers a loss because it has a gradient. You report a metric because somebody needs it. They agree often
+# enough to be confused. First case, balanced classes: two models give the right class of four examples these
+# probabilities, A 0.6, 0.6, 0.6, 0.4 and B 0.99, 0.99, 0.99, 0.01. With two classes both are right three times.
+# Predict which one has the lower cross-entropy, A or B.
+
+# %% tags=["demo"]
+predict("calibration", None)
+
+# %% tags=["demo"]
+given = {"A": torch.tensor([0.6, 0.6, 0.6, 0.4]), "B": torch.tensor([0.99, 0.99, 0.99, 0.01])}
+losses = {name: -p.log().mean().item() for name, p in given.items()}
+for name, p in given.items():
+    print(f"{name}: accuracy {(p > 0.5).float().mean():.2f}, cross-entropy {losses[name]:.2f}")
+reveal("calibration", min(losses, key=losses.get))
+
+# %% [markdown]
+# You should see accuracy 0.75 for both and losses 0.61 and 1.16. B is sure of itself when it is wrong, and pays for it;
+# accuracy does not see that. Second case, imbalanced: 95 healthy, 5 ill, and a model that says *healthy* to everybody.
+# Its accuracy is 0.95. The F1 of each class, averaged, and the area under the ROC curve show what it is worth.
+
+# %% tags=["demo"]
+ill = torch.tensor([0] * 95 + [1] * 5)
+says_healthy = torch.tensor([[0.95, 0.05]] * 100)
+accuracy = (says_healthy.argmax(1) == ill).float().mean()
+print(f"accuracy {accuracy:.2f}, macro F1 {macro_f1(says_healthy, ill):.2f}, AUROC {auroc(says_healthy, ill):.2f}")
+
+# %% [markdown]
+# You should see 0.95, 0.49 and 0.50: no better than chance. Its probabilities are even right on average, so the loss
+# shows nothing alarming. Third case, regression: the best constant prediction of 1, 2, 3, 4 and 100. The squared
+# error wants the mean, 22; the absolute error wants the median, 3. Which of the two is better depends on whether one
+# large miss is worse for you than many small ones.
+
+# %% tags=["demo"]
+values = torch.tensor([1.0, 2.0, 3.0, 4.0, 100.0])
+for name, constant in [("mean", values.mean()), ("median", values.median())]:
+    guess = constant.expand(5)
+    print(f"{name} {constant:g}: RMSE {rmse(guess, values):.1f}, MAE {mae(guess, values):.1f}")
+
+# %% [markdown]
+# You should see 39.0 and 31.2 for the mean, 43.4 and 20.2 for the median: each wins by its own measure. Fourth case,
+# ranking: three candidates a query, and only the first place counts (recall at 1). Scorer C gives the right candidate
+# 0.45 and a wrong one 0.50, always. Scorer D gives it 0.90 in half of the queries and 0.05 in the others.
+
+# %% tags=["demo"]
+right = torch.tensor([0, 0])
+for name, p in {
+    "C": torch.tensor([[0.45, 0.50, 0.05], [0.45, 0.50, 0.05]]),
+    "D": torch.tensor([[0.90, 0.05, 0.05], [0.05, 0.90, 0.05]]),
+}.items():
+    loss = nn.functional.nll_loss(p.log(), right)
+    print(f"{name}: loss {loss:.2f}, recall at 1 {(p.argmax(1) == right).float().mean():.1f}")
+
+# %% [markdown]
+# You should see 0.80 with recall 0.0 and 1.55 with recall 0.5: the lower loss never finds the right one first.
+#
+# | setting | loss | metric | taken for each other, you get |
+# |---|---|---|---|
+# | balanced classes | cross-entropy | accuracy | a model that is sure and wrong |
+# | imbalanced classes | weighted cross-entropy, focal | F1, AUROC, AUPRC | the majority, always |
+# | regression | MSE, MAE, likelihood | RMSE, MAE, what a miss costs | the wrong misses avoided |
+# | ranking | contrastive, pairwise | recall at k, MRR | a good loss and a poor first place |
+#
+# **Recap.** Choose the metric before you train, and look at it after every epoch beside the loss.
+
+# %% [markdown]
+# ## Evaluation: look, and leave no trace
+#
+# **Goal.** Measure a model without changing the training that goes on afterwards.
+#
+# An evaluation between two epochs should be like a photograph. Four things make it one: eval mode, so that dropout and
+# batch normalisation behave as in use; nothing on the tape; every example counted once; and everything put back, the
+# modes of the layers and the random stream too. The third is a matter of arithmetic: 100 examples with mean loss 1 are
+# followed by a last batch of a single example with loss 5. Predict the mean loss of the 101 examples.
+
+# %% tags=["demo"]
+predict("evaluation", None)
+
+# %% tags=["demo"]
+sizes, losses = torch.tensor([100.0, 1.0]), torch.tensor([1.0, 5.0])
+print(f"mean of the two batches: {losses.mean():.2f}")
+reveal("evaluation", round(((sizes * losses).sum() / sizes.sum()).item(), 2), tolerance=0.02)
+
+# %% [markdown]
+# You should see 1.04, and 3.00 for the mean of the means: a hundred examples and one would count the same. The fourth
+# thing is easily missed. A model that is being trained may hold a layer that was put into eval mode on purpose, such as
+# a batch normalisation with frozen statistics. `model.train()` at the end of the evaluation wakes it up. And a loader
+# may draw from torch's random stream, as the next cell shows, even when it does not shuffle.
+
+# %% tags=["demo"]
+loader = torch.utils.data.DataLoader(torch.arange(4), batch_size=2, shuffle=False)
+with torch.random.fork_rng():
+    torch.manual_seed(0)
+    without = torch.rand(1)
+    torch.manual_seed(0)
+    seen = list(loader)
+    print("the same next number after a loop over the loader:", torch.equal(torch.rand(1), without))
+
+# %% tags=["demo"]
+frozen = nn.BatchNorm1d(4).eval()
+network = nn.Sequential(frozen, nn.Linear(4, 2))
+network.eval()
+network.train()
+print("still frozen after eval() and train():", not frozen.training)
+
+# %% [markdown]
+# You should see `False` twice. Neither raises an error. The first makes a run depend on how often you looked at it;
+# the second starts to change statistics that were meant to stay.
+#
+# ### Question 03a-evaluate · 8 points
+#
+# Write `evaluate_outputs(model, batches, loss_fn)`. It returns two things: the mean loss over all examples, as a number,
+# and the outputs for all examples in their order, as one tensor `[N, ...]`, for looking at the mistakes later.
+#
+# - `batches` is a list or a loader of pairs `(x, y)`; their sizes can differ, and the model is on the CPU.
+# - `loss_fn(outputs, y)` is the mean over the examples of one batch.
+# - The whole model is evaluated in eval mode, and autograd records nothing.
+# - Afterwards every layer is in the mode that it was in, and torch's random stream is where it was.
+#
+# The check's networks tell on you: they add a number to their outputs when they are recorded, and their outputs say
+# which layers were in eval mode. Hidden cases: uneven batches 2 points, eval mode 2, no tape 1, modes put back 2, random
+# stream 1. Limit: 30 seconds. The library's own evaluation is switched off while your answer is checked.
+#
+# <details><summary>Hint 1</summary>
+#
+# `model.modules()` goes through every layer, and each has its own flag `training`.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# `torch.get_rng_state()` reads where the stream is. What sets it?
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03a-evaluate", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def evaluate_outputs(model, batches, loss_fn):
+    """The mean loss over all examples, and the outputs of all examples [N, ...]."""
+    ### BEGIN SOLUTION
+    was_training = {layer: layer.training for layer in model.modules()}
+    loss_sum, outputs = 0.0, []
+    with torch.random.fork_rng(), torch.no_grad():
+        model.eval()
+        for x, y in batches:
+            outputs.append(model(x))
+            loss_sum += len(x) * loss_fn(outputs[-1], y).item()
+    for layer, training in was_training.items():
+        layer.training = training
+    outputs = torch.cat(outputs)
+    return loss_sum / len(outputs), outputs
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03a-evaluate-test", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false}
+check("03a-evaluate", evaluate_outputs)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03a-evaluate", evaluate_outputs)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** Eval mode, no tape, each example once, everything as it was. The library's `evaluate` does the same, and
+# gives a metric beside the loss.
+
+# %% [markdown]
+# ## The best epoch: a copy, not a name
+#
+# **Goal.** Train, and come home with the weights of the best epoch.
+#
+# The last epoch is rarely the best one. So after each epoch the validation loss is compared with the lowest so far, and
+# the weights are kept when it is lower. To keep them is to copy them. `model.state_dict()` gives the tensors themselves
+# under their names, not copies, and the next step writes into the same memory.
+#
+# The cell below keeps a weight of 1 in two ways, then a step adds 1 to it. Predict the value that the first way holds
+# afterwards.
+
+# %% tags=["demo"]
+predict("alias", None)
+
+# %% tags=["demo"]
+layer = nn.Linear(1, 1)
+nn.init.ones_(layer.weight)
+named, copied = layer.state_dict(), copy.deepcopy(layer.state_dict())
+with torch.no_grad():
+    layer.weight += 1
+print(f"the deep copy holds {copied['weight'].item():g}")
+reveal("alias", named["weight"].item())
+
+# %% [markdown]
+# You should see 1 for the copy and 2 for the state_dict. Nothing fails: the *best* weights are silently the last ones.
+#
+# The order inside the loop has the same kind of trap. `backward()` adds to `.grad`, `step()` uses what is there, and
+# `zero_grad()` empties it. So it is cleared before the next `backward()` and never between `backward()` and `step()`.
+# And since an evaluation leaves a plain model in eval mode, each epoch begins with `model.train()`.
+#
+# ### Question 03a-train · 9 points
+#
+# Write `train_keeping_best(model, batches, val_batches, optimizer, loss_fn, epochs)`. It trains `model` in place, one
+# step for each batch in the given order, and returns two things:
+#
+# - a list with the validation loss after each epoch: the mean over all validation examples, in eval mode;
+# - the best weights, as a dict like `model.state_dict()`: those of the epoch with the lowest validation loss.
+#
+# The model ends with its *last* weights. It may come in train or in eval mode, and is trained in train mode.
+# `batches` and `val_batches` are lists of pairs `(x, y)`.
+#
+# Hidden cases: the last weights 4 points, validation losses 2, best weights 3. Limit: 30 seconds. The library's own
+# `train` is switched off while your answer is checked.
+#
+# <details><summary>Hint 1</summary>
+#
+# Four calls make a step. Write down what `.grad` holds after each of them.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# What would the dict that you return hold if somebody trained the model on after you?
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03a-train", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def train_keeping_best(model, batches, val_batches, optimizer, loss_fn, epochs):
+    """The validation loss after each epoch, and a copy of the best epoch's weights."""
+    ### BEGIN SOLUTION
+    val_losses, best_weights = [], {}
+    examples = sum(len(y) for _, y in val_batches)
+    for _ in range(epochs):
+        model.train()
+        for x, y in batches:
+            loss = loss_fn(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            loss_sum = sum(len(y) * loss_fn(model(x), y).item() for x, y in val_batches)
+        val_losses.append(loss_sum / examples)
+        if min(val_losses) == val_losses[-1]:
+            best_weights = copy.deepcopy(model.state_dict())
+    return val_losses, best_weights
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03a-train-test", "locked": true, "points": 9, "schema_version": 3, "solution": false, "task": false}
+check("03a-train", train_keeping_best)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03a-train", train_keeping_best)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** Clear, forward, backward, step; train mode for training and eval mode for looking; the best weights copied.
+
+# %% [markdown]
+# ## Save and resume: as if it had never stopped
+#
+# **Goal.** Stop a run, go on tomorrow, and get the same weights to the last bit.
+#
+# The weights are not the whole run. An optimizer with momentum remembers its last gradients, a schedule counts its
+# steps, the loop knows its epoch, and the shuffled order comes from a random stream that has got somewhere. The
+# library's `train` keeps all of it in `last.pt`. Two runs of four epochs follow: one is never stopped, the other is
+# stopped after 20 steps and resumed by a new model that knows only the file. Predict the largest difference between
+# their weights.
+
+# %% tags=["demo"]
+predict("resume", None)
+
+
+# %% tags=["demo"]
+def four_epochs(seed, folder=None, **options):
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.Dropout(0.2), nn.Linear(32, 10))
+    chosen, held_out = (
+        TensorLoader(digits.images[p], digits.labels[p], batch_size=64, shuffle=True, seed=0)
+        for p in parts[:2]
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    train(model, chosen, held_out, optimizer, nn.CrossEntropyLoss(), 4, checkpoints=folder, **options)
+    return nn.utils.parameters_to_vector(model.parameters())
+
+
+# %% tags=["demo"]
+never_stopped = four_epochs(seed=0)
+with tempfile.TemporaryDirectory() as folder:
+    steps = iter(range(1, 21))
+    stopped = four_epochs(seed=0, folder=folder, stop=lambda: next(steps) == 20)
+    resumed = four_epochs(seed=1, folder=folder, resume=True)
+print("stopped early, so different:", not torch.equal(stopped, never_stopped))
+reveal("resume", (resumed - never_stopped).abs().max().item())
+
+# %% [markdown]
+# You should see 0: the same bits, with dropout, momentum and a shuffled order, although the new model began with other
+# weights. A file that is half written when the machine goes down is worse than none, so the library writes beside the old
+# file and moves the new one into its place in one step.
+#
+# What goes into the file is a `state_dict`: tensors, numbers and names. `torch.save(model)` would pickle the object,
+# which stores the *name* of its class and runs code when it is loaded. Predict what happens to such a file when the
+# class is renamed: *loads* or *fails*.
+
+# %% tags=["demo"]
+predict("pickle", None)
+
+
+# %% tags=["demo"]
+class Net(nn.Linear):
+    """A class that is going to be renamed."""
+
+
+temporary = tempfile.TemporaryDirectory()
+folder = Path(temporary.name)
+torch.save(Net(2, 1), folder / "object.pt")
+torch.save(Net(2, 1).state_dict(), folder / "state.pt")
+RenamedNet = Net
+del Net
+
+
+# %% tags=["demo"]
+def try_to_load(name, weights_only):
+    try:
+        torch.load(folder / name, weights_only=weights_only)
+        return "loads"
+    except Exception as error:
+        return f"fails, {type(error).__name__}"
+
+
+print("state_dict, safely:", try_to_load("state.pt", True))
+print("object, safely:", try_to_load("object.pt", True))
+print("object, trusting it:", try_to_load("object.pt", False))
+reveal("pickle", try_to_load("object.pt", False).split(",")[0])
+
+# %% [markdown]
+# You should see that only the state_dict loads. With `weights_only=True`, PyTorch's default, nothing but data is read,
+# and a stranger's file cannot run anything. Read with it, write for it.
+#
+# ### Question 03a-checkpoint · 8 points
+#
+# Write two functions. Together they let a run go on in a new process with the same weights to the last bit.
+#
+# - `save_run(path, model, optimizer, scheduler, epoch)` writes one file at `path` (text). `epoch` is the number of
+#   epochs that are done. The file must load with `torch.load(path, weights_only=True)`.
+# - `resume_run(path, model, optimizer, scheduler)` gets a new model, optimizer and scheduler of the same kind. It brings
+#   them, and torch's random stream, to where they were, and returns the number of epochs that are done.
+#
+# The check moves the file before you resume, and draws the order of the examples from torch's random stream. Hidden
+# cases: the file 2 points; weights and epoch 2, momentum 2, schedule 1, random stream 1, each in runs that need no more
+# than that and the weights. Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# Three of the things that you get have a `state_dict()`.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# A seed says where a random stream begins. What says where it is now?
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03a-checkpoint", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def save_run(path, model, optimizer, scheduler, epoch):
+    """Write all that the run needs to go on after `epoch` epochs."""
+    ### BEGIN SOLUTION
+    state = {name: part.state_dict() for name, part in
+             [("model", model), ("optimizer", optimizer), ("scheduler", scheduler)]}
+    state.update(epoch=epoch, stream=torch.get_rng_state())
+    torch.save(state, path)
+    ### END SOLUTION
+
+
+def resume_run(path, model, optimizer, scheduler):
+    """Bring the run back; returns how many epochs are done."""
+    ### BEGIN SOLUTION
+    state = torch.load(path, weights_only=True)
+    for name, part in [("model", model), ("optimizer", optimizer), ("scheduler", scheduler)]:
+        part.load_state_dict(state[name])
+    torch.set_rng_state(state["stream"])
+    return state["epoch"]
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03a-checkpoint-test", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false}
+check("03a-checkpoint", save_run, resume_run)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03a-checkpoint", save_run, resume_run)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** Model, optimizer, schedule, epoch, random state: as data, in one file, written whole or not at all.
+
+# %% [markdown]
 # ## 6 Recipe: one function, kept boring
 #
 # **Goal.** Train to at least 97 % on digits that took no part in training or in choosing the rate or the epoch.
@@ -1259,8 +1816,9 @@ show_figure(
 # `train` is the lecture's loop: forward, loss, `zero_grad`, `backward`, `step`, then the schedule, and after each
 # epoch an evaluation in which the layers are in eval mode and nothing is written on the tape. It keeps a *copy* of the
 # best weights, by validation loss. A copy, since an alias would follow every later step. The one-cycle schedule raises
-# the rate to its maximum and lowers it again; it is stepped after every batch, not after every epoch. Predict the
-# accuracy on the test part, in percent.
+# the rate to its maximum and lowers it again; it is stepped after every batch, not after every epoch. For a long run
+# take `train_live(...)` of `lecture_lib.notebook` with the same arguments: its curves grow as it trains, a button stops
+# it, and its `.history` is what `train` returns. Predict the accuracy on the test part, in percent.
 
 # %% tags=["demo"]
 predict("accuracy", None)

@@ -1,0 +1,21 @@
+# points: 2
+# misconception: epoch-lost
+# about: everything comes back but the place in the run
+def save_run(path, model, optimizer, scheduler, epoch):
+    saved = {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "scheduler": scheduler.state_dict(),
+        "epoch": epoch,
+        "random": torch.get_rng_state(),
+    }
+    torch.save(saved, path)
+
+
+def resume_run(path, model, optimizer, scheduler):
+    saved = torch.load(path, weights_only=True)
+    model.load_state_dict(saved["model"])
+    optimizer.load_state_dict(saved["optimizer"])
+    scheduler.load_state_dict(saved["scheduler"])
+    torch.set_rng_state(saved["random"])
+    return 0

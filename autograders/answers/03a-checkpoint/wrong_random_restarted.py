@@ -1,0 +1,21 @@
+# points: 7
+# misconception: random-restarted
+# about: the seed instead of the state
+def save_run(path, model, optimizer, scheduler, epoch):
+    saved = {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "scheduler": scheduler.state_dict(),
+        "epoch": epoch,
+        "random": torch.initial_seed(),
+    }
+    torch.save(saved, path)
+
+
+def resume_run(path, model, optimizer, scheduler):
+    saved = torch.load(path, weights_only=True)
+    model.load_state_dict(saved["model"])
+    optimizer.load_state_dict(saved["optimizer"])
+    scheduler.load_state_dict(saved["scheduler"])
+    torch.manual_seed(saved["random"])
+    return saved["epoch"]

@@ -1,0 +1,18 @@
+# points: 6
+# misconception: mean-of-batches
+# about: the mean of the batches' means
+def evaluate_outputs(model, batches, loss_fn):
+    modes = [(module, module.training) for module in model.modules()]
+    stream = torch.get_rng_state()
+    model.eval()
+    total, count, outputs = 0.0, 0, []
+    with torch.no_grad():
+        for x, y in batches:
+            output = model(x)
+            total += loss_fn(output, y).item()
+            count += 1
+            outputs.append(output)
+    for module, mode in modes:
+        module.training = mode
+    torch.set_rng_state(stream)
+    return total / count, torch.cat(outputs)

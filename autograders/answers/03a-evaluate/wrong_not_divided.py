@@ -1,0 +1,18 @@
+# points: 6
+# misconception: not-divided
+# about: the sum of the losses
+def evaluate_outputs(model, batches, loss_fn):
+    modes = [(module, module.training) for module in model.modules()]
+    stream = torch.get_rng_state()
+    model.eval()
+    total, count, outputs = 0.0, 0, []
+    with torch.no_grad():
+        for x, y in batches:
+            output = model(x)
+            total += loss_fn(output, y).item() * len(x)
+            count += len(x)
+            outputs.append(output)
+    for module, mode in modes:
+        module.training = mode
+    torch.set_rng_state(stream)
+    return total, torch.cat(outputs)

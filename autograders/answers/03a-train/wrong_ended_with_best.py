@@ -1,0 +1,19 @@
+# points: 5
+# misconception: ended-with-best
+def train_keeping_best(model, batches, val_batches, optimizer, loss_fn, epochs):
+    losses, best = [], None
+    for _ in range(epochs):
+        model.train()
+        for x, y in batches:
+            optimizer.zero_grad()
+            loss = loss_fn(model(x), y)
+            loss.backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            values = [loss_fn(model(x), y).item() for x, y in val_batches]
+        losses.append(sum(values) / len(values))
+        if losses[-1] == min(losses):
+            best = {name: value.clone() for name, value in model.state_dict().items()}
+    model.load_state_dict(best)
+    return losses, best

@@ -1,0 +1,18 @@
+# points: 6
+# misconception: last-kept
+# about: copied after every epoch, without a look at the loss
+def train_keeping_best(model, batches, val_batches, optimizer, loss_fn, epochs):
+    losses, best = [], None
+    for _ in range(epochs):
+        model.train()
+        for x, y in batches:
+            optimizer.zero_grad()
+            loss = loss_fn(model(x), y)
+            loss.backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            values = [loss_fn(model(x), y).item() for x, y in val_batches]
+        losses.append(sum(values) / len(values))
+        best = {name: value.clone() for name, value in model.state_dict().items()}
+    return losses, best
