@@ -31,8 +31,8 @@ _SETTINGS: dict[str, tuple[Any, ...]] = {
 def draw(rng: np.random.Generator) -> list[HiddenCase]:
     """Five experiments with one change, and four that change two settings, none, or one that is not there."""
     cases = [
-        # Mean difference in half widths of its interval. At 1.73 it would stand out without the root too, at 0.6 a normal
-        # quantile finds an effect in noise.
+        # Mean difference in half widths of its interval. At 1.73 it would stand out without the root too, at 0.6 a
+        # normal quantile finds an effect in noise.
         _experiment(rng, "likely useful", rng.uniform(1.3, 1.6)),
         _experiment(rng, "likely useful", rng.uniform(1.3, 1.6)),
         _experiment(rng, "noise", rng.uniform(0.55, 0.7)),
