@@ -1,0 +1,25 @@
+# points: 6
+# misconception: neighbours
+# about: differences between neighbouring rows
+def rank_buckets(mistakes, accuracy):
+    from collections import Counter
+
+    actions = {
+        "blur": "augment",
+        "rare class": "collect-or-reweight",
+        "ambiguous label": "clean-labels",
+        "background shortcut": "change-backgrounds",
+        "threshold": "tune-threshold",
+    }
+    counts = Counter(mistakes)
+    rows = []
+    for name in sorted(counts, key=lambda name: (-counts[name], name)):
+        ceiling = accuracy + counts[name] / len(mistakes) * (100 - accuracy)
+        rows.append((name, ceiling, actions.get(name, "look-at-ten")))
+    return rows
+
+
+def best_component(base, alone):
+    gains = dict(zip(alone, np.diff([base, *alone.values()])))
+    name = max(gains, key=gains.get)
+    return name, gains[name]

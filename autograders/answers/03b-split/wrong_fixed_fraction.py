@@ -1,0 +1,18 @@
+# points: 0
+# misconception: fixed-fraction
+# about: always a fifth
+def make_split(table, deployed_on, val_fraction):
+    val_fraction = 0.2
+    if deployed_on == "later days":
+        order = np.argsort(table["day"])
+        cut = round(len(order) * (1 - val_fraction))
+        return order[:cut], order[cut:]
+    column = {"new patients": "patient", "new videos": "video", "new users": "user", "new texts": "text"}[deployed_on]
+    names, first = np.unique(table[column], return_index=True)
+    classes = table["label"][first] if column == "patient" else np.zeros(len(names))
+    chosen = []
+    for one in np.unique(classes):
+        own = names[classes == one]
+        chosen += list(own[: round(val_fraction * len(own))])
+    in_val = np.isin(table[column], chosen)
+    return np.flatnonzero(~in_val), np.flatnonzero(in_val)

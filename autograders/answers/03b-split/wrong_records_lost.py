@@ -1,0 +1,17 @@
+# points: 0
+# misconception: records-lost
+# about: validation is cut out twice, so its last record is lost
+def make_split(table, deployed_on, val_fraction):
+    if deployed_on == "later days":
+        order = np.argsort(table["day"])
+        cut = round(len(order) * (1 - val_fraction))
+        return order[:cut], order[cut + 1 :]
+    column = {"new patients": "patient", "new videos": "video", "new users": "user", "new texts": "text"}[deployed_on]
+    names, first = np.unique(table[column], return_index=True)
+    classes = table["label"][first] if column == "patient" else np.zeros(len(names))
+    chosen = []
+    for one in np.unique(classes):
+        own = names[classes == one]
+        chosen += list(own[: round(val_fraction * len(own))])
+    in_val = np.isin(table[column], chosen)
+    return np.flatnonzero(~in_val), np.flatnonzero(in_val)[:-1]
