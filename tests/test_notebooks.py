@@ -6,6 +6,8 @@ import itertools
 import re
 import shutil
 import statistics
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -15,10 +17,23 @@ from conftest import ROOT
 from autograders import notebooks
 from autograders.notebooks import NotebookError, build, content_digest, from_text, notebook_path, text_paths, to_text
 from autograders.sandbox.limits import Limits
+from autograders.verify import clear_solution
 
 TEXTS = text_paths()
 IDS = [text.stem for text in TEXTS]
 each_notebook = pytest.mark.parametrize("text", TEXTS, ids=IDS)
+
+
+ASKED = {
+    "03a-training-recipe": {
+        *("graph", "backward", "register", "contract", "dataset", "precision", "accumulate", "clip", "lrfinder"),
+        *("evaluate", "train", "checkpoint", "recipe", "p1", "p3", "p5"),
+    },
+    "03b-debug-ladder": {
+        *("inspect", "baseline", "overfit", "subset", "lr", "fix", "curves", "split", "shift", "buckets", "ablate"),
+        *("p2", "p4"),
+    },
+}
 
 
 def outputs(nb) -> str:
@@ -50,20 +65,22 @@ def test_it_was_executed_without_an_error_or_warning(text: Path) -> None:
     nbformat.validate(nb)
 
 
+def released(source: str) -> str:
+    """A code cell as students get it."""
+    return clear_solution(source).split("### BEGIN HIDDEN TESTS")[0]
+
+
 @each_notebook
 def test_it_is_in_the_form_that_style_asks_for(text: Path) -> None:
     nb = from_text(text)
-    lines = [
-        sum(bool(line.strip()) for line in cell.source.splitlines()) for cell in nb.cells if cell.cell_type == "code"
-    ]
     prose = [cell.source for cell in nb.cells if cell.cell_type == "markdown"]
-    # A test cell's hidden half and a solution do not reach students, but are read here too.
-    assert statistics.median(lines) <= 6
+    code = [released(cell.source).splitlines() for cell in nb.cells if cell.cell_type == "code"]
+    lines = [sum(bool(line.strip()) for line in cell) for cell in code]
+    assert statistics.median(lines) <= 5
     assert sum(count <= 10 for count in lines) >= 0.85 * len(lines)
     assert max(lines) <= 25
     assert 60 <= sum(len(part.split()) for part in prose) / len(lines) <= 120
-    widths = [len(line) for cell in nb.cells if cell.cell_type == "code" for line in cell.source.splitlines()]
-    assert max(widths) <= 100
+    assert max(len(line) for cell in code for line in cell) <= 100
     levels = [len(match) for part in prose for match in re.findall(r"^(#+) ", part, re.MULTILINE)]
     assert levels.count(1) == 1
     assert levels[0] == 1
@@ -78,7 +95,22 @@ def test_points_add_up_to_a_hundred_and_ids_are_in_order(text: Path) -> None:
     assert all(answer.startswith(text.stem[:3] + "-") for answer in answers)
     tests = [meta["grade_id"] for meta in cells if meta["grade"] and not meta["solution"]]
     assert tests == [f"{answer}-test" for answer in answers if f"{answer}-test" in tests]
-    assert len(tests) == 2
+    assert {answer.removeprefix(f"{text.stem[:3]}-") for answer in answers} == ASKED[text.stem]
+
+
+@each_notebook
+def test_every_link_within_it_leads_to_a_heading(text: Path) -> None:
+    prose = "\n".join(cell.source for cell in from_text(text).cells if cell.cell_type == "markdown")
+    headings = {match.strip().replace(" ", "-") for match in re.findall(r"^#+ (.*)$", prose, re.MULTILINE)}
+    for target in re.findall(r"\]\(([^)]+)\)", prose):
+        assert target.startswith("https://") or target.removeprefix("#") in headings, target
+
+
+def test_the_words_are_spelled_right() -> None:
+    checked = subprocess.run(
+        [sys.executable, "-m", "codespell_lib", *map(str, TEXTS)], capture_output=True, text=True, check=False
+    )
+    assert checked.returncode == 0, checked.stdout
 
 
 @each_notebook
