@@ -184,8 +184,8 @@ reveal("two_layers", slopes[0.5][0])
 
 # %% [markdown]
 # You should see −1 and −1, and with the gate closed 0 and 0. A closed gate lets nothing back: this example can teach
-# neither weight anything. A unit that is closed for every example never recovers by itself; the debug ladder in
-# notebook 03b looks for such units.
+# neither weight anything. A unit that is closed for every example gets no gradient at all: as long as its inputs stay as
+# they are, so does it. The debug ladder in notebook 03b looks for such units.
 #
 # ### Question 03a-graph · 4 points
 #
@@ -295,8 +295,8 @@ reveal("bias", bias.grad[0].item())
 # You should see 4 for each of the three outputs: broadcasting forwards is a sum backwards.
 #
 # The second is relu at exactly 0. Left of it the slope is 0, right of it 1, and at the kink there is no slope at all.
-# Any value in between could be defended. PyTorch takes 0, and so does our tape. It matters more often than it sounds: inputs that are
-# exactly 0 are common behind another relu.
+# Any value in between could be defended. PyTorch takes 0, and so does our tape. It matters where many inputs are
+# exactly 0: empty pixels, for instance, and a bias that starts at 0.
 
 # %% tags=["demo"]
 around_zero = torch.tensor([-1.0, 0.0, 1.0], requires_grad=True)

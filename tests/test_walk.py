@@ -101,7 +101,7 @@ def test_every_control_is_reached_by_keyboard_and_the_sentence_is_read_aloud(row
             assert control.tabbable is not False
         assert control.description
     assert all(button.tooltip for button in buttons.values())
-    assert 'role="status"' in sentence.value
+    assert 'role="alert"' in sentence.value
 
 
 def test_without_a_reader_the_finished_picture_is_shown(square, rows: Trace, displayed: list[Any]) -> None:

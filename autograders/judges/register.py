@@ -25,7 +25,7 @@ _FIELDS = {
     "parameters": ("registered", ("parameter_tensors", "trainable_tensors", "parameters")),
     "buffers": ("registered", ("buffer_tensors", "buffers")),
     "state_dict": ("state", ("unsaved_tensors", "restored")),
-    "moves": ("moves", ("dtypes", "devices", "output", "output_device")),
+    "moves": ("moves", ("dtypes", "devices", "output")),
 }
 
 
@@ -102,7 +102,6 @@ def expected(case: HiddenCase) -> dict[str, dict[str, Any]]:
             "dtypes": ["float64"] * owned,
             "devices": ["meta"] * owned,
             "output": output,
-            "output_device": "meta",
         },
     }
 

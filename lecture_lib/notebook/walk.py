@@ -49,7 +49,7 @@ def has_front_end() -> bool:
 def walk_widget(rows: Trace) -> Any:
     """The walk as an ipywidgets box: [slider, buttons, sentence, picture]; None where ipywidgets is not installed.
 
-    Slider and buttons are the browser's own kinds of control, so Tab, the arrow keys, Enter and Space work them.
+    Tab reaches the slider and the buttons; the arrow keys move the one, Enter and Space press the others.
     """
     try:
         import ipywidgets
@@ -76,7 +76,8 @@ def walk_widget(rows: Trace) -> Any:
     def show(_: object = None) -> None:
         moment = rows.at(slider.value)
         told = html.escape(f"Step {moment.position} of {rows.last_position}. {moment.sentence}")
-        sentence.value = f'<p role="status" aria-live="polite">{told}</p>'
+        # The paragraph is a new one each time; screen readers announce a new element only when it is an alert.
+        sentence.value = f'<p role="alert">{told}</p>'
         shown.value = f'<div style="overflow-x:auto">{picture(rows, moment).svg}</div>'
 
     slider.observe(show, names="value")
