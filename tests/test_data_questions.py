@@ -29,6 +29,12 @@ def test_the_judges_formats_are_pytorchs(number: float) -> None:
     assert float16(np.array([number]))[0] == stored.half().item()
 
 
+def test_the_judges_bf16_is_pytorchs_at_ties() -> None:
+    upper = np.arange(0x0080, 0x7F80, 7, dtype=np.uint32) << np.uint32(16)
+    numbers = np.concatenate([upper | np.uint32(low) for low in (0x7FFF, 0x8000, 0x8001)]).view(np.float32)
+    assert np.array_equal(bfloat16(numbers), torch.from_numpy(numbers).bfloat16().float().numpy())
+
+
 def test_the_judges_fates_at_the_limits() -> None:
     numbers = np.array([65504, 65519, -65520, 2**-24, 2**-25, 0, 3.3895e38, -3.4e38], dtype=np.float32)
     in_fp16 = ["exact", "rounded", "overflow", "exact", "underflow", "exact", "overflow", "overflow"]
@@ -108,8 +114,8 @@ def test_an_error_in_a_method_is_told_with_its_line() -> None:
 
 
 def test_saved_bytes_are_those_of_a_count_by_hand() -> None:
-    model, x = nn.Linear(3, 2, bias=False), torch.ones(4, 3)
-    inputs, outputs = 4 * 3 * 4, 4 * 2 * 4  # the linear layer keeps its inputs, the square its own
+    model, x = nn.Linear(3, 2, bias=False), torch.ones(4, 3, requires_grad=True)
+    inputs, outputs = 4 * 3 * 4, 4 * 2 * 4  # the layer keeps its inputs beside its weight, the square its own
     assert saved_bytes(model, lambda: model(x).pow(2).sum()) == inputs + outputs
 
 
