@@ -621,17 +621,18 @@ for name, (x, y) in broken.items():
     found = lecture_lib.data.check_contract("classification", x, y)
     print(f"{name} -> {found[0].item}, {found[0].kind}: {found[0].found}")
 
+
 # %% [markdown]
-# You should see that 3 stop. The other two train. `Flatten` took the channel of the single image for its batch dimension,
-# and pixels up to 255 only make the loss large and the steps wild. Both would have been found by two comparisons.
-# The second list is what the course's own check says about the same batches. One-hot rows stored as *floats* run as
-# well: the loss then reads them as probabilities, which is right when you mean it. That is why a contract belongs to a
-# task, here to class indices.
+# You should see that 3 stop. The other two train. `Flatten` took the channel of the single image for its batch
+# dimension, and pixels up to 255 only make the loss large and the steps wild. Both would have been found by two
+# comparisons. The second list is what the course's own check says about the same batches. One-hot rows stored as
+# *floats* run as well: the loss then reads them as probabilities, which is right when you mean it. That is why a
+# contract belongs to a task, here to class indices.
 #
 # ### Question 03a-contract · 8 points
 #
-# Write `check_batch(x, y)`. It gets two tensors and returns the set of the names of all problems that the batch has; a good batch
-# gives the empty set.
+# Write `check_batch(x, y)`. It gets two tensors and returns the set of the names of all problems that the batch has;
+# a good batch gives the empty set.
 #
 # - `"x.shape"`: `x` has neither 4 dimensions (images) nor 2 (vectors).
 # - `"x.dtype"`: `x` is neither `float32` nor `bfloat16`.
@@ -696,6 +697,7 @@ probe("03a-contract", check_batch)
 # %% tags=["demo"]
 predict("versions", None)
 
+
 # %% tags=["demo"]
 def brighter(image):
     return image + torch.rand(1)
@@ -708,8 +710,10 @@ on_request = {brighter(image).sum().item() for epoch in range(5)}
 print("transformed on request:", len(on_request), "versions")
 reveal("versions", len(versions))
 
+
 # %% [markdown]
-# You should see 1, against 5 on request: augmentation that is computed in advance is frozen. The rest is decided by the loader.
+# You should see 1, against 5 on request: augmentation that is computed in advance is frozen. The rest is decided by
+# the loader.
 #
 # | flag | what it does | take it |
 # |---|---|---|
@@ -724,15 +728,15 @@ reveal("versions", len(versions))
 #
 # Write the two missing methods of `ImageFiles` and the function `make_loader`.
 #
-# - The length is the number of files. Item `index` is a pair: the file as a `float32` tensor `[3, H, W]` between 0 and
-#   1, and its label. Files can be grey, coloured or partly transparent; `Image.open(path).convert("RGB")` makes three
-#   channels of each. If there is a transform, it is called with this tensor *whenever the item is asked for*, and what
-#   it returns takes the tensor's place.
-# - `make_loader(dataset, batch_size, training, seed, workers=0)` returns a `DataLoader`. When `training` is true: a new random order
-#   in every epoch, the same orders again for the same `seed` (whoever else draws random numbers in between), and no
-#   last batch that is not full. Otherwise every example, in the data set's order.
-# - A worker process may get its data set through `pickle`, so nothing may be stored in it that cannot be pickled, and two
-#   data sets must not share what they store. No process is started while your answer is checked.
+# - The length is the number of files. Item `index` is a pair: the file as a `float32` tensor `[3, H, W]` between 0
+#   and 1, and its label. Files can be grey, coloured or partly transparent; `Image.open(path).convert("RGB")` makes
+#   three channels of each. If there is a transform, it is called with this tensor *whenever the item is asked for*,
+#   and what it returns takes the tensor's place.
+# - `make_loader(dataset, batch_size, training, seed, workers=0)` returns a `DataLoader`. When `training` is true: a
+#   new random order in every epoch, the same orders again for the same `seed` (whoever else draws random numbers in
+#   between), and no last batch that is not full. Otherwise every example, in the data set's order.
+# - A worker process may get its data set through `pickle`, so nothing may be stored in it that cannot be pickled, and
+#   two data sets must not share what they store. No process is started while your answer is checked.
 #
 # Hidden cases: items 2 points, transform 1, loader for validation 1, loader for training 1, copies for workers 1.
 # Limit: 30 seconds.
@@ -744,7 +748,8 @@ reveal("versions", len(versions))
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# Seeding the whole process is not enough: others draw from the same stream. A `DataLoader` takes a generator of its own.
+# Seeding the whole process is not enough: others draw from the same stream. A `DataLoader` takes a generator of its
+# own.
 #
 # </details>
 
@@ -788,8 +793,8 @@ probe("03a-dataset", ImageFiles, make_loader)
 
 # %% [markdown]
 # **Recap.** `__len__` and `__getitem__`; random transforms on request; an order that belongs to the loader. On macOS,
-# Windows and newer versions of Python a worker is started from nothing and gets the data set through `pickle`: there a class
-# that is written in a notebook has to move into a file before workers can use it.
+# Windows and newer versions of Python a worker is started from nothing and gets the data set through `pickle`: there
+# a class that is written in a notebook has to move into a file before workers can use it.
 
 # %% [markdown]
 # ### Is the model waiting?
@@ -803,8 +808,9 @@ probe("03a-dataset", ImageFiles, make_loader)
 # | copies to the GPU take long | memory that is not pinned | `pin_memory=True`, copies with `non_blocking=True` |
 # | random crops take most of the time | heavy transforms | cache, simplify, or move them to the GPU |
 #
-# A number of workers that is right for every GPU does not exist: a worker must save more time than it takes to hand its batch over.
-# The digits lie in memory already. Predict what two workers do to the number of batches a second: "more" or "fewer"?
+# A number of workers that is right for every GPU does not exist: a worker must save more time than it takes to hand
+# its batch over. The digits lie in memory already. Predict what two workers do to the number of batches a second:
+# "more" or "fewer"?
 
 # %% tags=["demo"]
 predict("workers", None)
@@ -823,11 +829,12 @@ reveal("workers", "more" if two.loader > without.loader else "fewer")
 # Rates of the machine that this ran on: they differ from machine to machine and from run to run.
 print(measured)
 
+
 # %% [markdown]
-# You should see fewer, often by a factor of ten or more: indexing a tensor takes microseconds, sending a batch to another process
-# takes longer. Now an expensive transform, 2 ms an example, played by a pause. The measurement times the loader alone, the step alone and both,
-# says where an epoch's time goes, and what to try first. A better optimizer or a larger model would change nothing
-# here.
+# You should see fewer, often by a factor of ten or more: indexing a tensor takes microseconds, sending a batch to
+# another process takes longer. Now an expensive transform, 2 ms an example, played by a pause. The measurement times
+# the loader alone, the step alone and both, says where an epoch's time goes, and what to try first. A better
+# optimizer or a larger model would change nothing here.
 
 # %% tags=["demo"]
 class Slow(Dataset):
@@ -849,8 +856,9 @@ print("the step waits more than half of the time:", slow.waiting > 0.5)
 
 # %% [markdown]
 # Pinned memory is a matter of CUDA only: a GPU copies from it by itself, while the CPU goes on. Whether it pays
-# depends on the size of the batches and on who pins: the loader's own thread does it beside the training, while `x.pin_memory().to("cuda")` in the loop
-# pins in the loop's own time and can be slower than a plain copy. The next cell measures where there is a GPU.
+# depends on the size of the batches and on who pins: the loader's own thread does it beside the training, while
+# `x.pin_memory().to("cuda")` in the loop pins in the loop's own time and can be slower than a plain copy. The next
+# cell measures where there is a GPU.
 
 # %% tags=["demo", "nbval-ignore-output"]
 # Depends on whether the machine has a GPU.
@@ -894,9 +902,9 @@ for number in (70000.0, 3.4e38, 1e-8):
 # FP16 ends at 65,504, and a gradient of 1e-8 becomes 0 in it. BF16 holds both, with two to three decimal digits. It can
 # overflow too: 3.4e38 still fits into FP32 and not into BF16. Its range is large, not infinite.
 #
-# A gradient that is too small for FP16 can be saved: multiply the loss by a large number before `backward()`, and divide the
-# gradients by it before the step. `GradScaler` does this, and lowers the number when a gradient overflows. With BF16
-# there is nothing to save, so there is no scaler.
+# A gradient that is too small for FP16 can be saved: multiply the loss by a large number before `backward()`, and
+# divide the gradients by it before the step. `GradScaler` does this; when a gradient overflows, it skips the step and
+# lowers the number. BF16 holds such gradients as they are, so it needs no scaler.
 
 # %% tags=["demo"]
 gradient, scale = torch.tensor(1e-8), 2.0**16
@@ -919,10 +927,11 @@ print(f"stored in FP32: {in_fp32.item():.3f}")
 reveal("vanish", in_bf16.item())
 
 # %% [markdown]
-# You should see 1: the next number after 1 in BF16 is 1.0078, and each step was rounded away. So the weights stay in FP32, and with
-# them the gradients and the optimizer's state. What changes format is the arithmetic. Inside `torch.autocast`, inputs of matrix
-# products and convolutions are converted to BF16, while losses such as `CrossEntropyLoss` and `MSELoss` convert back to
-# FP32. The backward pass belongs outside: it uses the formats of the forward pass by itself.
+# You should see 1: the next number after 1 in BF16 is 1.0078, and each step was rounded away. So the weights stay in
+# FP32, and with them the gradients and the optimizer's state. What changes format is the arithmetic. Inside
+# `torch.autocast`, inputs of matrix products and convolutions are converted to BF16, while losses such as
+# `CrossEntropyLoss` and `MSELoss` convert back to FP32. The backward pass belongs outside: it uses the formats of the
+# forward pass by itself.
 #
 # Does this halve the memory? The next cell counts the bytes that the forward pass keeps for the backward pass, and the
 # sum with weights, gradients and AdamW's two averages (four FP32 numbers for each parameter).
@@ -944,10 +953,12 @@ for batch in (64, 512):
     total = (bf16 + stored) / (fp32 + stored)
     print(f"batch {batch}: kept for backward {bf16 / fp32 - 1:+.0%}, in all {total - 1:+.0%}")
 
+
 # %% [markdown]
-# With 64 examples the total *grows* by 4 %: the BF16 copies of the weights are kept too. With 512 the
-# activations count for more, and the total falls by 18 %. Half is what a single activation saves. The speed depends on hardware and
-# size as much: on a processor without BF16 arithmetic a step can take twice as long. Measure your own.
+# With 64 examples the total *grows* by 4 %: the BF16 copies of the weights are kept too. With 512 the activations
+# count for more, and the total falls by 18 %. Half is what a single activation saves. The speed depends on the hardware
+# and on the size: on one and the same processor BF16 can be slower for a small batch and faster for a large one.
+# Measure your own.
 
 # %% tags=["demo", "nbval-ignore-output"]
 # A time of the machine that this ran on.
@@ -964,28 +975,30 @@ for name, capability in [("T4", (7, 5)), ("A100", (8, 0)), ("H100", (9, 0))]:
     print(name, "->", choose_precision("auto", "cuda", capability=capability).name)
 print("CPU ->", choose_precision("auto", "cpu").name)
 
+
 # %% [markdown]
-# `choose_precision("auto", device)` is what the course's `train` asks: BF16 where the hardware multiplies in it, FP16 with a scaler
-# on older GPUs, FP32 on a CPU, where you should measure first.
+# `choose_precision("auto", device)` is what the course's `train` asks: BF16 where the hardware multiplies in it, FP16
+# with a scaler on older GPUs, FP32 on a CPU, where you should measure first.
 #
 # ### Question 03a-precision · 6 points
 #
 # Write two functions.
 #
 # `autocast_step(model, optimizer, loss_fn, x, y)` trains `model` for one step under BF16 autocast on the CPU, with
-# `loss_fn(model(x), y)` as loss. Gradients of an earlier step may still be there and must not count. It returns a dict with
-# the dtypes that you *find* in this step, for example `torch.float32`:
+# `loss_fn(model(x), y)` as loss. Gradients of an earlier step may still be there and must not count. It returns a
+# dict with the dtypes that you *find* in this step, for example `torch.float32`:
 #
 # - `"parameter"` and `"gradient"`: of the model's parameters after `backward()`;
 # - `"output"`: what the model returned under autocast; `"loss"`: what `loss_fn` returned;
 # - `"momentum"`: of the `"momentum_buffer"` that the optimizer, SGD with momentum, keeps in `optimizer.state` for each
 #   parameter.
 #
-# The models are linear layers with weights stored in FP32, BF16 or FP64 (which autocast leaves alone), and one loss does not convert to FP32.
-# So look, instead of answering by heart.
+# The models are linear layers with weights stored in FP32, BF16 or FP64 (which autocast leaves alone), and one loss
+# does not convert to FP32. So look, instead of answering by heart.
 #
-# `fate(number, dtype)` returns what becomes of a Python number that FP32 holds exactly when it is stored in `torch.float16` or
-# `torch.bfloat16`: `"overflow"` (it becomes infinite), `"underflow"` (it becomes 0 and was not), `"exact"`, or `"rounded"`.
+# `fate(number, dtype)` returns what becomes of a Python number that FP32 holds exactly when it is stored in
+# `torch.float16` or `torch.bfloat16`: `"overflow"` (it becomes infinite), `"underflow"` (it becomes 0 and was not),
+# `"exact"`, or `"rounded"`.
 #
 # Hidden cases: weights after the step 2 points, dtypes 2, fates 2. Limit: 30 seconds.
 #
