@@ -35,7 +35,7 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from torch.optim.lr_scheduler import LambdaLR, OneCycleLR
+from torch.optim.lr_scheduler import OneCycleLR
 
 from lecture_lib.analysis import diagnose
 from lecture_lib.analysis.metrics import auroc, macro_f1, mae, rmse
@@ -213,7 +213,6 @@ probe("03a-accumulate", accumulate_epoch)
 # $L_i$ is multiplied by $n_i/N$. For equal sizes $n_i/N = 1/K$. For unequal ones dividing by K gives the examples of a
 # small micro-batch too much weight, and the weight stays $n_i/N$.
 
-
 # %% [markdown]
 # ## 4 Clipping: a limit on the step, not on its direction
 #
@@ -363,34 +362,31 @@ show_figure(
 # validation loss is higher when the batches grow to 256 and nothing else changes.
 
 # %% tags=["demo"]
-predict("batch size", None)
+predict("batch", None)
 
 
 # %% tags=["demo"]
-def loss_after_five_epochs(batch_size, rate, warmup=1):
+def loss_of_five_epochs(batch_size, rate):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
     loader = TensorLoader(x[parts[0]], y[parts[0]], batch_size=batch_size, shuffle=True, seed=0)
     validation = TensorLoader(x[parts[1]], y[parts[1]], batch_size=256)
-    history = train(
-        model, loader, validation, torch.optim.SGD(model.parameters(), lr=rate),
-        nn.CrossEntropyLoss(), epochs=5,
-        schedule=lambda opt, steps: LambdaLR(opt, lambda t: min(1, (t + 1) / warmup)),
-    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+    history = train(model, loader, validation, optimizer, nn.CrossEntropyLoss(), epochs=5)
     return history.rows[-1].val_loss
 
 
 # %% tags=["demo"]
-small, large = loss_after_five_epochs(32, 0.1), loss_after_five_epochs(256, 0.1)
+small, large = loss_of_five_epochs(32, 0.1), loss_of_five_epochs(256, 0.1)
 print(f"batches of 32, rate 0.1: {small:.1f}; batches of 256, rate 0.1: {large:.1f}")
-reveal("batch size", round(large / small, 1), tolerance=1)
+reveal("batch", round(large / small, 1), tolerance=1)
 
 # %% tags=["demo"]
 everything = len(parts[0])
-scaled = loss_after_five_epochs(256, 0.8)
-whole = loss_after_five_epochs(everything, 0.1 * everything / 32)
+scaled = loss_of_five_epochs(256, 0.8)
+whole = loss_of_five_epochs(everything, 0.1 * everything / 32)
 print(f"256 at 0.8: {scaled:.1f}, much nearer to the first run: {scaled < (small + large) / 2}")
-print(f"the whole set at {0.1 * everything / 32:.1f}: worse than not scaling at 256: {whole > large}")
+print(f"all of it at {0.1 * everything / 32:.1f}: more than twice as high: {whole > 2 * scaled}")
 
 # %% [markdown]
 # You should see 0.6 and 2.2, then 0.9, and `True` twice. The larger batch alone does not diverge: it is slow. Scaling
@@ -423,7 +419,6 @@ print(f"the whole set at {0.1 * everything / 32:.1f}: worse than not scaling at 
 # The first steps change the gradient most, so the rate is warmed up to that value. The rule fails when one long step no
 # longer stands for eight short ones, at very large batches, and it is not the rule for Adam.
 
-
 # %% [markdown]
 # ## Curves: the language of a run
 #
@@ -444,13 +439,11 @@ predict("curves", None)
 def short_run(examples, rate, epochs):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
-    chosen, held_out = parts[0][:examples], parts[1]
-    return train(
-        model,
-        TensorLoader(digits.images[chosen], digits.labels[chosen], batch_size=32, shuffle=True, seed=0),
-        TensorLoader(digits.images[held_out], digits.labels[held_out], batch_size=256),
-        torch.optim.SGD(model.parameters(), lr=rate), nn.CrossEntropyLoss(), epochs,
-    )
+    few = parts[0][:examples]
+    loader = TensorLoader(x[few], y[few], batch_size=32, shuffle=True, seed=0)
+    validation = TensorLoader(x[parts[1]], y[parts[1]], batch_size=256)
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+    return train(model, loader, validation, optimizer, nn.CrossEntropyLoss(), epochs)
 
 
 # %% tags=["demo"]
@@ -466,7 +459,7 @@ reveal("curves", diagnose(runs["40 digits, rate 0.2"]).pattern)
 # %% tags=["demo"]
 show_runs(
     runs,
-    caption="Flat: both stay at the start. Healthy: both fall together. Overfit: training leaves validation behind.",
+    caption="Flat: both stay up. Healthy: both fall. Overfit: training leaves validation behind.",
 )
 
 # %% tags=["demo"]
@@ -511,7 +504,8 @@ reveal("calibration", min(losses, key=losses.get))
 ill = torch.tensor([0] * 95 + [1] * 5)
 says_healthy = torch.tensor([[0.95, 0.05]] * 100)
 accuracy = (says_healthy.argmax(1) == ill).float().mean()
-print(f"accuracy {accuracy:.2f}, macro F1 {macro_f1(says_healthy, ill):.2f}, AUROC {auroc(says_healthy, ill):.2f}")
+print(f"accuracy {accuracy:.2f}, macro F1 {macro_f1(says_healthy, ill):.2f}")
+print(f"area under the ROC curve {auroc(says_healthy, ill):.2f}")
 
 # %% [markdown]
 # You should see 0.95, 0.49 and 0.50: no better than chance. Its probabilities are even right on average, so the loss
@@ -590,6 +584,7 @@ network = nn.Sequential(frozen, nn.Linear(4, 2))
 network.eval()
 network.train()
 print("still frozen after eval() and train():", not frozen.training)
+
 
 # %% [markdown]
 # You should see `False` twice. Neither raises an error. The first makes a run depend on how often you looked at it;
@@ -673,6 +668,7 @@ with torch.no_grad():
     layer.weight += 1
 print(f"the deep copy holds {copied['weight'].item():g}")
 reveal("alias", named["weight"].item())
+
 
 # %% [markdown]
 # You should see 1 for the copy and 2 for the state_dict. Nothing fails: the *best* weights are silently the last ones.
@@ -759,12 +755,9 @@ predict("resume", None)
 def four_epochs(seed, folder=None, **options):
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.Dropout(0.2), nn.Linear(32, 10))
-    chosen, held_out = (
-        TensorLoader(digits.images[p], digits.labels[p], batch_size=64, shuffle=True, seed=0)
-        for p in parts[:2]
-    )
+    loaders = [TensorLoader(x[p], y[p], batch_size=64, shuffle=True, seed=0) for p in parts[:2]]
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    train(model, chosen, held_out, optimizer, nn.CrossEntropyLoss(), 4, checkpoints=folder, **options)
+    train(model, *loaders, optimizer, nn.CrossEntropyLoss(), 4, checkpoints=folder, **options)
     return nn.utils.parameters_to_vector(model.parameters())
 
 
@@ -816,6 +809,7 @@ print("state_dict, safely:", try_to_load("state.pt", True))
 print("object, safely:", try_to_load("object.pt", True))
 print("object, trusting it:", try_to_load("object.pt", False))
 reveal("pickle", try_to_load("object.pt", False).split(",")[0])
+
 
 # %% [markdown]
 # You should see that only the state_dict loads. With `weights_only=True`, PyTorch's default, nothing but data is read,
