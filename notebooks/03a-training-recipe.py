@@ -400,12 +400,12 @@ print(f"all of it at {0.1 * everything / 32:.1f}: more than twice as high: {whol
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03a-p1-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ### Question 03a-p1 · 2 points, graded by hand
 #
-# You change the batch size from 32 to 256 and keep the rate of SGD as it was. After the same number of epochs the
-# training is far behind. Say why, and name the standard rule for the rate with what it needs at the start of training.
-# When does the rule fail? Four sentences are enough.
+# A run with SGD, batches of 32 and rate 0.05 moves to a machine that holds batches of 256. What happens if the rate
+# stays as it is, and why? Name the standard rule and the rate that it gives here, with what it needs at the start of
+# training. In which case would you not trust it? Four sentences are enough.
 #
-# Graded on: fewer steps of the same length, hence the linear scaling rule, here 8 times the rate (1); warm-up, and one
-# limit: very large batches, or another optimizer such as Adam (1).
+# Graded on: fewer steps of the same length, hence the linear scaling rule, here rate 0.4 (1); warm-up, and one limit:
+# very large batches, or another optimizer such as Adam (1).
 #
 # <details><summary>Hint</summary>
 #
@@ -414,10 +414,10 @@ print(f"all of it at {0.1 * everything / 32:.1f}: more than twice as high: {whol
 # </details>
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "03a-p1", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
-# An epoch of batches of 256 has an eighth of the steps, and each is as long as before, since the mean gradient is no
-# longer for being less noisy. The linear scaling rule multiplies the rate by the factor of the batch size, 8 here.
-# The first steps change the gradient most, so the rate is warmed up to that value. The rule fails when one long step no
-# longer stands for eight short ones, at very large batches, and it is not the rule for Adam.
+# An epoch then has an eighth of the steps, each about as long as before, so after the same number of epochs the weights
+# have gone much less far. The linear scaling rule multiplies the rate by the factor of the batch, 8: it is 0.4 here, and
+# is reached by a warm-up, because the gradient changes fastest at the start. I would not trust it for a batch that is
+# much of the whole data set, where one long step no longer stands for many short ones, nor with Adam.
 
 # %% [markdown]
 # ## Curves: the language of a run
@@ -470,8 +470,9 @@ for name, history in runs.items():
 # You should see *flat*, *healthy* and *overfit*. `diagnose` turns the three questions into numbers, each a share of the
 # loss at the start. The first line of its advice is the cheapest thing to try: a flat run is first tested on one
 # batch, and the third wants more digits. What no curve can tell: an easy task looks like leakage, and noisy labels look
-# like a model that is too small. Validation may also lie *below* training without a fault, where dropout or
-# augmentation makes the training examples harder.
+# like a model that is too small. Validation may also lie *below* training without a fault, as it first does in the
+# second run: the training loss is a mean over the epoch, validation comes at its end. Dropout and augmentation do the
+# same, since they make training examples harder.
 #
 # **Recap.** Both fall, low enough, close enough: three questions in this order, each with its own remedy.
 
@@ -540,7 +541,7 @@ for name, p in {
 # |---|---|---|---|
 # | balanced classes | cross-entropy | accuracy | a model that is sure and wrong |
 # | imbalanced classes | weighted cross-entropy, focal | F1, AUROC, AUPRC | the majority, always |
-# | regression | MSE, MAE, likelihood | RMSE, MAE, what a miss costs | the wrong misses avoided |
+# | regression | MSE, MAE, likelihood | RMSE, MAE, what a miss costs | one large miss, or many small ones, unasked |
 # | ranking | contrastive, pairwise | recall at k, MRR | a good loss and a poor first place |
 #
 # **Recap.** Choose the metric before you train, and look at it after every epoch beside the loss.
