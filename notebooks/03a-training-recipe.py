@@ -1155,7 +1155,6 @@ probe("03a-accumulate", accumulate_epoch)
 # $L_i$ is multiplied by $n_i/N$. For equal sizes $n_i/N = 1/K$. For unequal ones dividing by K gives the examples of a
 # small micro-batch too much weight, and the weight stays $n_i/N$.
 
-
 # %% [markdown]
 # ## 4 Clipping: a limit on the step, not on its direction
 #
@@ -1306,34 +1305,31 @@ show_figure(
 # validation loss is higher when the batches grow to 256 and nothing else changes.
 
 # %% tags=["demo"]
-predict("batch size", None)
+predict("batch", None)
 
 
 # %% tags=["demo"]
-def loss_after_five_epochs(batch_size, rate, warmup=1):
+def loss_of_five_epochs(batch_size, rate):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
     loader = TensorLoader(x[parts[0]], y[parts[0]], batch_size=batch_size, shuffle=True, seed=0)
     validation = TensorLoader(x[parts[1]], y[parts[1]], batch_size=256)
-    history = train(
-        model, loader, validation, torch.optim.SGD(model.parameters(), lr=rate),
-        nn.CrossEntropyLoss(), epochs=5,
-        schedule=lambda opt, steps: LambdaLR(opt, lambda t: min(1, (t + 1) / warmup)),
-    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+    history = train(model, loader, validation, optimizer, nn.CrossEntropyLoss(), epochs=5)
     return history.rows[-1].val_loss
 
 
 # %% tags=["demo"]
-small, large = loss_after_five_epochs(32, 0.1), loss_after_five_epochs(256, 0.1)
+small, large = loss_of_five_epochs(32, 0.1), loss_of_five_epochs(256, 0.1)
 print(f"batches of 32, rate 0.1: {small:.1f}; batches of 256, rate 0.1: {large:.1f}")
-reveal("batch size", round(large / small, 1), tolerance=1)
+reveal("batch", round(large / small, 1), tolerance=1)
 
 # %% tags=["demo"]
 everything = len(parts[0])
-scaled = loss_after_five_epochs(256, 0.8)
-whole = loss_after_five_epochs(everything, 0.1 * everything / 32)
+scaled = loss_of_five_epochs(256, 0.8)
+whole = loss_of_five_epochs(everything, 0.1 * everything / 32)
 print(f"256 at 0.8: {scaled:.1f}, much nearer to the first run: {scaled < (small + large) / 2}")
-print(f"the whole set at {0.1 * everything / 32:.1f}: worse than not scaling at 256: {whole > large}")
+print(f"all of it at {0.1 * everything / 32:.1f}: more than twice as high: {whole > 2 * scaled}")
 
 # %% [markdown]
 # You should see 0.6 and 2.2, then 0.9, and `True` twice. The larger batch alone does not diverge: it is slow. Scaling
@@ -1347,12 +1343,12 @@ print(f"the whole set at {0.1 * everything / 32:.1f}: worse than not scaling at 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03a-p1-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ### Question 03a-p1 · 2 points, graded by hand
 #
-# You change the batch size from 32 to 256 and keep the rate of SGD as it was. After the same number of epochs the
-# training is far behind. Say why, and name the standard rule for the rate with what it needs at the start of training.
-# When does the rule fail? Four sentences are enough.
+# A run with SGD, batches of 32 and rate 0.05 moves to a machine that holds batches of 256. What happens if the rate
+# stays as it is, and why? Name the standard rule and the rate that it gives here, with what it needs at the start of
+# training. In which case would you not trust it? Four sentences are enough.
 #
-# Graded on: fewer steps of the same length, hence the linear scaling rule, here 8 times the rate (1); warm-up, and one
-# limit: very large batches, or another optimizer such as Adam (1).
+# Graded on: fewer steps of the same length, hence the linear scaling rule, here rate 0.4 (1); warm-up, and one limit:
+# very large batches, or another optimizer such as Adam (1).
 #
 # <details><summary>Hint</summary>
 #
@@ -1361,11 +1357,10 @@ print(f"the whole set at {0.1 * everything / 32:.1f}: worse than not scaling at 
 # </details>
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "03a-p1", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
-# An epoch of batches of 256 has an eighth of the steps, and each is as long as before, since the mean gradient is no
-# longer for being less noisy. The linear scaling rule multiplies the rate by the factor of the batch size, 8 here.
-# The first steps change the gradient most, so the rate is warmed up to that value. The rule fails when one long step no
-# longer stands for eight short ones, at very large batches, and it is not the rule for Adam.
-
+# An epoch then has an eighth of the steps, each about as long as before, so after the same number of epochs the weights
+# have gone much less far. The linear scaling rule multiplies the rate by the factor of the batch, 8: it is 0.4 here, and
+# is reached by a warm-up, because the gradient changes fastest at the start. I would not trust it for a batch that is
+# much of the whole data set, where one long step no longer stands for many short ones, nor with Adam.
 
 # %% [markdown]
 # ## Curves: the language of a run
@@ -1387,13 +1382,11 @@ predict("curves", None)
 def short_run(examples, rate, epochs):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
-    chosen, held_out = parts[0][:examples], parts[1]
-    return train(
-        model,
-        TensorLoader(digits.images[chosen], digits.labels[chosen], batch_size=32, shuffle=True, seed=0),
-        TensorLoader(digits.images[held_out], digits.labels[held_out], batch_size=256),
-        torch.optim.SGD(model.parameters(), lr=rate), nn.CrossEntropyLoss(), epochs,
-    )
+    few = parts[0][:examples]
+    loader = TensorLoader(x[few], y[few], batch_size=32, shuffle=True, seed=0)
+    validation = TensorLoader(x[parts[1]], y[parts[1]], batch_size=256)
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+    return train(model, loader, validation, optimizer, nn.CrossEntropyLoss(), epochs)
 
 
 # %% tags=["demo"]
@@ -1409,7 +1402,7 @@ reveal("curves", diagnose(runs["40 digits, rate 0.2"]).pattern)
 # %% tags=["demo"]
 show_runs(
     runs,
-    caption="Flat: both stay at the start. Healthy: both fall together. Overfit: training leaves validation behind.",
+    caption="Flat: both stay up. Healthy: both fall. Overfit: training leaves validation behind.",
 )
 
 # %% tags=["demo"]
@@ -1420,8 +1413,9 @@ for name, history in runs.items():
 # You should see *flat*, *healthy* and *overfit*. `diagnose` turns the three questions into numbers, each a share of the
 # loss at the start. The first line of its advice is the cheapest thing to try: a flat run is first tested on one
 # batch, and the third wants more digits. What no curve can tell: an easy task looks like leakage, and noisy labels look
-# like a model that is too small. Validation may also lie *below* training without a fault, where dropout or
-# augmentation makes the training examples harder.
+# like a model that is too small. Validation may also lie *below* training without a fault, as it first does in the
+# second run: the training loss is a mean over the epoch, validation comes at its end. Dropout and augmentation do the
+# same, since they make training examples harder.
 #
 # **Recap.** Both fall, low enough, close enough: three questions in this order, each with its own remedy.
 
@@ -1454,7 +1448,8 @@ reveal("calibration", min(losses, key=losses.get))
 ill = torch.tensor([0] * 95 + [1] * 5)
 says_healthy = torch.tensor([[0.95, 0.05]] * 100)
 accuracy = (says_healthy.argmax(1) == ill).float().mean()
-print(f"accuracy {accuracy:.2f}, macro F1 {macro_f1(says_healthy, ill):.2f}, AUROC {auroc(says_healthy, ill):.2f}")
+print(f"accuracy {accuracy:.2f}, macro F1 {macro_f1(says_healthy, ill):.2f}")
+print(f"area under the ROC curve {auroc(says_healthy, ill):.2f}")
 
 # %% [markdown]
 # You should see 0.95, 0.49 and 0.50: no better than chance. Its probabilities are even right on average, so the loss
@@ -1489,7 +1484,7 @@ for name, p in {
 # |---|---|---|---|
 # | balanced classes | cross-entropy | accuracy | a model that is sure and wrong |
 # | imbalanced classes | weighted cross-entropy, focal | F1, AUROC, AUPRC | the majority, always |
-# | regression | MSE, MAE, likelihood | RMSE, MAE, what a miss costs | the wrong misses avoided |
+# | regression | MSE, MAE, likelihood | RMSE, MAE, what a miss costs | one large miss, or many small ones, unasked |
 # | ranking | contrastive, pairwise | recall at k, MRR | a good loss and a poor first place |
 #
 # **Recap.** Choose the metric before you train, and look at it after every epoch beside the loss.
@@ -1533,6 +1528,7 @@ network = nn.Sequential(frozen, nn.Linear(4, 2))
 network.eval()
 network.train()
 print("still frozen after eval() and train():", not frozen.training)
+
 
 # %% [markdown]
 # You should see `False` twice. Neither raises an error. The first makes a run depend on how often you looked at it;
@@ -1616,6 +1612,7 @@ with torch.no_grad():
     layer.weight += 1
 print(f"the deep copy holds {copied['weight'].item():g}")
 reveal("alias", named["weight"].item())
+
 
 # %% [markdown]
 # You should see 1 for the copy and 2 for the state_dict. Nothing fails: the *best* weights are silently the last ones.
@@ -1702,12 +1699,9 @@ predict("resume", None)
 def four_epochs(seed, folder=None, **options):
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.Dropout(0.2), nn.Linear(32, 10))
-    chosen, held_out = (
-        TensorLoader(digits.images[p], digits.labels[p], batch_size=64, shuffle=True, seed=0)
-        for p in parts[:2]
-    )
+    loaders = [TensorLoader(x[p], y[p], batch_size=64, shuffle=True, seed=0) for p in parts[:2]]
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    train(model, chosen, held_out, optimizer, nn.CrossEntropyLoss(), 4, checkpoints=folder, **options)
+    train(model, *loaders, optimizer, nn.CrossEntropyLoss(), 4, checkpoints=folder, **options)
     return nn.utils.parameters_to_vector(model.parameters())
 
 
@@ -1759,6 +1753,7 @@ print("state_dict, safely:", try_to_load("state.pt", True))
 print("object, safely:", try_to_load("object.pt", True))
 print("object, trusting it:", try_to_load("object.pt", False))
 reveal("pickle", try_to_load("object.pt", False).split(",")[0])
+
 
 # %% [markdown]
 # You should see that only the state_dict loads. With `weights_only=True`, PyTorch's default, nothing but data is read,
