@@ -28,7 +28,9 @@
 # | 7 Two habits | say what `eval()` and `no_grad()` each do | 20 |
 
 # %% tags=["setup"]
+import copy
 import math
+from itertools import cycle, pairwise
 
 import torch
 from torch import nn
@@ -316,11 +318,114 @@ show_figure(
 )
 
 # %% [markdown]
-# There are other rules: `sweep.suggestions` also holds a tenth of the rate at the minimum, the usual rule of thumb, and
-# the rate at the steepest fall. Rules can differ by a decade, so say which one you used when you report a rate. The end
-# of the floor is too far: there the curve is about to rise.
+# How to read it: on the left the steps are too short to see, in the valley the loss falls, on the right a step jumps over
+# what it aims at. The lowest point is no good choice. It is the last rate before the rise, and a rate that one step
+# survives can still ruin a training of thousands.
 #
-# **Recap.** The finder gives the size, not the third digit. The network and the optimizer are exactly as before it ran.
+# Two details are worth checking. The first is the factor. It follows from the two ends and from the number of steps, and
+# a fixed one need not get there. Take 1.05, which is often recommended. Predict how many times its start a rate reaches
+# that is multiplied by 1.05 a hundred times.
+
+# %% tags=["demo"]
+predict("factor", None)
+
+# %% tags=["demo"]
+print(f"100 rates from 1e-7 to 10: a factor of {1e8 ** (1 / 99):.4f}")
+print(f"1e-7 after 100 steps of 1.05: {1e-7 * 1.05**100:.1e}")
+reveal("factor", math.floor(1.05**100), "times")
+
+# %% [markdown]
+# You should see 131, little more than two of the eight decades: such a sweep ends long before anything happens.
+#
+# The second is the rule. Here is a curve as a table, a row for each decade, and four ways to read it. They give
+# three different rates, a hundred times apart at most. `sweep.suggestions` holds such a set for the curve above, so say which
+# rule you used when you report a rate. One decade before the minimum is the usual rule of thumb.
+
+# %% tags=["demo"]
+table = {1e-4: 3.2, 1e-3: 2.5, 1e-2: 1.1, 1e-1: 0.9, 1.0: 2.8}
+rates, losses = list(table), list(table.values())
+lowest = losses.index(min(losses))
+falls = [before - after for before, after in pairwise(losses)]
+slopes = [after - before for before, after in zip(losses, losses[2:])]
+print(f"lowest loss at {rates[lowest]:g}, one decade before it {rates[lowest] / 10:g}")
+print(f"largest fall between neighbours ends at {rates[1 + falls.index(max(falls))]:g}")
+print(f"steepest central difference at {rates[1 + slopes.index(min(slopes))]:g}")
+
+
+# %% [markdown]
+# You should see 0.1 for the minimum, 0.01 for the decade before it and for the largest fall, and 0.001 for the central
+# difference.
+#
+# ### Question 03a-lrfinder · 8 points
+#
+# Write two functions. `run_sweep(model, batches, loss_fn, start, stop, steps)` sweeps and returns two lists, the rates and
+# the losses.
+#
+# - The `steps` rates grow by a constant factor; the first is `start` and the last is `stop`.
+# - Step `i` uses batch `i` of the list `batches` of pairs `(x, y)`, begun again at its end. The model is in train mode.
+#   A step is one of plain SGD: each parameter moves by the rate times its gradient.
+# - The loss is recorded before its step. The sweep ends early, and leaves out the loss and its rate, when a loss is
+#   not finite or exceeds 4 times the lowest before it.
+# - Afterwards the weights, the buffers and the mode of every module are as they were.
+#
+# `choose_rate(rates, losses)` takes such lists and returns a tenth of the rate with the lowest loss, or `None` when
+# the curve never falls: when its lowest loss is more than 90 % of its first.
+#
+# Hidden cases: the rates 1 point, the losses 2, the early end 1, everything put back 2, the choice 1, no suggestion 1.
+# Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# A copy that follows every step is none. What does `copy.deepcopy` do that `state_dict()` does not?
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# Between the first and the last of five rates lie four factors. And what does a comparison with NaN give?
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03a-lrfinder", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def run_sweep(model, batches, loss_fn, start, stop, steps):
+    """The rates and the losses of an exponential sweep; the model is afterwards as before."""
+    ### BEGIN SOLUTION
+    trained = copy.deepcopy(model).train()
+    optimizer = torch.optim.SGD(trained.parameters(), lr=start)
+    factor, rates, losses = (stop / start) ** (1 / (steps - 1)), [], []
+    for step, (x, y) in zip(range(steps), cycle(batches)):
+        optimizer.param_groups[0]["lr"] = rate = start * factor**step
+        loss = loss_fn(trained(x), y)
+        if not loss.isfinite() or loss.item() > 4 * min(losses, default=math.inf):
+            break
+        rates.append(rate)
+        losses.append(loss.item())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return rates, losses
+    ### END SOLUTION
+
+
+def choose_rate(rates, losses):
+    """A tenth of the rate with the lowest loss; None when the curve never falls."""
+    ### BEGIN SOLUTION
+    if min(losses) > 0.9 * losses[0]:
+        return None
+    return rates[losses.index(min(losses))] / 10
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03a-lrfinder-test", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false}
+check("03a-lrfinder", run_sweep, choose_rate)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03a-lrfinder", run_sweep, choose_rate)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** The finder gives the size, not the third digit. Its factor comes from the ends, its answer from a rule that
+# you name, and the network and the optimizer are exactly as before it ran.
 
 # %% [markdown]
 # ## 6 Recipe: one function, kept boring
