@@ -32,7 +32,7 @@ import torch
 from torch import nn
 
 from lecture_lib.data import TensorLoader, load_digits, stratified_split
-from lecture_lib.notebook import check, predict, reveal, show_losses, show_splits
+from lecture_lib.notebook import check, predict, reveal, show_losses, show_progress, show_splits
 from lecture_lib.training import evaluate, train
 
 # %% [markdown]
@@ -371,5 +371,13 @@ print("double softmax: within 0.02 of the floor:", abs(curves["double softmax"][
 # the lines that every step runs; until the fault is found every other change is a guess. If they can: climb on, a rung at
 # a time.
 #
+# ## Where you are
+#
+# The next cell sums up the visible checks that ran in this session.
+
+# %% tags=["demo"]
+show_progress("03b")
+
+# %% [markdown]
 # When all checks are as you want them, save the notebook and run `lecture submit --id YOUR-ID --name "Your Name"` in a
 # terminal, in the course's folder with its environment active.

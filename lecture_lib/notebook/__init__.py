@@ -4,12 +4,14 @@ from .check import CheckResult, check, check_result
 from .figures import OKABE_ITO, show_figure
 from .plots import show_arrows, show_images, show_losses, show_splits
 from .predict import predict, reveal
+from .progress import Progress, show_progress
 from .question import Misconception, PublicCase, PublicQuestion
 
 __all__ = [
     "OKABE_ITO",
     "CheckResult",
     "Misconception",
+    "Progress",
     "PublicCase",
     "PublicQuestion",
     "check",
@@ -20,5 +22,6 @@ __all__ = [
     "show_figure",
     "show_images",
     "show_losses",
+    "show_progress",
     "show_splits",
 ]
