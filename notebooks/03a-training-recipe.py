@@ -35,7 +35,9 @@ import copy
 import math
 import tempfile
 import time
+from dataclasses import asdict
 from functools import partial
+from itertools import cycle, pairwise
 from pathlib import Path
 from timeit import timeit
 
@@ -43,7 +45,7 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import nn
-from torch.optim.lr_scheduler import LambdaLR, OneCycleLR
+from torch.optim.lr_scheduler import OneCycleLR
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 # %% tags=["setup"]
@@ -51,11 +53,12 @@ import lecture_lib.data
 from lecture_lib import tape
 from lecture_lib.analysis import diagnose
 from lecture_lib.analysis.metrics import auroc, macro_f1, mae, rmse
-from lecture_lib.data import TensorLoader, load_digits, stratified_split
+from lecture_lib.data import TensorLoader, cifar10, fashion_mnist, load_digits, stratified_split
 from lecture_lib.debugging import find_lr
+from lecture_lib.experiments import RunRecord, content_id, set_seed
 from lecture_lib.notebook import (
     check, predict, reveal, saved_bytes, show_arrows, show_figure, show_float_formats, show_images,
-    show_runs, show_walk
+    show_progress, show_runs, show_walk
 )
 from lecture_lib.training import choose_precision, evaluate, train
 
@@ -1259,13 +1262,13 @@ predict("rate", None)
 
 
 # %% tags=["setup"]
-def make_model(seed):
-    """A small convolutional network: [N, 1, 8, 8] in, 10 logits out. The seed fixes the weights."""
+def make_model(seed, channels=1, side=8):
+    """A small network: [N, channels, side, side] in, 10 logits out. The seed fixes the weights."""
     torch.manual_seed(seed)
     return nn.Sequential(
-        nn.Conv2d(1, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(channels, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(32, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(),
-        nn.Flatten(), nn.Linear(1024, 10),
+        nn.Flatten(), nn.Linear(64 * (side // 2) ** 2, 10),
     )
 
 
@@ -1287,11 +1290,114 @@ show_figure(
 )
 
 # %% [markdown]
-# There are other rules: `sweep.suggestions` also holds a tenth of the rate at the minimum, the usual rule of thumb, and
-# the rate at the steepest fall. Rules can differ by a decade, so say which one you used when you report a rate. The end
-# of the floor is too far: there the curve is about to rise.
+# How to read it: on the left the steps are too short to see, in the valley the loss falls, on the right a step jumps over
+# what it aims at. The lowest point is no good choice. It is the last rate before the rise, and a rate that one step
+# survives can still ruin a training of thousands.
 #
-# **Recap.** The finder gives the size, not the third digit. The network and the optimizer are exactly as before it ran.
+# Two details are worth checking. The first is the factor. It follows from the two ends and from the number of steps, and
+# a fixed one need not get there. Take 1.05, which is often recommended. Predict how many times its start a rate reaches
+# that is multiplied by 1.05 a hundred times.
+
+# %% tags=["demo"]
+predict("factor", None)
+
+# %% tags=["demo"]
+print(f"100 rates from 1e-7 to 10: a factor of {1e8 ** (1 / 99):.4f}")
+print(f"1e-7 after 100 steps of 1.05: {1e-7 * 1.05**100:.1e}")
+reveal("factor", math.floor(1.05**100), "times")
+
+# %% [markdown]
+# You should see 131, little more than two of the eight decades: such a sweep ends long before anything happens.
+#
+# The second is the rule. Here is a curve as a table, a row for each decade, and four ways to read it. They give
+# three different rates, a hundred times apart at most. `sweep.suggestions` holds such a set for the curve above, so say which
+# rule you used when you report a rate. One decade before the minimum is the usual rule of thumb.
+
+# %% tags=["demo"]
+table = {1e-4: 3.2, 1e-3: 2.5, 1e-2: 1.1, 1e-1: 0.9, 1.0: 2.8}
+rates, losses = list(table), list(table.values())
+lowest = losses.index(min(losses))
+falls = [before - after for before, after in pairwise(losses)]
+slopes = [losses[at + 1] - losses[at - 1] for at in range(1, len(losses) - 1)]
+print(f"lowest loss at {rates[lowest]:g}, one decade before it {rates[lowest] / 10:g}")
+print(f"largest fall between neighbours ends at {rates[1 + falls.index(max(falls))]:g}")
+print(f"steepest central difference at {rates[1 + slopes.index(min(slopes))]:g}")
+
+
+# %% [markdown]
+# You should see 0.1 for the minimum, 0.01 for the decade before it and for the largest fall, and 0.001 for the central
+# difference.
+#
+# ### Question 03a-lrfinder · 8 points
+#
+# Write two functions. `run_sweep(model, batches, loss_fn, start, stop, steps)` sweeps and returns two lists, the rates and
+# the losses.
+#
+# - The `steps` rates grow by a constant factor; the first is `start` and the last is `stop`.
+# - Step `i` uses batch `i` of the list `batches` of pairs `(x, y)`, begun again at its end. The model is in train mode.
+#   A step is one of plain SGD: each parameter moves by the rate times its gradient.
+# - The loss is recorded before its step. The sweep ends early, and leaves out the loss and its rate, when a loss is
+#   not finite or exceeds 4 times the lowest before it.
+# - Afterwards the weights, the buffers and the mode of every module are as they were.
+#
+# `choose_rate(rates, losses)` takes such lists and returns a tenth of the rate with the lowest loss, or `None` when
+# the curve never falls: when its lowest loss is more than 90 % of its first.
+#
+# Hidden cases: the rates 1 point, the losses 2, the early end 1, everything put back 2, the choice 1, no suggestion 1.
+# Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# A copy that follows every step is none. What does `copy.deepcopy` do that `state_dict()` does not?
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# Between the first and the last of five rates lie four factors. And what does a comparison with NaN give?
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03a-lrfinder", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def run_sweep(model, batches, loss_fn, start, stop, steps):
+    """The rates and the losses of an exponential sweep; the model is afterwards as before."""
+    ### BEGIN SOLUTION
+    trained = copy.deepcopy(model).train()
+    optimizer = torch.optim.SGD(trained.parameters(), lr=start)
+    factor, rates, losses = (stop / start) ** (1 / (steps - 1)), [], []
+    for step, (x, y) in zip(range(steps), cycle(batches)):
+        optimizer.param_groups[0]["lr"] = rate = start * factor**step
+        loss = loss_fn(trained(x), y)
+        if not loss.isfinite() or loss.item() > 4 * min(losses, default=math.inf):
+            break
+        rates.append(rate)
+        losses.append(loss.item())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return rates, losses
+    ### END SOLUTION
+
+
+def choose_rate(rates, losses):
+    """A tenth of the rate with the lowest loss; None when the curve never falls."""
+    ### BEGIN SOLUTION
+    if min(losses) > 0.9 * losses[0]:
+        return None
+    return rates[losses.index(min(losses))] / 10
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03a-lrfinder-test", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false}
+check("03a-lrfinder", run_sweep, choose_rate)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03a-lrfinder", run_sweep, choose_rate)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** The finder gives the size, not the third digit. Its factor comes from the ends, its answer from a rule that
+# you name, and the network and the optimizer are exactly as before it ran.
 
 # %% [markdown]
 # ## Batch size and rate: two knobs that turn together
@@ -1826,7 +1932,25 @@ probe("03a-checkpoint", save_run, resume_run)
 # best weights, by validation loss. A copy, since an alias would follow every later step. The one-cycle schedule raises
 # the rate to its maximum and lowers it again; it is stepped after every batch, not after every epoch. For a long run
 # take `train_live(...)` of `lecture_lib.notebook` with the same arguments: its curves grow as it trains, a button stops
-# it, and its `.history` is what `train` returns. Predict the accuracy on the test part, in percent.
+# it, and its `.history` is what `train` returns.
+#
+# With a GPU you can train on more: name another data set in the next cell, and it is downloaded, divided, swept and used
+# in the rest of this section. The 97 % are for the digits; no question depends on the choice.
+
+# %% tags=["demo"]
+DATA_SET = "digits"  # with a GPU also "fashion-mnist" or "cifar10"
+read = {"digits": None, "fashion-mnist": fashion_mnist, "cifar10": cifar10}[DATA_SET]
+if read is not None:
+    x, y = read("~/.cache/lecture", download=True)
+    parts = stratified_split(y, (0.6, 0.2, 0.2), seed=0)
+    model = make_model(0, x.shape[1], x.shape[2]).to("cuda" if torch.cuda.is_available() else "cpu")
+    optimizer = torch.optim.AdamW(model.parameters())
+    train_loader = TensorLoader(x[parts[0]], y[parts[0]], batch_size=64, shuffle=True, seed=0)
+    sweep = find_lr(model, train_loader, optimizer, nn.CrossEntropyLoss(), start=1e-5, stop=1.0)
+print(f"{DATA_SET}: {len(parts[0])} images to train on")
+
+# %% [markdown]
+# Predict the accuracy on the test part, in percent.
 
 # %% tags=["demo"]
 predict("accuracy", None)
@@ -1867,6 +1991,159 @@ show_figure(
 #
 # **Recap.** The loss is what training minimises, the accuracy is what you report, and they need not agree on the best
 # epoch. Choose the metric before you train.
+
+# %% [markdown]
+# ## Reproducibility: the same run tomorrow
+#
+# **Goal.** Make a run that can be had again, and leave enough behind to compare it with another.
+#
+# | layer | what changes unnoticed | what to keep |
+# |---|---|---|
+# | code | an edit after the run | the commit, and whether files differ from it |
+# | config | a number typed over | every setting, as data |
+# | data | another file, another split | an id computed from the content of each |
+# | seed | first weights, order, dropout | the seed, and whatever draws at random reads it |
+# | environment | versions, processor, precision | the versions, the hardware, the precision |
+#
+# A seed alone fixes one layer of five, and only if nothing else draws from its stream. Two repetitions of a short
+# training follow. Both set the same seed; one of them then draws a single random number before the network is made.
+# Predict how many of the two end with the same weights as the first run, to the last bit.
+
+# %% tags=["demo"]
+predict("seeds", None)
+
+
+# %% tags=["demo"]
+def short_run(draws):
+    set_seed(0)
+    torch.rand(draws)
+    linear = nn.Linear(64, 10)
+    sgd = torch.optim.SGD(linear.parameters(), lr=0.1)
+    points, labels = digits.images[:256].flatten(1), digits.labels[:256]
+    rows = TensorLoader(points, labels, batch_size=32, shuffle=True, seed=0)
+    train(linear, rows, rows, sgd, nn.CrossEntropyLoss(), epochs=2)
+    return linear.weight.detach()
+
+
+# %% tags=["demo"]
+first = short_run(draws=0)
+same = [torch.equal(first, short_run(draws)) for draws in (0, 1)]
+print(f"nothing drawn in between: {same[0]}, one number drawn: {same[1]}")
+reveal("seeds", sum(same))
+
+# %% [markdown]
+# You should see 1. That is why the loaders here have a generator of their own and an evaluation draws nothing from the
+# training's stream.
+#
+# The last layer is the one that a seed cannot reach. Floating-point sums depend on their order, and another number of
+# threads, another GPU or another version adds in another order. Some GPU operations do so from run to run. Deterministic
+# ones can be asked for. What they cost depends on the layers and the sizes, so it is measured here and not quoted. On a
+# CPU the switch changes nothing, and the ratio is 1 up to the noise of the clock.
+
+# %% tags=["demo"]
+print("the order of a sum does not matter:", (0.1 + 0.2) + 0.3 == 0.1 + (0.2 + 0.3))
+
+
+# %% tags=["demo"]
+def seconds(deterministic):
+    """Time of 20 passes forward and backward."""
+    torch.backends.cudnn.deterministic = deterministic
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    timed, rows = make_model(0).to(device), digits.images[:64].to(device)
+    began = time.perf_counter()
+    for _ in range(20):
+        timed(rows).square().mean().backward()
+    timed[0].weight.grad.sum().item()  # waits for a GPU
+    return time.perf_counter() - began
+
+
+# %% tags=["demo", "nbval-ignore-output"]
+times = {choice: min(seconds(choice) for _ in range(6)) for choice in (False, True)}
+torch.backends.cudnn.deterministic = False
+print(f"deterministic algorithms take {times[True] / times[False]:.2f} times as long here")
+
+# %% [markdown]
+# You should see `False` for the sum. So ask for the same bits where you hunt a bug, and for the same conclusion over
+# several seeds where you compare two methods.
+#
+# What is left is to write it down. `RunRecord` collects the layers by itself, as far as it can, and takes the rest
+# from you. `content_id` names data or a split by what is in it: one changed label gives another name. Two runs
+# that cannot be compared later might as well not have happened.
+
+# %% tags=["demo"]
+settings = {"epochs": 8, "batch_size": 64, "optimizer": "AdamW"}
+ids = {"data_id": digits.data_id, "split_id": content_id(*parts)}
+with RunRecord.start(settings, seed=0, **ids) as record:
+    for row in history.rows:
+        record.log(**asdict(row))
+print([name for name, entry in asdict(record).items() if entry not in (None, [], "")])
+
+
+# %% [markdown]
+# You should see every layer: `code`, `config`, `data_id` and `split_id`, `seed`, `hardware` and `precision`, and what
+# came of it, the metrics.
+#
+# ### Question 03a-recipe · 6 points
+#
+# Write `run_recipe(build_model, x, y, split, config)`. It trains a network and returns it with the record of the run.
+#
+# - `build_model()` makes the network, with first weights from torch's random stream. `x` and `y` are points and classes,
+#   `split` is a pair of index tensors, for training and for validation.
+# - `config` has `epochs`, `batch_size`, `learning_rate` and `seed`. Train for that many epochs; AdamW is a good choice. Everything random
+#   depends on the seed: the same one gives the same weights bit for bit, another one others.
+# - The network that you return has the weights of the epoch with the lowest validation loss.
+# - The record is a `RunRecord`, or a dict with the same names. It holds the config, the seed, `data_id` (the `content_id`
+#   of `x, y`), `split_id` (of the two parts), precision, code and hardware, a row with `val_loss` and `val_metric` (the share
+#   right) for each epoch, and the status of a finished run.
+#
+# Everything of the library may be used. Hidden cases: accuracy of your weights on points that your notebook never gets
+# 2 points, the same seed 1, config, seed and data 1, code and environment 1, metrics that are true 1. Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# Order matters: what has to happen before the first weights are drawn?
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# `train` calls `on_epoch` with each epoch's row, and its history keeps one state besides the rows. A `with` block tells
+# the record how the run ended.
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03a-recipe", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def run_recipe(build_model, x, y, split, config):
+    """The network with its best weights, and the record of the run."""
+    ### BEGIN SOLUTION
+    generator = set_seed(config["seed"])
+    model = build_model()
+    rate, size = config["learning_rate"], config["batch_size"]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
+    sets = [torch.utils.data.TensorDataset(x[rows], y[rows]) for rows in split]
+    shuffled = torch.utils.data.DataLoader(sets[0], size, shuffle=True, generator=generator)
+    checked = torch.utils.data.DataLoader(sets[1], batch_size=256)
+    names = {"data_id": content_id(x, y), "split_id": content_id(*split)}
+    with RunRecord.start(config, seed=config["seed"], **names) as kept:
+        history = train(
+            model, shuffled, checked, optimizer, nn.CrossEntropyLoss(), config["epochs"],
+            on_epoch=lambda row: kept.log(**asdict(row)),
+        )
+    model.load_state_dict(history.best_state)
+    return model, kept
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03a-recipe-test", "locked": true, "points": 6, "schema_version": 3, "solution": false, "task": false}
+check("03a-recipe", run_recipe)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03a-recipe", run_recipe)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** Code, config, data, seed, environment: five layers, one record. The bits depend on all five; the conclusion
+# should not.
 
 # %% [markdown]
 # ## 7 Two habits that are not the same
@@ -1921,12 +2198,26 @@ reveal("eval", sum(bool((row == 1).all()) for row in rows.values()))
 #
 # | stage | the discipline | skipped, it costs you |
 # |---|---|---|
+# | build | every parameter and every buffer registered | weights that silently never train |
 # | batch | shape, dtype, range, classes, pictures | a day on a bug that is in the data |
+# | feed | the loader measured alone, then its options | a processor that waits |
 # | accumulate | sum of losses over the window's count | a learning rate that depends on the epoch's last batch |
 # | clip | one norm for all parameters, the norm before returned | a turned gradient, or one lost training |
+# | precision | range against precision, measured on your hardware | gradients that vanish, or no gain at all |
 # | rate | 100 steps of the finder, the rule named | ten trainings |
-# | train | best weights copied, evaluation off the tape and in eval mode | a score that you cannot trust |
+# | train | zero, backward, clip, step; best weights copied | gradients of yesterday, weights of the last epoch |
+# | evaluate | off the tape, in eval mode, means over examples | a score that you cannot trust |
+# | save | the whole state, written whole or not at all | the night's run |
+# | record | code, config, data, seed, environment, metrics | two runs that cannot be compared |
 #
+# ## Where you are
+#
+# The next cell sums up the visible checks that ran in this session.
+
+# %% tags=["demo"]
+show_progress("03a")
+
+# %% [markdown]
 # When all checks are as you want them, save the notebook and run `lecture submit --id YOUR-ID --name "Your Name"` in
 # a terminal, in the course's folder with its environment active: it packs your notebooks and says what is still
 # unanswered.

@@ -43,6 +43,8 @@ from lecture_lib.notebook import check, predict, reveal, show_figure, show_losse
 from lecture_lib.notebook.labeller import label_mistakes
 from lecture_lib.notebook.quiz import quiz
 from lecture_lib.notebook.run_plots import show_runs
+from lecture_lib.data import TensorLoader, load_digits, stratified_split
+from lecture_lib.notebook import check, predict, reveal, show_losses, show_progress, show_splits
 from lecture_lib.training import evaluate, train
 
 # %% [markdown]
@@ -1122,5 +1124,13 @@ probe("03b-ablate", ablate_one)
 # at the lines that every step runs; until the fault is found every other change is a guess. If they can: climb on, a
 # rung at a time.
 #
+# ## Where you are
+#
+# The next cell sums up the visible checks that ran in this session.
+
+# %% tags=["demo"]
+show_progress("03b")
+
+# %% [markdown]
 # When all checks are as you want them, save the notebook and run `lecture submit --id YOUR-ID --name "Your Name"` in a
 # terminal, in the course's folder with its environment active.

@@ -7,6 +7,7 @@ from .live import LiveRun, train_live
 from .memory import saved_bytes
 from .plots import show_arrows, show_images, show_losses, show_splits
 from .predict import predict, reveal
+from .progress import Progress, show_progress
 from .question import Misconception, PublicCase, PublicQuestion
 from .run_plots import show_runs
 from .walk import show_walk
@@ -16,6 +17,7 @@ __all__ = [
     "CheckResult",
     "LiveRun",
     "Misconception",
+    "Progress",
     "PublicCase",
     "PublicQuestion",
     "check",
@@ -28,6 +30,7 @@ __all__ = [
     "show_float_formats",
     "show_images",
     "show_losses",
+    "show_progress",
     "show_runs",
     "show_splits",
     "show_walk",

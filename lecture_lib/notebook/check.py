@@ -17,6 +17,10 @@ _MARK = {RIGHT: "✓", UNANSWERED: "…", WRONG: "✗"}
 _COLOUR = {RIGHT: "#009E73", UNANSWERED: "#808080", WRONG: "#D55E00"}
 
 
+LATEST: dict[str, CheckResult] = {}
+"""What `check` showed last for each question in this session, for `show_progress`."""
+
+
 @dataclass(frozen=True)
 class Line:
     """What one part of a question did on one case: its state, what happened, what to look at."""
@@ -105,7 +109,9 @@ def check(question_id: str, *functions: Callable[..., Any]) -> None:
     """
     from IPython.display import display
 
-    display(check_result(question_id, *functions))
+    LATEST.pop(question_id, None)  # a check that fails to run leaves no older result standing
+    LATEST[question_id] = check_result(question_id, *functions)
+    display(LATEST[question_id])
 
 
 def check_result(question_id: str, *functions: Callable[..., Any]) -> CheckResult:

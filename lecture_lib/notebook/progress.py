@@ -1,0 +1,102 @@
+"""Where a student stands: what the visible checks of this session said, and nothing more."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .check import LATEST, RIGHT, UNANSWERED
+
+POINTS = {
+    "03a": {
+        "03a-graph": 4, "03a-backward": 8, "03a-register": 7, "03a-contract": 8, "03a-dataset": 6, "03a-evaluate": 8,
+        "03a-train": 9, "03a-accumulate": 8, "03a-clip": 8, "03a-precision": 6, "03a-checkpoint": 8,
+        "03a-lrfinder": 8, "03a-recipe": 6, "03a-p1": 2, "03a-p3": 2, "03a-p5": 2,
+    },
+    "03b": {
+        "03b-inspect": 10, "03b-baseline": 8, "03b-overfit": 10, "03b-subset": 6, "03b-lr": 6, "03b-fix": 18,
+        "03b-curves": 8, "03b-split": 8, "03b-shift": 8, "03b-buckets": 8, "03b-ablate": 6, "03b-p2": 2, "03b-p4": 2,
+    },
+}  # fmt: skip
+"""The points of every question of a notebook; a test compares them with the notebooks."""
+
+NOT_RUN = "not checked in this session"
+BY_HAND = "text, graded by hand"
+REMARK = (
+    "These are the visible checks of this session only. Hidden cases, on other inputs, decide the points, and a text "
+    "is graded by hand."
+)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A row for each question: its id, its points, and what its visible check said last."""
+
+    notebook: str
+    rows: tuple[tuple[str, float, str], ...]
+
+    @property
+    def reached(self) -> float:
+        """The points of the questions whose visible check agrees."""
+        return sum(points for _, points, state in self.rows if state == RIGHT)
+
+    @property
+    def checked_by_machine(self) -> float:
+        """The points of the questions that have a check."""
+        return sum(points for _, points, state in self.rows if state != BY_HAND)
+
+    @property
+    def unanswered(self) -> tuple[str, ...]:
+        """Questions whose answer cell is still as released."""
+        return tuple(name for name, _, state in self.rows if state == UNANSWERED)
+
+    def __repr__(self) -> str:
+        return "\n".join([*(f"{name:<16}{points:>3g}  {state}" for name, points, state in self.rows), *self._tail()])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{points:g}</td><td>{html.escape(state)}</td></tr>"
+            for name, points, state in self.rows
+        )
+        head = "<tr><th>question</th><th>points</th><th>visible check</th></tr>"
+        tail = "<br>".join(html.escape(line) for line in self._tail())
+        return f"<table>{head}{rows}</table><p>{tail}</p>"
+
+    def _tail(self) -> list[str]:
+        agreeing = f"{self.reached:g} of {self.checked_by_machine:g} points have a visible check that agrees."
+        open_ones = f"Not answered yet: {', '.join(self.unanswered)}." if self.unanswered else ""
+        not_run = [name for name, _, state in self.rows if state == NOT_RUN]
+        unseen = f"Not checked in this session: {', '.join(not_run)}." if not_run else ""
+        return [line for line in (agreeing, open_ones, unseen, REMARK) if line]
+
+
+def progress(notebook: str, points: Mapping[str, float] | None = None) -> Progress:
+    """What the visible checks that were run in this session said.
+
+    Args:
+        notebook: "03a" or "03b".
+        points: question's id -> its points; default: the notebook's.
+
+    Raises:
+        KeyError: there is no such notebook; the message lists those there are.
+
+    """
+    if points is None:
+        if notebook not in POINTS:
+            raise KeyError(f"no notebook {notebook!r}; there are: {', '.join(POINTS)}")
+        points = POINTS[notebook]
+    return Progress(notebook, tuple((name, worth, _state(name)) for name, worth in points.items()))
+
+
+def show_progress(notebook: str) -> None:
+    """Show `progress` as a table."""
+    from IPython.display import display
+
+    display(progress(notebook))
+
+
+def _state(name: str) -> str:
+    if name.partition("-")[2][:1] == "p" and name[-1].isdigit():
+        return BY_HAND
+    return LATEST[name].state if name in LATEST else NOT_RUN
