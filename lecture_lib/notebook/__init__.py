@@ -5,6 +5,7 @@ from .figures import OKABE_ITO, show_figure
 from .plots import show_arrows, show_images, show_losses, show_splits
 from .predict import predict, reveal
 from .question import Misconception, PublicCase, PublicQuestion
+from .quiz import quiz
 
 __all__ = [
     "OKABE_ITO",
@@ -15,6 +16,7 @@ __all__ = [
     "check",
     "check_result",
     "predict",
+    "quiz",
     "reveal",
     "show_arrows",
     "show_figure",
