@@ -331,11 +331,91 @@ print("double softmax: within 0.02 of the floor:", abs(curves["double softmax"][
 # %% [markdown]
 # You should see `True` twice. So rung 3 does not ask "does the loss fall?" but "does it reach the lowest value it can
 # have?". That value is 0 for plain labels; with label smoothing it is higher (0.5003 for $\varepsilon = 0.1$ and 10
-# classes), and that is no bug. The batch holds two of each class on purpose: with one class only, a bias alone would
-# learn it, and the rung would pass with the inputs set to zero.
+# classes), and that is no bug.
 #
-# **Recap.** Compare with the attainable floor; mix the classes. And know what rung 3 cannot see: permuted labels, a
-# leaking split, a wrong evaluation. A batch can be learned by heart in all three cases.
+# ### Which batch
+#
+# The batch above holds two of each class on purpose. The next cell takes twenty images of the digit 3 instead, and
+# multiplies all of them by zero: this program cannot see anything. It trains for 300 steps and prints its last loss,
+# beside that of a mixed batch multiplied by zero. Predict: does the loss of the batch of threes go below 0.01, `"yes"`
+# or `"no"`?
+
+# %% tags=["demo"]
+predict("threes", None)
+
+# %% tags=["demo"]
+threes = (digits.labels == 3).nonzero()[:20, 0]
+blind = {}
+for name, rows in [("threes", threes), ("mixed", two_of_each)]:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+    blind[name] = overfit(model, 0 * digits.images[rows], digits.labels[rows])[-1]
+reveal("threes", "yes" if blind["threes"] < 0.01 else "no")
+print(f"mixed: {blind['mixed']:.2f}, and ln 10 is {math.log(10):.2f}")
+
+# %% [markdown]
+# You should see `yes`, and 2.30 for the mixed batch. A last bias can learn one class without any input, so a batch of
+# one class lets a blind program pass. The mixed batch stops it at $\ln 10$: all that is left to learn without inputs is
+# how frequent each class is.
+#
+# ### Question 03b-overfit · 10 points
+#
+# Write `overfit_rung(model, step, loss_fn, x, y, floor)`. `step(x, y)` is the author's own training step on a batch; the
+# mean loss of the batch is `loss_fn(model(x), y)`; `floor` is the lowest value that this loss can have, in nats. The
+# model comes in training mode. Return one of three words:
+#
+# - `"one class"` when all labels `y` are equal, without any step;
+# - `"holds"` when, after 100 steps on the batch, its loss *in evaluation mode* is within 0.15 of the floor;
+# - `"fails"` otherwise. A loss far *below* the floor is not the loss that its author means; one that is `nan` is none.
+#
+# A check leaves no trace: the weights are afterwards as they came, and the model is in training mode again. (The
+# optimizer's memory is out of your reach here, and is not looked at.)
+#
+# Hidden programs, healthy and broken: 3 points for what needs the floor (smoothed labels, a second softmax, a loss below
+# the floor), 3 for the wiring (six programs, the slow and the diverging among them), 1 for programs with dropout, 1 for
+# the batches, and 2 for the model put back once the wiring is judged rightly. Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# Write down what happens to a `nan` in your last comparison. Which of the two words should be the one behind `else`?
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# `model.state_dict()` gives the tensors that the model goes on training, not copies of them.
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03b-overfit", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def overfit_rung(model, step, loss_fn, x, y, floor):
+    """One of: holds, fails, one class."""
+    ### BEGIN SOLUTION
+    if len(y.unique()) == 1:
+        return "one class"
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    for _ in range(100):
+        step(x, y)
+    model.eval()
+    with torch.no_grad():
+        loss = loss_fn(model(x), y).item()
+    model.load_state_dict(before)
+    model.train()
+    return "holds" if abs(loss - floor) <= 0.15 else "fails"
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03b-overfit-test", "locked": true, "points": 10, "schema_version": 3, "solution": false, "task": false}
+check("03b-overfit", overfit_rung)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03b-overfit", overfit_rung)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** Compare with the attainable floor, on both sides; mix the classes; measure in evaluation mode. And know what
+# rung 3 cannot see: permuted labels, a leaking split, a wrong evaluation. A batch can be learned by heart in all three
+# cases.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03b-p4-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Rung 6 · Reading a gap
