@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lecture_lib.notebook import predict, quiz
+from lecture_lib.notebook import quiz
 from lecture_lib.notebook.quiz import quiz_answer
 
 ANSWERS = {"a": "Too slow.", "b": "Hides <the> fault.", "c": "Takes seconds."}
@@ -40,18 +40,22 @@ def test_without_a_choice_nothing_is_given_away() -> None:
 
 
 def test_an_earlier_choice_is_remembered_and_answered_too(capsys: pytest.CaptureFixture[str]) -> None:
-    predict("test-quiz", "(B)")
+    quiz("test-quiz", "(B)", ANSWERS)
     quiz("test-quiz", None, ANSWERS)
-    assert "You chose (b)." in capsys.readouterr().out
+    assert capsys.readouterr().out.count("You chose (b).") == 2
+    quiz("test-quiz", "no option", ANSWERS)
     quiz("test-quiz", "c", ANSWERS)
     said = capsys.readouterr().out
     assert "You chose (c); earlier it was (b)." in said
     assert ANSWERS["b"] in said
-    quiz("test-quiz", "b", ANSWERS)
-    assert "earlier" not in capsys.readouterr().out
-    predict("test-quiz", "no option")
     quiz("test-quiz", "c", ANSWERS)
     assert "earlier" not in capsys.readouterr().out
+
+
+def test_a_quiz_that_is_only_asked_folds_nothing() -> None:
+    shown = quiz_answer("a", dict.fromkeys("abc", "Kept."))
+    assert shown.chosen == (("a", "Kept."),)
+    assert shown.others == ()
 
 
 def test_the_page_escapes_answers_and_folds_the_others() -> None:

@@ -16,11 +16,6 @@ def predict(key: str, guess: float | str | None) -> None:
         print(f"Recorded: {guess}")
 
 
-def predicted(key: str) -> object:
-    """What was recorded under `key`; None when nothing was."""
-    return _PREDICTIONS.get(key)
-
-
 def reveal(key: str, actual: float | str, unit: str = "", tolerance: float | None = None) -> None:
     """Show what happened beside what was predicted under `key`.
 
@@ -32,7 +27,7 @@ def reveal(key: str, actual: float | str, unit: str = "", tolerance: float | Non
 
     """
     shown = f"{actual:.4g}" if isinstance(actual, float | int) else str(actual)
-    print(f"It is {shown}{' ' + unit if unit else ''}. {_verdict(predicted(key), actual, tolerance)}")
+    print(f"It is {shown}{' ' + unit if unit else ''}. {_verdict(_PREDICTIONS.get(key), actual, tolerance)}")
 
 
 def _verdict(guess: object, actual: float | str, tolerance: float | None) -> str:

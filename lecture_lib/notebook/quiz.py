@@ -6,7 +6,7 @@ import html
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .predict import predicted
+_CHOICES: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,17 @@ def quiz(key: str, choice: str | None, answers: Mapping[str, str]) -> None:
     It never stops a notebook: without a choice, or with one that is no option, it says what to do.
 
     Args:
-        key: the quiz's name. A choice recorded before by `predict(key, …)` is remembered.
+        key: the quiz's name, under which the choice is remembered for when the quiz is asked again.
         choice: an option, such as "c", "(c)" or "C"; None: the remembered one, if there is any.
         answers: option -> what is said to whoever chooses it.
 
     """
     from IPython.display import display
 
-    display(quiz_answer(choice, answers, predicted(key)))
+    display(quiz_answer(choice, answers, _CHOICES.get(key)))
+    option = _option(choice, answers)
+    if option is not None:
+        _CHOICES[key] = option
 
 
 def quiz_answer(choice: object, answers: Mapping[str, str], earlier: object = None) -> QuizAnswer:
@@ -64,7 +67,9 @@ def quiz_answer(choice: object, answers: Mapping[str, str], earlier: object = No
     if before not in (None, option):
         head = f"You chose ({option}); earlier it was ({before})."
         said.append(str(before))
-    others = tuple((name, answer) for name, answer in answers.items() if name not in said)
+    # Where a quiz is only asked, every option has the same answer, and there is nothing to fold.
+    told = {answers[name] for name in said}
+    others = tuple((name, answer) for name, answer in answers.items() if answer not in told)
     return QuizAnswer(head, tuple((name, answers[name]) for name in said), others)
 
 
