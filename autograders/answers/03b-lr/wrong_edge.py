@@ -1,0 +1,10 @@
+# points: 0
+# misconception: too-large
+# about: the largest finite rate
+def choose_rate(rates, losses):
+    import numpy as np
+
+    finite = np.isfinite(losses)
+    if not finite[0] or losses[finite].min() > 0.9 * losses[0]:
+        return None
+    return rates[finite][-1]

@@ -1,0 +1,86 @@
+"""Small training programs for 03b-overfit: healthy ones, and ones with a single fault."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+EXAMPLES, FEATURES, HIDDEN = 16, 24, 32
+HEALTHY: dict[str, Any] = {
+    "learning_rate": 0.15,
+    "momentum": 0.9,
+    "growth": 1.0,
+    "clears": True,
+    "frozen": [],
+    "scale": 1.0,
+    "dropout": 0.0,
+    "softmax": False,
+    "smoothing": 0.0,
+}
+
+
+class Scaled(nn.Module):
+    """What a preprocessing step inside of a model does: multiplies its inputs by a number."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Inputs of any shape, times the factor."""
+        return x * self.factor
+
+
+def floor_of_smoothing(smoothing: float, classes: int) -> float:
+    """The lowest cross-entropy (nats) with label smoothing: the entropy of the smoothed labels."""
+    others = smoothing / classes
+    true = 1 - smoothing + others
+    return -true * math.log(true) - ((classes - 1) * others * math.log(others) if others else 0.0)
+
+
+def draw_program(rng: np.random.Generator, classes: int, **settings: Any) -> dict[str, Any]:
+    """A batch of mixed classes, first weights, and how the program trains, as plain data."""
+    x = rng.normal(size=(EXAMPLES, FEATURES))
+    shapes = [(HIDDEN, FEATURES), (HIDDEN,), (classes, HIDDEN), (classes,)]
+    weights = [rng.uniform(-1, 1, shape) / math.sqrt(shape[-1]) for shape in shapes]
+    program = {
+        "x": x.astype(np.float32),
+        "y": rng.permutation(np.arange(EXAMPLES) % classes),
+        "weights": [weight.astype(np.float32) for weight in weights],
+        "seed": int(rng.integers(2**31)),
+        **HEALTHY,
+        **settings,
+    }
+    return {"floor": floor_of_smoothing(program["smoothing"], classes), **program}
+
+
+def build_program(
+    program: Mapping[str, Any],
+) -> tuple[nn.Module, Callable[[Tensor, Tensor], None], Callable[[Tensor, Tensor], Tensor]]:
+    """The model in training mode, its author's step on a batch, and its loss function."""
+    weights = [torch.tensor(weight) for weight in program["weights"]]
+    first, last = (nn.Linear(weight.shape[1], weight.shape[0]) for weight in weights[::2])
+    model = nn.Sequential(Scaled(program["scale"]), nn.Dropout(program["dropout"]), first, nn.ReLU(), last)
+    if program["softmax"]:
+        model.append(nn.Softmax(dim=1))
+    with torch.no_grad():
+        for parameter, weight in zip(model.parameters(), weights, strict=True):
+            parameter.copy_(weight)
+    for index, parameter in enumerate(model.parameters()):
+        parameter.requires_grad_(index not in program["frozen"])
+    optimizer = torch.optim.SGD(model.parameters(), lr=program["learning_rate"], momentum=program["momentum"])
+    loss_fn = nn.CrossEntropyLoss(label_smoothing=program["smoothing"])
+
+    def step(x: Tensor, y: Tensor) -> None:
+        if program["clears"]:
+            optimizer.zero_grad()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+        optimizer.param_groups[0]["lr"] *= program["growth"]
+
+    return model, step, loss_fn

@@ -1,0 +1,122 @@
+"""The finder's curve with a choice to be dragged, or moved by the arrow keys; without widgets, the curve alone."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..palette import VERMILION
+from .figures import show_figure
+
+if TYPE_CHECKING:
+    from ..debugging import LRFinderResult
+
+VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def choose_rate_by_hand(sweep: LRFinderResult) -> None:
+    """Show a sweep's curve, and below it, in a running notebook, the same curve with a line to be moved.
+
+    Args:
+        sweep: from `find_lr`.
+
+    """
+    from IPython.display import display
+
+    figure = sweep.plot()
+    figure.set_size_inches(6, 3.4)
+    rate = sweep.suggestion
+    found = "No rate can be read from this sweep" if rate is None else f"The library would take {rate:.1e}"
+    lowest = "" if rate is None else f" The loss is lowest at {_rate_of_lowest(sweep):.1e}."
+    alt = (
+        f"Loss over learning rates from {sweep.learning_rates[0]:.1e} to {sweep.learning_rates[-1]:.1e}, "
+        f"{len(sweep.losses)} steps. {found}.{lowest}"
+    )
+    show_figure(figure, caption=f"{found}; it stopped because: {sweep.stopped_because}.", alt=alt)
+    widget = rate_widget(sweep)
+    if widget is not None:
+        bundle = widget._repr_mimebundle_()
+        live = {VIEW: bundle[VIEW], "text/plain": "(In a running notebook: the curve with a line to be moved.)"}
+        display(live, raw=True)
+
+
+def rate_widget(sweep: LRFinderResult) -> Any:
+    """A slider over the sweep's rates, the curve with the chosen rate, and what the choice means.
+
+    Returns:
+        The widget, or None where ipywidgets is missing or the sweep has too few steps to choose from.
+
+    """
+    try:
+        import ipywidgets
+    except ImportError:
+        return None
+    rates = sweep.learning_rates
+    if len(rates) < 3:
+        return None
+    slider = ipywidgets.FloatLogSlider(
+        value=sweep.suggestion or rates[len(rates) // 2],
+        min=math.log10(rates[0]),
+        max=math.log10(rates[-1]),
+        step=0.05,
+        description="rate",
+        readout_format=".1e",
+        continuous_update=False,
+        layout=ipywidgets.Layout(width="90%"),
+    )
+    picture, words = ipywidgets.Image(format="png"), ipywidgets.Label()
+
+    def moved(_: object = None) -> None:
+        picture.value = _picture(sweep, slider.value)
+        words.value = describe_choice(rates, sweep.losses, slider.value)
+
+    slider.observe(moved, names="value")
+    moved()
+    return ipywidgets.VBox([slider, words, picture])
+
+
+def describe_choice(rates: Sequence[float], losses: Sequence[float], rate: float) -> str:
+    """What a rate means on a finder's curve, in a sentence.
+
+    Args:
+        rates: of the sweep, rising, [N].
+        losses: at each rate, [N].
+        rate: the choice.
+
+    Returns:
+        How far the loss has fallen there, and how far below the lowest loss the rate is.
+
+    """
+    finite = [(at, loss) for at, loss in zip(rates, losses, strict=True) if math.isfinite(loss)]
+    if not finite:
+        return f"{rate:.1e}: the sweep has no finite loss to compare with."
+    lowest_rate, lowest = min(finite, key=lambda pair: pair[1])
+    # The loss of one batch is noisy: the median of five neighbours stands for it.
+    nearest = min(range(len(finite)), key=lambda index: abs(math.log(finite[index][0] / rate)))
+    around = sorted(loss for _, loss in finite[max(0, nearest - 2) : nearest + 3])
+    here, fall = around[len(around) // 2], finite[0][1] - lowest
+    share = (
+        f"{max(0.0, (finite[0][1] - here) / fall):.0%} of the fall has happened" if fall > 0 else "the loss never falls"
+    )
+    times = lowest_rate / rate
+    where = f"{times:.1f} times below" if times >= 1 else f"{1 / times:.1f} times above"
+    return f"{rate:.1e}: {share}; {where} the rate of the lowest loss."
+
+
+def _rate_of_lowest(sweep: LRFinderResult) -> float:
+    return min(zip(sweep.losses, sweep.learning_rates, strict=True))[1]
+
+
+def _picture(sweep: LRFinderResult, rate: float) -> bytes:
+    """The curve with a line at a rate, as a PNG."""
+    import matplotlib.pyplot as plt
+
+    figure = sweep.plot()
+    figure.set_size_inches(6, 3.4)
+    figure.axes[0].axvline(rate, color=VERMILION, linestyle=(0, (1, 1)), linewidth=3)
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=80, bbox_inches="tight")
+    plt.close(figure)
+    return picture.getvalue()
