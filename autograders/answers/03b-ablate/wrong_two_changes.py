@@ -1,0 +1,12 @@
+# points: 5
+# misconception: two-changes
+# about: runs whatever it is given
+def ablate_one(run, base, change, seeds):
+    before = np.array([run(base, seed) for seed in seeds])
+    after = np.array([run({**base, **change}, seed) for seed in seeds])
+    differences = after - before
+    gain = differences.mean()
+    half = 4.303 * differences.std(ddof=1) / np.sqrt(len(differences))
+    low, high = gain - half, gain + half
+    verdict = "likely useful" if low > 0 else "worse" if high < 0 else "noise"
+    return gain, low, high, verdict
