@@ -28,11 +28,18 @@
 # %% tags=["setup"]
 import math
 
+import numpy as np
 import torch
 from torch import nn
 
-from lecture_lib.data import TensorLoader, load_digits, stratified_split
-from lecture_lib.notebook import check, predict, reveal, show_losses, show_splits
+from lecture_lib.analysis import bucket_errors, ceiling_analysis, collect_outputs, diagnose
+from lecture_lib.data import TensorLoader, chronological_split, grouped_split, leakage_report
+from lecture_lib.data import load_digits, shapes, shift_report, stratified_split
+from lecture_lib.experiments import RunRecord, ablate, compare_records
+from lecture_lib.notebook import check, predict, reveal, show_figure, show_losses, show_splits
+from lecture_lib.notebook.labeller import label_mistakes
+from lecture_lib.notebook.quiz import quiz
+from lecture_lib.notebook.run_plots import show_runs
 from lecture_lib.training import evaluate, train
 
 # %% [markdown]
@@ -337,6 +344,145 @@ print("double softmax: within 0.02 of the floor:", abs(curves["double softmax"][
 # **Recap.** Compare with the attainable floor; mix the classes. And know what rung 3 cannot see: permuted labels, a
 # leaking split, a wrong evaluation. A batch can be learned by heart in all three cases.
 
+# %% [markdown]
+# ## Rung 6 · The full run, and its curves
+#
+# **Goal.** Read two loss curves as sentences, and turn each sentence into an action.
+#
+# Rungs 1 to 5 hold, so the full training starts. The next cell trains a small network on the digits in four ways: as it
+# should be, with one hidden unit, on 60 images only, and with a rate of 0.000001. Each gives a training loss and a
+# validation loss for every epoch. `diagnose` of `lecture_lib.analysis` compares them with the loss at the start and
+# names the pattern: healthy, underfit, overfit, flat, oscillating and so on. Predict its word for the run on 60 images.
+
+# %% tags=["demo"]
+predict("pattern", None)
+
+
+# %% tags=["demo"]
+def train_digits(rows, held_out, hidden=64, rate=0.01, epochs=20, dropout=0.0, seed=0):
+    """Train a small network on some of the digits; return the model and its history."""
+    torch.manual_seed(seed)
+    layers = nn.Linear(64, hidden), nn.ReLU(), nn.Dropout(dropout), nn.Linear(hidden, 10)
+    model = nn.Sequential(nn.Flatten(), *layers)
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+    shuffled = {"batch_size": 64, "shuffle": True, "seed": seed}
+    train_loader = TensorLoader(digits.images[rows], digits.labels[rows], **shuffled)
+    val_loader = TensorLoader(digits.images[held_out], digits.labels[held_out], batch_size=500)
+    return model, train(
+        model, train_loader, val_loader, optimizer, nn.CrossEntropyLoss(), epochs=epochs
+    )
+
+
+# %% tags=["demo"]
+train_rows, val_rows = stratified_split(digits.labels, (0.8, 0.2), seed=0)
+train_rows = train_rows[:600]
+runs = {
+    "as it should be": train_digits(train_rows, val_rows, rate=0.003)[1],
+    "one hidden unit": train_digits(train_rows, val_rows, hidden=1, epochs=40)[1],
+    "60 images": train_digits(train_rows[:60], val_rows, epochs=30)[1],
+    "rate 0.000001": train_digits(train_rows, val_rows, rate=1e-6)[1],
+}
+reveal("pattern", diagnose(runs["60 images"]).pattern)
+
+# %% tags=["demo", "nbval-ignore-output"]
+# The last digit of a loss, which the alt text holds, differs from processor to processor.
+show_runs(runs, "Four runs, four patterns: both low; both high; a gap; no movement.")
+
+# %% tags=["demo"]
+for name, run in runs.items():
+    found = diagnose(run)
+    print(f"{name}: {found.pattern}. First: {found.actions[0]}")
+
+# %% [markdown]
+# You should see healthy, underfit, overfit and flat, each with the cheapest action first. The words matter less than
+# the habit: name the pattern, then act. More layers for the flat run would be a guess; its own advice leads down the
+# ladder, to rung 3.
+#
+# One pattern is often called impossible: validation *better* than training. It is suspicious, and it can be honest. With dropout the
+# training loss is taken with half of the network switched off, the validation loss with all of it. The next cell trains
+# with dropout, and then measures the training images once more in eval mode.
+
+# %% tags=["demo"]
+model, run = train_digits(train_rows, val_rows, dropout=0.7)
+during = run.rows[-1]
+loader = TensorLoader(digits.images[train_rows], digits.labels[train_rows], batch_size=500)
+afterwards = evaluate(model, loader, nn.CrossEntropyLoss()).loss
+print("during training, validation is better:", during.val_loss < during.train_loss)
+print("measured alike, training is better:", afterwards < during.val_loss)
+
+# %% [markdown]
+# You should see `True` twice. So measure both losses alike, in eval mode and without augmentation, before a leak is
+# suspected. If validation is still equal or better, a leak is what to look for.
+#
+# ### Question 03b-curves · 8 points
+#
+# Write `diagnose_curves(train_loss, val_loss)`. Both arguments are NumPy arrays, one loss for each epoch, both measured
+# in eval mode. The *start* is the first training loss; the *end* of a curve is the median of its last five values.
+# Return a pair `(label, action)`. The first condition that holds decides the label:
+#
+# 1. `"diverging"`: some value is not finite, or training ends above twice its start.
+# 2. `"dead"`: training ends at 98 % of its start or more.
+# 3. `"oscillating"`: in a quarter of its steps or more, the training loss rises by more than 10 % from one epoch to the
+#    next.
+# 4. `"under"`: training ends above half of its start.
+# 5. `"leak"`: validation ends at 1.02 times the end of training or less.
+# 6. `"over"`: validation ends above 1.2 times its own lowest value, or above twice the end of training.
+# 7. `"sweet spot"`: none of these.
+#
+# The action is one of six: `"lower-rate"` (steps are too large), `"overfit-one-batch"` (does a gradient reach the
+# weights at all?), `"larger-model"` (training itself is not good enough), `"regularise"` (good on training data only),
+# `"check-split"` (too good to be true), `"error-analysis"` (nothing in the curves to mend). One of them serves two
+# labels.
+#
+# Hidden curves, well away from every limit: 1 point for each label that is found everywhere it is and given to no other
+# curve, and 1 point for the actions once five labels are right. Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# `np.median`, `np.isfinite` and slices such as `train_loss[1:]` beside `train_loss[:-1]` do the work. One `if` with a
+# `return` for each line of the list keeps the order.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# Every comparison with NaN is false, so NaN walks through all conditions unless it is asked for first.
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03b-curves", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def diagnose_curves(train_loss, val_loss):
+    """(label, action) of a run, from its two loss curves [epochs]."""
+    ### BEGIN SOLUTION
+    start, train_end, val_end = train_loss[0], np.median(train_loss[-5:]), np.median(val_loss[-5:])
+    if not np.isfinite([train_loss, val_loss]).all() or train_end > 2 * start:
+        return "diverging", "lower-rate"
+    if train_end >= 0.98 * start:
+        return "dead", "overfit-one-batch"
+    if np.mean(train_loss[1:] > 1.1 * train_loss[:-1]) >= 0.25:
+        return "oscillating", "lower-rate"
+    if train_end > 0.5 * start:
+        return "under", "larger-model"
+    if val_end <= 1.02 * train_end:
+        return "leak", "check-split"
+    if val_end > 1.2 * val_loss.min() or val_end > 2 * train_end:
+        return "over", "regularise"
+    return "sweet spot", "error-analysis"
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03b-curves-test", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false}
+check("03b-curves", diagnose_curves)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03b-curves", diagnose_curves)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** Two curves, seven sentences, six actions. The limits above are one sensible choice; what carries over to
+# your runs is the order: is it finite, does it learn, is it steady, is it good on training, is it believable, is it
+# good on other data?
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03b-p4-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Rung 6 · Reading a gap
 #
@@ -363,6 +509,245 @@ print("double softmax: within 0.02 of the floor:", abs(curves["double softmax"][
 # a minute and makes everything else pointless if it fails. After that, by cost: stop at the best validation loss and
 # add weight decay or dropout (one line each); augment the training images; make the network smaller, which changes what
 # was tuned before; and last, since labels cost most, collect more data.
+
+# %% [markdown]
+# ## Validation · Splits and leakage
+#
+# **Goal.** Choose the split from the question that the model will be asked later.
+#
+# A validation score is worth something if validation differs from training in the way in which tomorrow's data will. Rows
+# that know each other break that:
+#
+# | data | what a random split of the rows does | split |
+# |---|---|---|
+# | several images of a patient | the patient's own look is learned | by patient |
+# | frames of a video | neighbours are nearly copies | by video or scene |
+# | a series in time | the future is in training | chronologically |
+# | logs of users | the same habits on both sides | by user, or by time |
+# | documents with copies | the same text on both sides | by document or source |
+#
+# Here are 40 videos of ten frames each. Whether a video is of class 0 or 1 was decided by a coin, so *nothing* can be
+# learned. A classifier looks up the most similar training frame. Rows are split at random, 80 to 20. Predict its
+# validation accuracy in percent.
+
+# %% tags=["demo"]
+predict("frames", None)
+
+# %% tags=["demo"]
+generator = torch.Generator().manual_seed(0)
+video = torch.arange(40).repeat_interleave(10)
+noise = 0.05 * torch.randn(400, 1, 8, 8, generator=generator)
+frames = digits.images[video] + noise
+coin = torch.randint(0, 2, (40,), generator=generator)[video]
+
+
+# %% tags=["demo"]
+def accuracy_of_nearest(split):
+    """Accuracy in percent of copying the label of the nearest training frame."""
+    in_training, in_validation = split
+    distances = torch.cdist(frames[in_validation].flatten(1), frames[in_training].flatten(1))
+    copied = coin[in_training][distances.argmin(dim=1)]
+    return 100 * (copied == coin[in_validation]).double().mean().item()
+
+
+by_row = stratified_split(coin, (0.8, 0.2), seed=0)
+reveal("frames", accuracy_of_nearest(by_row), "%")
+
+# %% [markdown]
+# You should see 100 %, on labels that mean nothing. The classifier recognises the video. Whole videos in one part take
+# that away: over twenty such splits the mean accuracy is a coin's. `leakage_report` finds the fault in the split itself,
+# without any model, when it is told what a row belongs to.
+
+# %% tags=["demo"]
+by_video = [grouped_split(video, (0.8, 0.2), seed=seed) for seed in range(20)]
+mean = sum(accuracy_of_nearest(split) for split in by_video) / 20
+print("by video, within 10 points of 50 %:", abs(mean - 50) < 10)
+for name, (first, second) in {"by row": by_row, "by video": by_video[0]}.items():
+    report = leakage_report(frames[first], frames[second], groups=(video[first], video[second]))
+    print(f"{name}: {[leak.kind for leak in report.leaks] or 'no leak found'}")
+
+# %% tags=["demo"]
+days = torch.randperm(400, generator=generator)
+past, future = chronological_split(days, (0.8, 0.2))
+print(f"training ends on day {days[past].max()}, validation begins on day {days[future].min()}")
+
+# %% [markdown]
+# You should see shared groups for the split by row, nothing for the split by video, and a chronological split that cuts
+# at day 320, whatever the order of the rows.
+#
+# ### Question 03b-split · 8 points
+#
+# Write `make_split(table, deployed_on, val_fraction)`. `table` is a dict of columns (NumPy arrays, one entry for each
+# record, in no order). `deployed_on` says what the model will meet later: `"new patients"`, `"new videos"`,
+# `"later days"`, `"new users"` or `"new texts"`. Columns are called `patient`, `video`, `frame`, `day`, `user`,
+# `document`, `text`, `label`; each table has some of them, and not each of them matters. Two documents are copies when
+# their `text` is equal. All days are different. A patient has one label.
+#
+# Return two sequences of row numbers, training and validation:
+#
+# - every record is in exactly one of them;
+# - nothing of what the model will meet new is in both; for `"later days"` all of validation comes after all of training;
+# - validation holds `val_fraction` of the records, give or take 0.05;
+# - for `"new patients"`, also of each class `val_fraction` of the records, give or take 0.05.
+#
+# You may use `lecture_lib.data` or scikit-learn: the choice is the exercise. Hidden tables: patients 1 point, their
+# class balance 1, videos 1, days 2, users 1, texts 2. Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# Four of the five are the same split by another column. Which column names the thing that will be new?
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# For the balance, draw patients class by class, or look at the arguments of `grouped_split`.
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03b-split", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def make_split(table, deployed_on, val_fraction):
+    """Row numbers of training and of validation, for what the model will meet later."""
+    ### BEGIN SOLUTION
+    fractions = (1 - val_fraction, val_fraction)
+    if deployed_on == "later days":
+        return chronological_split(table["day"], fractions)
+    columns = {"new patients": "patient", "new videos": "video"}
+    columns |= {"new users": "user", "new texts": "text"}
+    labels = table["label"] if deployed_on == "new patients" else None
+    return grouped_split(table[columns[deployed_on]], fractions, labels=labels, seed=0)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03b-split-test", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false}
+check("03b-split", make_split)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03b-split", make_split)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** Ask what will be new when the model is used, and keep that new in validation. A leak makes a recipe look
+# right, and no curve shows it: check the split before you celebrate.
+
+# %% [markdown]
+# ## Validation · Shift
+#
+# **Goal.** Tell four ways apart in which data can change, by what *stays* as it was.
+#
+# | shift | what changes | what stays | example | response |
+# |---|---|---|---|---|
+# | covariate | the inputs, P(x) | P(y given x) | a new camera or hospital | collect representative data; reweight |
+# | label | the classes' shares, P(y) | P(x given y) | an illness becomes frequent | metrics for each class; new threshold |
+# | concept | the meaning, P(y given x) | P(x) | the definition of a class changes | label afresh, train again |
+# | temporal | something, with time | nothing for long | habits of users | split by time, watch the metric |
+#
+# `shift_report` looks for all four. The next cell shows it pairs of 400 digits: once as they are, then darker, then with
+# few of the digits 5 to 9, then with the labels 3 and 8 exchanged. Predict its word for the last.
+
+# %% tags=["demo"]
+predict("shift", None)
+
+# %% tags=["demo"]
+before, after = (part[:400] for part in stratified_split(digits.labels, (0.5, 0.5), seed=0))
+x_after, y_after = digits.images[after], digits.labels[after]
+kept = (y_after < 5) | (torch.arange(400) % 5 == 0)
+exchanged = torch.where(y_after == 3, 8, torch.where(y_after == 8, 3, y_after))
+
+
+# %% tags=["demo"]
+def primary_shift(x, y):
+    """The kind of shift to act on first, from the first 400 digits to these."""
+    classes = digits.labels[before], y
+    return shift_report(digits.images[before], x, labels=classes).primary or "none"
+
+
+print("as they are:", primary_shift(x_after, y_after))
+print("darker:", primary_shift(0.6 * x_after, y_after))
+print("few of 5 to 9:", primary_shift(x_after[kept], y_after[kept]))
+reveal("shift", primary_shift(x_after, exchanged))
+
+# %% [markdown]
+# You should see none, covariate, label and concept. Note what does *not* tell them apart. When the classes' shares change, the
+# inputs change with them; when the inputs change, so do the classes' shares. The next cell counts it for a test that is
+# positive (x = 1) for 90 % of the ill and for 10 % of the healthy, while the share of the ill grows from 10 % to 50 %.
+
+# %% tags=["demo"]
+for ill in (0.1, 0.5):
+    positive = 0.9 * ill + 0.1 * (1 - ill)
+    print(f"ill {ill:.0%}: positive {positive:.0%}, of these ill {0.9 * ill / positive:.0%}")
+
+# %% [markdown]
+# You should see that the share of positive tests rises from 18 % to 50 %, and what a positive test means from 50 % to
+# 90 %, though the illness and the test are what they were. Only P(x given y) stayed. That is label shift.
+#
+# ### Question 03b-shift · 8 points
+#
+# Write `find_shift(x_train, y_train, t_train, x_val, y_val, t_val)`. All arguments are NumPy arrays of whole numbers,
+# one entry for each example: an input `x` (0, 1 or 2), a label `y` (0 or 1), a time `t`. Rows are not sorted by
+# time; validation is always later than training. Every input and every label occurs in each part.
+#
+# Compare *shares*. P(x) is the share of each input, P(y) of each label, P(y | x) of each label among the examples of one
+# input, P(x | y) of each input among the examples of one label. A distribution has *changed* when one of its
+# shares differs by more than 0.1. Return one word, and ask in this order:
+#
+# 1. `"temporal"`: P(x), P(y) or P(y | x) changed from the earlier to the later half of *training*, by time;
+# 2. `"covariate"`: from training to validation P(x) changed and P(y | x) did not;
+# 3. `"label"`: P(y) changed and P(x | y) did not;
+# 4. `"concept"`: P(y | x) changed and P(x) did not;
+# 5. `"none"`: none of these.
+#
+# Hidden data, no share near the limit: 2 points for each kind that is found everywhere it is and named nowhere else.
+# Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# Count all pairs into a table of 3 × 2 numbers. All four distributions are sums or quotients of that table.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# The same comparison serves twice: for the halves of training, and for training beside validation.
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03b-shift", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def find_shift(x_train, y_train, t_train, x_val, y_val, t_val):
+    """One of temporal, covariate, label, concept, none."""
+    ### BEGIN SOLUTION
+    def changed(first, second):
+        tables = [np.bincount(2 * x + y, minlength=6).reshape(3, 2) for x, y in (first, second)]
+        shares = {
+            "x": [t.sum(axis=1) / t.sum() for t in tables],
+            "y": [t.sum(axis=0) / t.sum() for t in tables],
+            "y|x": [t / t.sum(axis=1, keepdims=True) for t in tables],
+            "x|y": [t / t.sum(axis=0, keepdims=True) for t in tables],
+        }
+        return {name for name, (a, b) in shares.items() if np.abs(a - b).max() > 0.1}
+
+    order = t_train.argsort()
+    early, late = order[: len(order) // 2], order[len(order) // 2 :]
+    if changed((x_train[early], y_train[early]), (x_train[late], y_train[late])):
+        return "temporal"
+    found = changed((x_train, y_train), (x_val, y_val))
+    for kind, moved, kept in (("covariate", "x", "y|x"), ("label", "y", "x|y"), ("concept", "y|x", "x")):
+        if moved in found and kept not in found:
+            return kind
+    return "none"
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03b-shift-test", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false}
+check("03b-shift", find_shift)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03b-shift", find_shift)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** Name the shift by what stayed. And ask of every score whether validation measures the cases that you care
+# about: the model that scores best on last year's data need not be the one for next year's.
 
 # %% [markdown]
 # ## The quiz again
