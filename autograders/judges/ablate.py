@@ -18,7 +18,7 @@ from .common import HiddenCase, Observation, first_match, grade_part, value, why
 ID = "03b-ablate"
 PARTS = (("runs", 2.0), ("interval", 2.0), ("verdict", 1.0), ("refusal", 1.0))
 TOLERANCE = 3e-3
-QUANTILE = 4.302652729911275  # of Student's t with 2 degrees of freedom, 97.5 %
+QUANTILE = 0.95 / math.sqrt(2 * 0.975 * 0.025)  # of Student's t with 2 degrees of freedom, 97.5 %: 4.303
 _SETTINGS: dict[str, tuple[Any, ...]] = {
     "augment": (False, True),
     "width": (16, 32, 64, 128),

@@ -154,7 +154,7 @@ def _grid(images: Tensor, titles: Sequence[str]) -> Figure:
     for axis in axes.flat:
         axis.axis("off")
     for number, (axis, image, title) in enumerate(zip(axes.flat, images, titles, strict=False), 1):
-        axis.imshow(image[0], cmap="gray", vmin=0, vmax=1)
+        axis.imshow(image[0].numpy(), cmap="gray", vmin=0, vmax=1)
         axis.set_title(f"{number} {title}", fontsize=7)
     return figure
 
