@@ -38,6 +38,7 @@ from lecture_lib.data import load_digits, shapes, shift_report, stratified_split
 from lecture_lib.experiments import RunRecord, ablate, compare_records
 from lecture_lib.notebook import check, predict, reveal, show_figure, show_losses, show_splits
 from lecture_lib.notebook.labeller import label_mistakes
+from lecture_lib.notebook.next_step_texts import NEXT_STEP
 from lecture_lib.notebook.quiz import quiz
 from lecture_lib.notebook.run_plots import show_runs
 from lecture_lib.training import evaluate, train
@@ -397,7 +398,8 @@ for name, run in runs.items():
 # ladder, to rung 3.
 #
 # One pattern is often called impossible: validation *better* than training. It is suspicious, and it can be honest.
-# With dropout the training loss is taken with half of the network switched off, the validation loss with all of it. The
+# With dropout the
+# training loss is taken with 70 % of the hidden units switched off, the validation loss with all of them at work. The
 # next cell trains with dropout, and then measures the training images once more in eval mode.
 
 # %% tags=["demo"]
@@ -761,21 +763,10 @@ probe("03b-shift", find_shift)
 # - (c) Look at 100 mistakes and sort them by kind.
 # - (d) Tune the learning rate.
 #
-# Every option has an answer of its own. Replace `None` two cells below by a letter, in quotes.
+# Every option has an answer of its own. Replace `None` by a letter, in quotes, and run the cell.
 
 # %% tags=["demo"]
-answers = {
-    "a": "It may help, and it costs a training. If a third of the mistakes are blurred images, "
-    "a bigger model meets the same blur. Rung 6 says whether size is missing.",
-    "b": "Rung 6 has answered that: when validation no longer falls, more epochs only learn "
-    "the training data by heart.",
-    "c": "Yes. An hour of looking tells which kind of mistake is the most frequent, what "
-    "removing it can bring at most, and what to try. Everything else is a guess until then.",
-    "d": "Rung 5 has found a good rate. A finer one rarely moves the result very far.",
-}
-
-# %% tags=["demo"]
-quiz("82 %: what next?", None, answers)
+quiz("82 %: what next?", None, NEXT_STEP)
 
 # %% [markdown]
 # ### Mistakes in buckets
@@ -875,8 +866,9 @@ for stage in ceiling_analysis(accuracy_with.__getitem__, ["detect", "align", "re
 
 
 # %% [markdown]
-# You should see that the second component has the most to give: 9 points alone. A month of work on the first could win
-# one point at most.
+# You should see that the second component has the most to give: 9 points alone. A month of work on the first wins one
+# point at most while the others stay as they are. The third shows why both columns are worth a look: it has 1 point to
+# give now, and 8 once nothing before it errs. Work on the second comes first; then the table is made again.
 #
 # ### Question 03b-buckets · 8 points
 #
@@ -1011,8 +1003,9 @@ show_figure(
 
 # %% [markdown]
 # You should see `worse` for the lower rate and `noise` for the wider network. Noise does not say that width is useless.
-# It says that three seeds cannot tell. With three seeds the interval is wide: its factor is 4.303, where many seeds
-# would have 1.96.
+# It says
+# that three seeds cannot tell. For one change, the 95 % interval of three seeds has the factor 4.303, where many seeds
+# would have 1.96. Here `ablate` takes 97.5 % for each of two changes, so that a false alarm in either stays at 5 %.
 #
 # A record makes runs comparable weeks later. `compare_records` says what differs between two of them.
 

@@ -23,7 +23,8 @@ def show_runs(runs: Mapping[str, History], caption: str) -> None:
         train, val = [row.train_loss for row in run.rows], [row.val_loss for row in run.rows]
         axis.plot(epochs, train, "-", color=OKABE_ITO[0], label="training")
         axis.plot(epochs, val, "--", color=OKABE_ITO[1], label="validation")
-        axis.set(title=name, xlabel="epoch", ylim=(0, None))
+        # A flat curve is to be seen below the upper edge, not on it.
+        axis.set(title=name, xlabel="epoch", ylim=(0, 1.1 * max(train + val)))
         ends.append(f"{name}: training ends at {train[-1]:.1f}, validation at {val[-1]:.1f}")
     axes[0][0].set_ylabel("loss (nats)")
     axes[0][0].legend(fontsize=8)
