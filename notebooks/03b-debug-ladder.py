@@ -44,7 +44,7 @@ from lecture_lib.notebook import (
     check, choose_rate_by_hand, label_mistakes, predict, quiz, reveal, show_figure, show_gains,
     show_losses, show_progress, show_runs, show_splits
 )
-from lecture_lib.notebook.quiz_texts import FLAT_LOSS
+from lecture_lib.notebook.quiz_texts import FLAT_LOSS, NEXT_STEP
 from lecture_lib.notebook.zoo import CHECKLIST, gap_after, small_run
 from lecture_lib.training import evaluate, train
 
@@ -961,6 +961,145 @@ probe("03b-curves", diagnose_curves)
 # your runs is the order: is it finite, does it learn, is it steady, is it good on training, is it believable, is it
 # good on other data?
 
+# %% [markdown]
+# ## Rung 6 · The full run, and its curves
+#
+# **Goal.** Read two loss curves as sentences, and turn each sentence into an action.
+#
+# Rungs 1 to 5 hold, so the full training starts. The next cell trains a small network on the digits in four ways: as it
+# should be, with one hidden unit, on 60 images only, and with a rate of 0.000001. Each gives a training loss and a
+# validation loss for every epoch. `diagnose` of `lecture_lib.analysis` compares them with the loss at the start and
+# names the pattern: healthy, underfit, overfit, flat, oscillating and so on. Predict its word for the run on 60 images.
+
+# %% tags=["demo"]
+predict("pattern", None)
+
+
+# %% tags=["demo"]
+def train_digits(rows, held_out, hidden=64, rate=0.01, epochs=20, dropout=0.0, seed=0):
+    """Train a small network on some of the digits; return the model and its history."""
+    torch.manual_seed(seed)
+    layers = nn.Linear(64, hidden), nn.ReLU(), nn.Dropout(dropout), nn.Linear(hidden, 10)
+    model = nn.Sequential(nn.Flatten(), *layers)
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+    order = {"batch_size": 64, "shuffle": True, "seed": seed}
+    shuffled = TensorLoader(digits.images[rows], digits.labels[rows], **order)
+    to_check = TensorLoader(digits.images[held_out], digits.labels[held_out], batch_size=500)
+    return model, train(model, shuffled, to_check, optimizer, nn.CrossEntropyLoss(), epochs=epochs)
+
+
+# %% tags=["demo"]
+train_rows, val_rows = stratified_split(digits.labels, (0.8, 0.2), seed=0)
+train_rows = train_rows[:600]
+runs = {
+    "as it should be": train_digits(train_rows, val_rows, rate=0.003)[1],
+    "one hidden unit": train_digits(train_rows, val_rows, hidden=1, epochs=40)[1],
+    "60 images": train_digits(train_rows[:60], val_rows, epochs=30)[1],
+    "rate 0.000001": train_digits(train_rows, val_rows, rate=1e-6)[1],
+}
+reveal("pattern", diagnose(runs["60 images"]).pattern)
+
+# %% tags=["demo", "nbval-ignore-output"]
+# The last digit of a loss, which the alt text holds, differs from processor to processor.
+show_runs(runs, "Four runs, four patterns: both low; both high; a gap; no movement.")
+
+# %% tags=["demo"]
+for name, run in runs.items():
+    found = diagnose(run)
+    print(f"{name}: {found.pattern}. First: {found.actions[0]}")
+
+# %% [markdown]
+# You should see healthy, underfit, overfit and flat, each with the cheapest action first. The words matter less than
+# the habit: name the pattern, then act. More layers for the flat run would be a guess; its own advice leads down the
+# ladder, to rung 3.
+#
+# One pattern is often called impossible: validation *better* than training. It is suspicious, and it can be honest.
+# With dropout the
+# training loss is taken with 70 % of the hidden units switched off, the validation loss with all of them at work. The
+# next cell trains with dropout, and then measures the training images once more in eval mode.
+
+# %% tags=["demo"]
+model, run = train_digits(train_rows, val_rows, dropout=0.7)
+during = run.rows[-1]
+loader = TensorLoader(digits.images[train_rows], digits.labels[train_rows], batch_size=500)
+afterwards = evaluate(model, loader, nn.CrossEntropyLoss()).loss
+print("during training, validation is better:", during.val_loss < during.train_loss)
+print("measured alike, training is better:", afterwards < during.val_loss)
+
+
+# %% [markdown]
+# You should see `True` twice. So measure both losses alike, in eval mode and without augmentation, before a leak is
+# suspected. If validation is still equal or better, a leak is what to look for.
+#
+# ### Question 03b-curves · 8 points
+#
+# Write `diagnose_curves(train_loss, val_loss)`. Both arguments are NumPy arrays, one loss for each epoch, both measured
+# in eval mode. The *start* is the first training loss; the *end* of a curve is the median of its last five values.
+# Return a pair `(label, action)`. The first condition that holds decides the label:
+#
+# 1. `"diverging"`: some value is not finite, or training ends above twice its start.
+# 2. `"dead"`: training ends at 98 % of its start or more.
+# 3. `"oscillating"`: in a quarter of its steps or more, the training loss rises by more than 10 % from one epoch to the
+#    next.
+# 4. `"under"`: training ends above half of its start.
+# 5. `"leak"`: validation ends at 1.02 times the end of training or less.
+# 6. `"over"`: validation ends above 1.2 times its own lowest value, or above twice the end of training.
+# 7. `"sweet spot"`: none of these.
+#
+# The action is one of six: `"lower-rate"` (steps are too large), `"overfit-one-batch"` (does a gradient reach the
+# weights at all?), `"larger-model"` (training itself is not good enough), `"regularise"` (good on training data only),
+# `"check-split"` (too good to be true), `"error-analysis"` (nothing in the curves to mend). One of them serves two
+# labels.
+#
+# Hidden curves, well away from every limit: 1 point for each label that is found everywhere it is and given to no other
+# curve, and 1 point for the actions once five labels are right. Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# `np.median`, `np.isfinite` and slices such as `train_loss[1:]` beside `train_loss[:-1]` do the work. One `if` with a
+# `return` for each line of the list keeps the order.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# Every comparison with NaN is false, so NaN walks through all conditions unless it is asked for first.
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03b-curves", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def diagnose_curves(train_loss, val_loss):
+    """(label, action) of a run, from its two loss curves [epochs]."""
+    ### BEGIN SOLUTION
+    start, train_end, val_end = train_loss[0], np.median(train_loss[-5:]), np.median(val_loss[-5:])
+    if not np.isfinite([train_loss, val_loss]).all() or train_end > 2 * start:
+        return "diverging", "lower-rate"
+    if train_end >= 0.98 * start:
+        return "dead", "overfit-one-batch"
+    if np.mean(train_loss[1:] > 1.1 * train_loss[:-1]) >= 0.25:
+        return "oscillating", "lower-rate"
+    if train_end > 0.5 * start:
+        return "under", "larger-model"
+    if val_end <= 1.02 * train_end:
+        return "leak", "check-split"
+    if val_end > 1.2 * val_loss.min() or val_end > 2 * train_end:
+        return "over", "regularise"
+    return "sweet spot", "error-analysis"
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03b-curves-test", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false}
+check("03b-curves", diagnose_curves)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03b-curves", diagnose_curves)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** Two curves, seven sentences, six actions. The limits above are one sensible choice; what carries over to
+# your runs is the order: is it finite, does it learn, is it steady, is it good on training, is it believable, is it
+# good on other data?
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03b-p4-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Rung 6 · Reading a gap
 #
@@ -1240,21 +1379,10 @@ probe("03b-shift", find_shift)
 # - (c) Look at 100 mistakes and sort them by kind.
 # - (d) Tune the learning rate.
 #
-# Every option has an answer of its own. Replace `None` two cells below by a letter, in quotes.
+# Every option has an answer of its own. Replace `None` by a letter, in quotes, and run the cell.
 
 # %% tags=["demo"]
-answers = {
-    "a": "It may help, and it costs a training. If a third of the mistakes are blurred images, "
-    "a bigger model meets the same blur. Rung 6 says whether size is missing.",
-    "b": "Rung 6 has answered that: when validation no longer falls, more epochs only learn "
-    "the training data by heart.",
-    "c": "Yes. An hour of looking tells which kind of mistake is the most frequent, what "
-    "removing it can bring at most, and what to try. Everything else is a guess until then.",
-    "d": "Rung 5 has found a good rate. A finer one rarely moves the result very far.",
-}
-
-# %% tags=["demo"]
-quiz("82 %: what next?", None, answers)
+quiz("82 %: what next?", None, NEXT_STEP)
 
 # %% [markdown]
 # ### Mistakes in buckets
@@ -1354,8 +1482,9 @@ for stage in ceiling_analysis(accuracy_with.__getitem__, ["detect", "align", "re
 
 
 # %% [markdown]
-# You should see that the second component has the most to give: 9 points alone. A month of work on the first could win
-# one point at most.
+# You should see that the second component has the most to give: 9 points alone. A month of work on the first wins one
+# point at most while the others stay as they are. The third shows why both columns are worth a look: it has 1 point to
+# give now, and 8 once nothing before it errs. Work on the second comes first; then the table is made again.
 #
 # ### Question 03b-buckets · 8 points
 #
@@ -1490,8 +1619,9 @@ show_figure(
 
 # %% [markdown]
 # You should see `worse` for the lower rate and `noise` for the wider network. Noise does not say that width is useless.
-# It says that three seeds cannot tell. With three seeds the interval is wide: its factor is 4.303, where many seeds
-# would have 1.96.
+# It says
+# that three seeds cannot tell. For one change, the 95 % interval of three seeds has the factor 4.303, where many seeds
+# would have 1.96. Here `ablate` takes 97.5 % for each of two changes, so that a false alarm in either stays at 5 %.
 #
 # A record makes runs comparable weeks later. `compare_records` says what differs between two of them.
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from conftest import ROOT
 
+from autograders import notebooks
 from autograders.judges import ablate, buckets, curves, shift, split
 from autograders.judges.common import HiddenCase
 from autograders.questions import QUESTIONS
@@ -175,6 +176,46 @@ def test_the_paired_interval_of_the_lectures_kind_is_much_narrower() -> None:
     reading = visible.expected["reading"]
     assert (reading["high"] - reading["low"]) / 2 == pytest.approx(4.303 * 0.5 / math.sqrt(3))
     assert visible.mistakes["unpaired"]["reading"]["low"] < 0 < reading["low"]
+
+
+SHOWN = [
+    "It is overfit.",
+    "as it should be: healthy.",
+    "one hidden unit: underfit.",
+    "rate 0.000001: flat.",
+    "during training, validation is better: True",
+    "measured alike, training is better: True",
+    "It is 100 %.",
+    "by video, within 10 points of 50 %: True",
+    "by row: ['shared groups']",
+    "by video: no leak found",
+    "training ends on day 319, validation begins on day 320",
+    "as they are: none",
+    "darker: covariate",
+    "few of 5 to 9: label",
+    "It is concept.",
+    "ill 50%: positive 50%, of these ill 90%",
+    "It is blur.",
+    "mistakes in no bucket, below a quarter: True",
+    "mistakes: 100",
+    "It is 87.76 %.",
+    "detect: alone +1, in its turn +1",
+    "align: alone +9, in its turn +9",
+    "read: alone +1, in its turn +8",
+    "augmentation: +2.1",
+    "bigger model: +0.4",
+    "both: +2.0",
+    "It is -0.1 points.",
+    "lower rate: worse",
+    "wider: noise",
+    "different: ['config.hidden', 'seed']",
+]
+
+
+def test_the_notebook_computes_what_its_sections_state() -> None:
+    nb = notebooks.read(notebooks.master_path("03b-debug-ladder"))
+    shown = "\n".join(output.get("text", "") for cell in nb.cells for output in cell.get("outputs", []))
+    assert [line for line in SHOWN if line not in shown] == []
 
 
 @pytest.mark.parametrize("name", ["curves", "split", "shift", "buckets", "ablate"])

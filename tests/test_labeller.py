@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,8 +10,6 @@ import torch
 
 from lecture_lib.notebook import labeller
 from lecture_lib.notebook.labeller import Labeller, Sorting, label_mistakes
-from lecture_lib.notebook.quiz import quiz
-from lecture_lib.notebook.run_plots import show_runs
 
 BUCKETS = ("blur", "rare class", "other")
 IMAGES = torch.stack([torch.full((1, 8, 8), value) for value in (0.1, 0.5, 0.9)])
@@ -157,22 +154,3 @@ def test_more_mistakes_than_fit_a_row_are_all_in_the_grid() -> None:
 def test_what_cannot_be_sorted_is_refused(images: Any, titles: Any, buckets: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         label_mistakes(images, titles, buckets)
-
-
-def test_runs_are_shown_side_by_side_with_their_ends_in_the_alt_text(screen: Shown) -> None:
-    rows = [SimpleNamespace(epoch=e, train_loss=2.0 / e, val_loss=2.4 / e) for e in (1, 2)]
-    show_runs({"one": SimpleNamespace(rows=rows)}, "It falls.")
-    alt = "Loss curves of 1 runs. one: training ends at 1.0, validation at 1.2."
-    assert screen.metadata[0]["image/png"]["alt"] == alt
-    assert screen.data[1] == "*It falls.*"
-
-
-def test_a_quiz_answers_the_option_that_was_chosen(screen: Shown, capsys: pytest.CaptureFixture[str]) -> None:
-    answers = {"a": "No.", "b": "Yes."}
-    quiz("next", "b", answers)
-    assert "Yes." in screen.data[0]
-    quiz("next", None, answers)
-    quiz("next", "x", answers)
-    text = capsys.readouterr().out
-    assert "nothing chosen yet" in text
-    assert "the options are a, b" in text

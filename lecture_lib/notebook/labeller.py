@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BACK = "0"
-COLUMNS = 10
+COLUMNS = 7
 
 
 @dataclass
@@ -149,13 +149,13 @@ def _grid(images: Tensor, titles: Sequence[str]) -> Figure:
 
     columns = min(COLUMNS, len(images))
     rows = -(-len(images) // columns)
-    size = (1.3 * columns, 1.6 * rows)
+    size = (1.5 * columns, 1.8 * rows)
     figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
     for axis in axes.flat:
         axis.axis("off")
     for number, (axis, image, title) in enumerate(zip(axes.flat, images, titles, strict=False), 1):
         axis.imshow(image[0].numpy(), cmap="gray", vmin=0, vmax=1)
-        axis.set_title(f"{number} {title}", fontsize=7)
+        axis.set_title(f"{number} {title}", fontsize=8)
     return figure
 
 
