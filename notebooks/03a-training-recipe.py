@@ -304,7 +304,7 @@ reveal("bias", bias.grad[0].item())
 # %% tags=["demo"]
 around_zero = torch.tensor([-1.0, 0.0, 1.0], requires_grad=True)
 torch.relu(around_zero).sum().backward()
-print("slopes at -1, 0, 1:", around_zero.grad.tolist())
+print("slopes:", around_zero.grad.tolist())
 
 
 # %% [markdown]

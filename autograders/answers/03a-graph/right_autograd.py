@@ -2,11 +2,11 @@
 # about: autograd computes the gradients, in float32: the same numbers, which is allowed
 def square_graph(w, x, b):
     w, x, b = (torch.tensor(number, requires_grad=True) for number in (w, x, b))
-    u = w * x
-    v = u + b
-    loss = v**2
-    loss.backward()
-    return (u, v, loss), (w.grad, x.grad, b.grad)
+    product = torch.mul(w, x)
+    shifted = product + b
+    squared = shifted.square()
+    squared.backward()
+    return (product, shifted, squared), tuple(leaf.grad for leaf in (w, x, b))
 
 
 def relu_graph(w1, w2, x, y):

@@ -1,14 +1,14 @@
 # points: 4
 # about: edge by edge from the end to the start, plain numbers
 def square_graph(w, x, b):
-    u = w * x
-    v = u + b
-    loss = v**2
+    values = [w * x]
+    values.append(values[0] + b)
+    values.append(values[1] ** 2)
     d_loss = 1.0
-    d_v = d_loss * 2 * v
+    d_v = d_loss * 2 * values[1]
     d_u, d_b = d_v, d_v
     d_w, d_x = d_u * x, d_u * w
-    return (u, v, loss), (d_w, d_x, d_b)
+    return values, (d_w, d_x, d_b)
 
 
 def relu_graph(w1, w2, x, y):

@@ -10,9 +10,9 @@ class Scaled(nn.Module):
 
     def forward(self, x):
         if self.training:
-            with torch.no_grad():
-                self.running_mean.lerp_(x.mean(dim=0), 0.1)
-        x = x - self.running_mean
-        for layer in self.layers:
-            x = layer(x)
-        return x / self.temperature
+            old, new = self.running_mean.data, x.detach().mean(0)
+            old.copy_(0.9 * old + 0.1 * new)
+        hidden = x - self.running_mean
+        for step in self.layers:
+            hidden = step(hidden)
+        return hidden / self.temperature
