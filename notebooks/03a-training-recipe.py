@@ -729,7 +729,8 @@ reveal("versions", len(versions))
 #
 # ### Question 03a-dataset · 6 points
 #
-# Write the two missing methods of `ImageFiles` and the function `make_loader`.
+# Write the two missing methods of `ImageFiles`, whose files are stored with their labels as pairs, and the function
+# `make_loader`.
 #
 # - The length is the number of files. Item `index` is a pair: the file as a `float32` tensor `[3, H, W]` between 0
 #   and 1, and its label. Files can be grey, coloured or partly transparent; `Image.open(path).convert("RGB")` makes
@@ -759,21 +760,21 @@ reveal("versions", len(versions))
 # %% nbgrader={"grade": false, "grade_id": "03a-dataset", "locked": false, "schema_version": 3, "solution": true, "task": false}
 class ImageFiles(Dataset):
     def __init__(self, paths, labels, transform=None):
-        self.paths, self.labels, self.transform = paths, labels, transform
+        self.files, self.transform = list(zip(paths, labels, strict=True)), transform
 
     def __len__(self):
         """How many examples there are."""
         ### BEGIN SOLUTION
-        return len(self.paths)
+        return len(self.files)
         ### END SOLUTION
 
     def __getitem__(self, index):
         """The image of a file, transformed, and its label."""
         ### BEGIN SOLUTION
-        picture = Image.open(self.paths[index]).convert("RGB")
-        channels_last = torch.tensor(np.array(picture, dtype=np.float32))
-        image = channels_last.movedim(2, 0) / 255
-        return self.transform(image) if self.transform else image, self.labels[index]
+        path, label = self.files[index]
+        picture = np.array(Image.open(path).convert("RGB"), dtype=np.float32)
+        image = torch.tensor(picture).movedim(2, 0) / 255
+        return self.transform(image) if self.transform else image, label
         ### END SOLUTION
 
 
@@ -861,18 +862,17 @@ print("the step waits more than half of the time:", slow.waiting > 0.5)
 # Pinned memory is a matter of CUDA only: a GPU copies from it by itself, while the CPU goes on. Whether it pays
 # depends on the size of the batches and on who pins: the loader's own thread does it beside the training, while
 # `x.pin_memory().to("cuda")` in the loop pins in the loop's own time and can be slower than a plain copy. The next
-# cell measures where there is a GPU.
+# cell measures where there is a GPU; elsewhere pinning would change nothing.
 
 # %% tags=["demo", "nbval-ignore-output"]
 # Depends on whether the machine has a GPU.
+print("CUDA device here:", torch.cuda.is_available())
 if torch.cuda.is_available():
     print(lecture_lib.data.compare_loaders(
         lambda pin_memory: DataLoader(in_memory, batch_size=256, pin_memory=pin_memory),
         [{"pin_memory": False}, {"pin_memory": True}],
         step=lambda batch: batch[0].to("cuda", non_blocking=True),
     ))
-else:
-    print("No CUDA device here: pinned memory would change nothing.")
 
 # %% [markdown]
 # **Recap.** Measure the loader alone, then the step alone. Change one flag, measure again, keep it only if the rate of
