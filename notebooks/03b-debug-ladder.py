@@ -553,8 +553,8 @@ choose_rate_by_hand(sweep)
 
 # %% [markdown]
 # You should see a flat start up to about 0.001, a fall that ends near 0.05, a noisy floor, and a steep rise before 1. The
-# three rules differ by less than a factor of ten, and all three train. (Where a single step lies depends on the machine,
-# the picture does not.)
+# three rules differ by less than a factor of ten. (Where a single step lies depends on the machine; the picture does
+# not.)
 #
 # ### Question 03b-lr · 6 points
 #
@@ -649,7 +649,7 @@ predict("uncleared", None)
 
 # %% tags=["demo"]
 def digits_program(slip=0, **parts):
-    """A small classifier of digits as the ladder climbs with it; its labels may slip by some rows."""
+    """A classifier of digits as the ladder climbs with it; its labels may slip by some rows."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
