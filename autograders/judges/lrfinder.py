@@ -138,6 +138,7 @@ def _comparable(found: Any) -> Any:
 
 
 _SWEPT: list[tuple[str, Callable[[HiddenCase], Any]]] = [
+    ("empty-curve", lambda _: {"log10_rates": np.zeros(0), "losses": np.zeros(0)}),
     ("linear-rates", _swept(spacing="linear")),
     ("one-step-short", _swept(spacing="one step short")),
     ("fixed-factor", _swept(spacing="1.05")),
