@@ -103,10 +103,17 @@ def _trained(case: HiddenCase, seen: Observation) -> bool:
 
 
 def _grade_none(falling: _Pairs, level: _Pairs, maximum: float) -> Part:
-    """A function that never suggests a rate says 'none' on level curves too: that alone is worth nothing."""
-    if all(_chosen(seen)[0] in (None, [None]) for _, seen in falling):
-        return Part("no suggestion", 0.0, maximum, "no rate was suggested for any curve, also not for those that fall")
+    """Silence on level curves is worth nothing by itself: on one that falls, a rate must have been read off it."""
+    if not any(_read_off(case, seen) for case, seen in falling):
+        return Part("no suggestion", 0.0, maximum, "no rate was read off any curve, also not off those that fall")
     return grade_part("no suggestion", maximum, level, _chosen, lambda case: [choose(case.inputs)], TOLERANCE)
+
+
+def _read_off(case: HiddenCase, seen: Observation) -> bool:
+    """Whether the choice is one of the curve's rates or a tenth of one."""
+    rates = np.log10(case.inputs["curve_rates"])
+    chosen, _ = _chosen(seen)
+    return chosen is not None and any(agree(chosen, [float(log)], 1e-7) for log in [*rates, *(rates - 1)])
 
 
 def _misconception(parts: tuple[Part, ...], pairs: _Pairs, curves: _Pairs) -> str | None:
@@ -138,6 +145,7 @@ def _comparable(found: Any) -> Any:
 
 
 _SWEPT: list[tuple[str, Callable[[HiddenCase], Any]]] = [
+    ("empty-curve", lambda _: {"log10_rates": np.zeros(0), "losses": np.zeros(0)}),
     ("linear-rates", _swept(spacing="linear")),
     ("one-step-short", _swept(spacing="one step short")),
     ("fixed-factor", _swept(spacing="1.05")),

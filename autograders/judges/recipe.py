@@ -26,7 +26,7 @@ PARTS = (
     ("code and environment", 1.0),
     ("metrics", 1.0),
 )
-ACCURACY = 0.7  # right answers reach 0.85 and more, chance is a third at most
+ACCURACY = 0.62  # right answers reach 0.75 and more, chance is a third at most
 TOLERANCE = 1e-3
 _FEATURES = 32
 _Pair = tuple[HiddenCase, Observation]
@@ -54,9 +54,9 @@ def _case(rng: np.random.Generator, repeat: bool) -> HiddenCase:
         "classes": classes,
         "repeat": repeat,
         "config": {
-            "epochs": int(rng.integers(22, 28)),
-            "batch_size": int(rng.choice([16, 20, 24])),
-            "learning_rate": float(rng.choice([0.02, 0.025, 0.03])),
+            "epochs": int(rng.integers(15, 19)),
+            "batch_size": int(rng.choice([20, 24, 30])),
+            "learning_rate": float(rng.choice([0.03, 0.04, 0.05])),
             "seed": int(rng.integers(1000, 10**6)),
         },
     }

@@ -1,5 +1,5 @@
 # points: 0
-# misconception: none
+# misconception: empty-curve
 # about: the constant answer: an empty curve, the same rate always, nothing touched
 def run_sweep(model, batches, loss_fn, start, stop, steps):
     return [], []

@@ -5,6 +5,9 @@ from __future__ import annotations
 from ..question import Misconception
 
 MISCONCEPTIONS = {
+    "empty-curve": Misconception(
+        "the curve is empty: no step was recorded", "the loop over the steps, and what it adds to the two lists"
+    ),
     "linear-rates": Misconception(
         "the rates grow by a constant difference, so nearly all of them lie in the last decade",
         "the ratio of one rate to the one before it",

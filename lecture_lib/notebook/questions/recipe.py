@@ -16,7 +16,7 @@ from ..question import Functions, Inputs, PublicCase, PublicQuestion
 from .recipe_texts import MISCONCEPTIONS
 
 HIDDEN = 24
-CHANCE_FREE, LEARNED_BY_HEART = 0.6, 0.92
+CHANCE_FREE, LEARNED_BY_HEART = 0.6, 0.9
 FIELDS = ("seed", "data_id", "split_id", "precision", "status")
 
 
