@@ -20,6 +20,11 @@ from .probes import observe_cases
 from .questions import QUESTIONS, UNANSWERED, Question, encode_inputs
 
 SECONDS = 30
+_PRELOADED = [
+    *("torch", "torch._dynamo", "matplotlib.pyplot", "sklearn.metrics", "lecture_lib.analysis", "lecture_lib.experiments"),
+    *("lecture_lib.debugging", "lecture_lib.notebook", "autograders.verify"),
+]
+"""Imported once, not by every answer: an optimizer's first step imports torch._dynamo."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,7 @@ def clear_solution(source: str) -> str:
 def observe_source(question: Question, sources: list[str], cases: list[Any], seconds: float = SECONDS) -> list[Any]:
     """Run sources in a process of their own and observe the question's functions. Empty when nothing came back."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "matplotlib.pyplot", "lecture_lib.debugging", "autograders.verify"])
+    context.set_forkserver_preload(_PRELOADED)
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_observe, args=(sender, question.id, sources, cases), daemon=True)
     process.start()
