@@ -21,7 +21,14 @@ from .questions import QUESTIONS, UNANSWERED, Question, encode_inputs
 
 SECONDS = 30
 _PRELOADED = [
-    *("torch", "torch._dynamo", "matplotlib.pyplot", "sklearn.metrics", "lecture_lib.analysis", "lecture_lib.experiments"),
+    *(
+        "torch",
+        "torch._dynamo",
+        "matplotlib.pyplot",
+        "sklearn.metrics",
+        "lecture_lib.analysis",
+        "lecture_lib.experiments",
+    ),
     *("lecture_lib.debugging", "lecture_lib.notebook", "autograders.verify"),
 ]
 """Imported once, not by every answer: an optimizer's first step imports torch._dynamo."""

@@ -9,8 +9,9 @@
 # %% [markdown]
 # # 03a · The training recipe
 #
-# You will train a small network on 1,797 real handwritten digits, and look closely at two places of the loop where
-# exactness is easily lost: accumulating gradients over several small batches, and clipping them.
+# You will train a small network on 1,797 real handwritten digits, and write each part of the loop yourself: the
+# gradients, the batches, the step, the evaluation, the checkpoint, the sweep of the rate. Every part looks easy, and every
+# one has a way to be wrong that raises no error. Those ways are what this notebook is about.
 #
 # How to work: each section states a goal and asks for a prediction before it shows a result. Write the prediction
 # down first; a guess that turns out wrong teaches more than a result that you only read. A question has an answer cell
@@ -20,15 +21,15 @@
 # While your answers are graded, a cell may compute for 30 seconds (120 by the clock), use 3 GB of memory and 64
 # processes, write 256 MB and show 1 MB. A cell that needs more, or ends its kernel, costs its own question only.
 #
-# | section | you will be able to | points |
+# | sections | you will be able to | points |
 # |---|---|---|
-# | 1 Tape | read a gradient off a graph | |
-# | 2 Batch | say what a batch must satisfy before a model sees it | |
-# | 3 Accumulation | train as if on a batch that does not fit | 40 |
-# | 4 Clipping | limit a step without turning it | 40 |
-# | 5 Rate | find a learning rate in 100 steps | |
-# | 6 Recipe | train to 97 % on digits that the model never saw | |
-# | 7 Two habits | say what `eval()` and `no_grad()` each do | 20 |
+# | 1 to 5 Tape, modules | take gradients by hand, write backward rules, build a module whose parts are seen | 19 |
+# | 6, 7 Batch, precision | say what a batch must satisfy, feed a loop, choose a precision for its range and digits | 20 |
+# | 8, 9 Accumulation, clipping | train as if on a batch that does not fit, limit a step without turning it | 18 |
+# | 10, 11 Rate | find a learning rate in 100 steps, and change it with the batch size | 10 |
+# | 12 to 16 Evaluate, train, save | read curves, choose a metric, keep the best epoch, resume bit for bit | 25 |
+# | 17, 18 Recipe, record | train to 97 % on digits that the model never saw, and write down what made the run | 6 |
+# | 19 Two habits | say what `eval()` and `no_grad()` each do | 2 |
 
 # %% tags=["setup"]
 import copy
@@ -103,7 +104,7 @@ print(f"loss {loss.item():.2f} -> {new_loss.item():.2f}")
 # to 5.76. Everything below is this step, repeated and made safe.
 
 # %% [markdown]
-# ## Graph: the notes as a picture, by hand
+# ## 2 Graph: the notes as a picture, by hand
 #
 # **Goal.** Compute every value and every gradient of a small graph with a pencil.
 #
@@ -250,7 +251,7 @@ probe("03a-graph", square_graph, relu_graph)
 # stops, and what is used twice adds up. The tape is written anew in every forward pass.
 
 # %% [markdown]
-# ## Rules: what one operation does on the way back
+# ## 3 Rules: what one operation does on the way back
 #
 # **Goal.** Write a backward rule, and have it checked by differences.
 #
@@ -368,7 +369,7 @@ probe("03a-backward", relu_rule, linear_rule)
 # stretched forwards is summed backwards. Check a rule by differences before you trust it.
 
 # %% [markdown]
-# ## Off the tape: `no_grad` and `detach`
+# ## 4 Off the tape: `no_grad` and `detach`
 #
 # **Goal.** Say which operations are recorded, and stop a gradient on purpose.
 #
@@ -427,7 +428,7 @@ print(f"{number:g} as a plain number, without a row; the total is {total.item():
 # mode.
 
 # %% [markdown]
-# ## Module: what belongs to a model
+# ## 5 Module: what belongs to a model
 #
 # **Goal.** Make everything that a model owns visible to optimizer, checkpoint and device.
 #
@@ -556,7 +557,7 @@ probe("03a-register", Scaled)
 # invisible, and nothing will tell you. Count `parameters()` and read `state_dict()` once for every model that you write.
 
 # %% [markdown]
-# ## 2 Batch: what the model is about to see
+# ## 6 Batch: what the model is about to see
 #
 # **Goal.** Look at a batch before any model does.
 #
@@ -879,7 +880,7 @@ if torch.cuda.is_available():
 # both together rose.
 
 # %% [markdown]
-# ## Precision: range against digits
+# ## 7 Precision: range against digits
 #
 # **Goal.** Know what 16 bits can hold, and train a step with them without losing anything that matters.
 #
@@ -1056,7 +1057,7 @@ probe("03a-precision", autocast_step, fate)
 # needs none, but weights stay in FP32. Autocast changes the arithmetic, not what is stored.
 
 # %% [markdown]
-# ## 3 Accumulation: a batch that does not fit
+# ## 8 Accumulation: a batch that does not fit
 #
 # **Goal.** Train on a big batch in small pieces, with the same result.
 #
@@ -1159,7 +1160,7 @@ probe("03a-accumulate", accumulate_epoch)
 # small micro-batch too much weight, and the weight stays $n_i/N$.
 
 # %% [markdown]
-# ## 4 Clipping: a limit on the step, not on its direction
+# ## 9 Clipping: a limit on the step, not on its direction
 #
 # **Goal.** Clip a gradient by its global norm, and see what clipping each tensor by itself does instead.
 #
@@ -1246,7 +1247,7 @@ probe("03a-clip", clip_by_global_norm, per_parameter_cosine)
 # **Recap.** One norm, one factor, one direction; nothing below the threshold; the norm before is returned.
 
 # %% [markdown]
-# ## 5 Rate: how large a step
+# ## 10 Rate: how large a step
 #
 # **Goal.** Find a learning rate in 100 steps instead of ten trainings.
 #
@@ -1286,7 +1287,8 @@ show_figure(
     sweep.plot(),
     caption="The loss is flat, falls, and rises; the rate is a third of the way across the floor.",
     alt="Loss against learning rate, log axis: flat near 2.3, falling to a minimum, rising. "
-    f"Bold line between {decade:g} and {10 * decade:g}, before the minimum; two others mark the fall.",
+    f"Bold line between {decade:g} and {10 * decade:g}, before the minimum; two others mark "
+    "the fall.",
 )
 
 # %% [markdown]
@@ -1400,7 +1402,7 @@ probe("03a-lrfinder", run_sweep, choose_rate)
 # you name, and the network and the optimizer are exactly as before it ran.
 
 # %% [markdown]
-# ## Batch size and rate: two knobs that turn together
+# ## 11 Batch size and rate: two knobs that turn together
 #
 # **Goal.** Change the batch size without changing how well the training goes.
 #
@@ -1469,7 +1471,7 @@ print(f"all of it at {0.1 * everything / 32:.1f}: more than twice as high: {whol
 # much of the whole data set, where one long step no longer stands for many short ones, nor with Adam.
 
 # %% [markdown]
-# ## Curves: the language of a run
+# ## 12 Curves: the language of a run
 #
 # **Goal.** Say from two curves what a run needs.
 #
@@ -1526,7 +1528,7 @@ for name, history in runs.items():
 # **Recap.** Both fall, low enough, close enough: three questions in this order, each with its own remedy.
 
 # %% [markdown]
-# ## Loss and metric: two answers to two questions
+# ## 13 Loss and metric: two answers to two questions
 #
 # **Goal.** See four cases in which the better loss has the worse metric, or hides what you care about.
 #
@@ -1596,7 +1598,7 @@ for name, p in {
 # **Recap.** Choose the metric before you train, and look at it after every epoch beside the loss.
 
 # %% [markdown]
-# ## Evaluation: look, and leave no trace
+# ## 14 Evaluation: look, and leave no trace
 #
 # **Goal.** Measure a model without changing the training that goes on afterwards.
 #
@@ -1696,7 +1698,7 @@ probe("03a-evaluate", evaluate_outputs)
 # gives a metric beside the loss.
 
 # %% [markdown]
-# ## The best epoch: a copy, not a name
+# ## 15 The best epoch: a copy, not a name
 #
 # **Goal.** Train, and come home with the weights of the best epoch.
 #
@@ -1787,7 +1789,7 @@ probe("03a-train", train_keeping_best)
 # **Recap.** Clear, forward, backward, step; train mode for training and eval mode for looking; the best weights copied.
 
 # %% [markdown]
-# ## Save and resume: as if it had never stopped
+# ## 16 Save and resume: as if it had never stopped
 #
 # **Goal.** Stop a run, go on tomorrow, and get the same weights to the last bit.
 #
@@ -1923,7 +1925,7 @@ probe("03a-checkpoint", save_run, resume_run)
 # **Recap.** Model, optimizer, schedule, epoch, random state: as data, in one file, written whole or not at all.
 
 # %% [markdown]
-# ## 6 Recipe: one function, kept boring
+# ## 17 Recipe: one function, kept boring
 #
 # **Goal.** Train to at least 97 % on digits that took no part in training or in choosing the rate or the epoch.
 #
@@ -1993,7 +1995,7 @@ show_figure(
 # epoch. Choose the metric before you train.
 
 # %% [markdown]
-# ## Reproducibility: the same run tomorrow
+# ## 18 Reproducibility: the same run tomorrow
 #
 # **Goal.** Make a run that can be had again, and leave enough behind to compare it with another.
 #
@@ -2146,7 +2148,7 @@ probe("03a-recipe", run_recipe)
 # should not.
 
 # %% [markdown]
-# ## 7 Two habits that are not the same
+# ## 19 Two habits that are not the same
 #
 # **Goal.** Tell `model.eval()` from `torch.no_grad()`.
 #

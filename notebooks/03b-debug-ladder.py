@@ -18,15 +18,18 @@
 # While your answers are graded, a cell may compute for 30 seconds (120 by the clock), use 3 GB of memory and 64
 # processes, write 256 MB and show 1 MB. A cell that needs more, or ends its kernel, costs its own question only.
 #
-# | rung | what you look at | what it catches |
-# |---|---|---|
-# | 1 | the data: shapes, dtypes, ranges, labels, the split | most bugs that look like model bugs |
-# | 2 | baselines without a model | scores that mean nothing |
-# | 3 | overfitting one batch | broken wiring: loss, labels, gradients |
-# | 4 | a small subset | a pipeline that does not learn from data |
-# | 5 | the learning-rate finder | a rate that is off by powers of ten |
-# | 6 | the full run, then regularisation | overfitting, schedules, evaluation |
-# | 7 | error analysis | what to do next |
+# | rung | what you look at | what it catches | points |
+# |---|---|---|---|
+# | 1 | the data: shapes, dtypes, ranges, labels, the split | most bugs that look like model bugs | 10 |
+# | 2 | baselines without a model | scores that mean nothing | 8 |
+# | 3 | overfitting one batch | broken wiring: loss, labels, gradients | 10 |
+# | 4 | a small subset | a pipeline that does not learn from data | 6 |
+# | 5 | the learning-rate finder | a rate that is off by powers of ten | 6 |
+# | 6 | the full run, then regularisation | overfitting, schedules, evaluation | 10 |
+# | 7 | error analysis | what to do next | 8 |
+#
+# Between the rungs: a zoo of broken programs (18 points), splits and shift, which decide whether a validation score means
+# anything (16), and experiments with one change at a time (8).
 
 # %% tags=["setup"]
 import math
@@ -345,6 +348,7 @@ for name, rows in [("threes", threes), ("mixed", two_of_each)]:
 reveal("threes", "yes" if blind["threes"] < 0.01 else "no")
 print(f"mixed: {blind['mixed']:.2f}, and ln 10 is {math.log(10):.2f}")
 
+
 # %% [markdown]
 # You should see `yes`, and 2.30 for the mixed batch. A last bias can learn one class without any input, so a batch of
 # one class lets a blind program pass. The mixed batch stops it at $\ln 10$: all that is left to learn without inputs is
@@ -423,7 +427,6 @@ probe("03b-overfit", overfit_rung)
 # %% tags=["demo"]
 predict("permuted", None)
 
-
 # %% tags=["demo"]
 gains = {}
 for name, permuted in [("as they are", False), ("permuted labels", True)]:
@@ -450,6 +453,7 @@ for seeds in (2, 3, 5):
     passed[seeds] = (noise.mean(1) > 2 * noise.std(1)).float().mean().item()
 reveal("chance", round(100 * passed[3]), "percent", tolerance=2)
 print({seeds: f"{share:.0%}" for seeds, share in passed.items()})
+
 
 # %% [markdown]
 # You should see 4 percent with three seeds, 11 with two and 1 with five. Two seeds are too few.
@@ -550,6 +554,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
 batches = TensorLoader(digits.images, digits.labels, batch_size=64, shuffle=True, seed=0)
 sweep = find_lr(model, batches, optimizer, nn.CrossEntropyLoss())
 choose_rate_by_hand(sweep)
+
 
 # %% [markdown]
 # You should see a flat start up to about 0.001, a fall that ends near 0.05, a noisy floor, and a steep rise before 1. The
@@ -721,6 +726,7 @@ reveal("forms", list(outcome.values()).count("error"), tolerance=0)
 same = nn.functional.cross_entropy(logits, right).item()
 print("the same loss:", math.isclose(outcome["one-hot floats"], same, rel_tol=1e-6))
 
+
 # %% [markdown]
 # You should see 2 and `True`: class numbers as floats and one-hot integers raise an error, one-hot floats do not.
 #
@@ -823,144 +829,6 @@ probe("03b-fix", repaired)
 # **Recap.** A fault has a lowest rung that can see it, and every rung above sees something odd as well. Climb from below:
 # the first rung that fails names the smallest place to search. (In your own evaluation put the mode back as it was; the
 # lecture's `evaluate` does.)
-
-# %% [markdown]
-# ## Rung 6 · The full run, and its curves
-#
-# **Goal.** Read two loss curves as sentences, and turn each sentence into an action.
-#
-# Rungs 1 to 5 hold, so the full training starts. The next cell trains a small network on the digits in four ways: as it
-# should be, with one hidden unit, on 60 images only, and with a rate of 0.000001. Each gives a training loss and a
-# validation loss for every epoch. `diagnose` of `lecture_lib.analysis` compares them with the loss at the start and
-# names the pattern: healthy, underfit, overfit, flat, oscillating and so on. Predict its word for the run on 60 images.
-
-# %% tags=["demo"]
-predict("pattern", None)
-
-
-# %% tags=["demo"]
-def train_digits(rows, held_out, hidden=64, rate=0.01, epochs=20, dropout=0.0, seed=0):
-    """Train a small network on some of the digits; return the model and its history."""
-    torch.manual_seed(seed)
-    layers = nn.Linear(64, hidden), nn.ReLU(), nn.Dropout(dropout), nn.Linear(hidden, 10)
-    model = nn.Sequential(nn.Flatten(), *layers)
-    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
-    order = {"batch_size": 64, "shuffle": True, "seed": seed}
-    shuffled = TensorLoader(digits.images[rows], digits.labels[rows], **order)
-    to_check = TensorLoader(digits.images[held_out], digits.labels[held_out], batch_size=500)
-    return model, train(model, shuffled, to_check, optimizer, nn.CrossEntropyLoss(), epochs=epochs)
-
-
-# %% tags=["demo"]
-train_rows, val_rows = stratified_split(digits.labels, (0.8, 0.2), seed=0)
-train_rows = train_rows[:600]
-runs = {
-    "as it should be": train_digits(train_rows, val_rows, rate=0.003)[1],
-    "one hidden unit": train_digits(train_rows, val_rows, hidden=1, epochs=40)[1],
-    "60 images": train_digits(train_rows[:60], val_rows, epochs=30)[1],
-    "rate 0.000001": train_digits(train_rows, val_rows, rate=1e-6)[1],
-}
-reveal("pattern", diagnose(runs["60 images"]).pattern)
-
-# %% tags=["demo", "nbval-ignore-output"]
-# The last digit of a loss, which the alt text holds, differs from processor to processor.
-show_runs(runs, "Four runs, four patterns: both low; both high; a gap; no movement.")
-
-# %% tags=["demo"]
-for name, run in runs.items():
-    found = diagnose(run)
-    print(f"{name}: {found.pattern}. First: {found.actions[0]}")
-
-# %% [markdown]
-# You should see healthy, underfit, overfit and flat, each with the cheapest action first. The words matter less than
-# the habit: name the pattern, then act. More layers for the flat run would be a guess; its own advice leads down the
-# ladder, to rung 3.
-#
-# One pattern is often called impossible: validation *better* than training. It is suspicious, and it can be honest.
-# With dropout the training loss is taken with half of the network switched off, the validation loss with all of it. The
-# next cell trains with dropout, and then measures the training images once more in eval mode.
-
-# %% tags=["demo"]
-model, run = train_digits(train_rows, val_rows, dropout=0.7)
-during = run.rows[-1]
-loader = TensorLoader(digits.images[train_rows], digits.labels[train_rows], batch_size=500)
-afterwards = evaluate(model, loader, nn.CrossEntropyLoss()).loss
-print("during training, validation is better:", during.val_loss < during.train_loss)
-print("measured alike, training is better:", afterwards < during.val_loss)
-
-
-# %% [markdown]
-# You should see `True` twice. So measure both losses alike, in eval mode and without augmentation, before a leak is
-# suspected. If validation is still equal or better, a leak is what to look for.
-#
-# ### Question 03b-curves · 8 points
-#
-# Write `diagnose_curves(train_loss, val_loss)`. Both arguments are NumPy arrays, one loss for each epoch, both measured
-# in eval mode. The *start* is the first training loss; the *end* of a curve is the median of its last five values.
-# Return a pair `(label, action)`. The first condition that holds decides the label:
-#
-# 1. `"diverging"`: some value is not finite, or training ends above twice its start.
-# 2. `"dead"`: training ends at 98 % of its start or more.
-# 3. `"oscillating"`: in a quarter of its steps or more, the training loss rises by more than 10 % from one epoch to the
-#    next.
-# 4. `"under"`: training ends above half of its start.
-# 5. `"leak"`: validation ends at 1.02 times the end of training or less.
-# 6. `"over"`: validation ends above 1.2 times its own lowest value, or above twice the end of training.
-# 7. `"sweet spot"`: none of these.
-#
-# The action is one of six: `"lower-rate"` (steps are too large), `"overfit-one-batch"` (does a gradient reach the
-# weights at all?), `"larger-model"` (training itself is not good enough), `"regularise"` (good on training data only),
-# `"check-split"` (too good to be true), `"error-analysis"` (nothing in the curves to mend). One of them serves two
-# labels.
-#
-# Hidden curves, well away from every limit: 1 point for each label that is found everywhere it is and given to no other
-# curve, and 1 point for the actions once five labels are right. Limit: 30 seconds.
-#
-# <details><summary>Hint 1</summary>
-#
-# `np.median`, `np.isfinite` and slices such as `train_loss[1:]` beside `train_loss[:-1]` do the work. One `if` with a
-# `return` for each line of the list keeps the order.
-#
-# </details>
-# <details><summary>Hint 2</summary>
-#
-# Every comparison with NaN is false, so NaN walks through all conditions unless it is asked for first.
-#
-# </details>
-
-# %% nbgrader={"grade": false, "grade_id": "03b-curves", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def diagnose_curves(train_loss, val_loss):
-    """(label, action) of a run, from its two loss curves [epochs]."""
-    ### BEGIN SOLUTION
-    start, train_end, val_end = train_loss[0], np.median(train_loss[-5:]), np.median(val_loss[-5:])
-    if not np.isfinite([train_loss, val_loss]).all() or train_end > 2 * start:
-        return "diverging", "lower-rate"
-    if train_end >= 0.98 * start:
-        return "dead", "overfit-one-batch"
-    if np.mean(train_loss[1:] > 1.1 * train_loss[:-1]) >= 0.25:
-        return "oscillating", "lower-rate"
-    if train_end > 0.5 * start:
-        return "under", "larger-model"
-    if val_end <= 1.02 * train_end:
-        return "leak", "check-split"
-    if val_end > 1.2 * val_loss.min() or val_end > 2 * train_end:
-        return "over", "regularise"
-    return "sweet spot", "error-analysis"
-    ### END SOLUTION
-
-
-# %% nbgrader={"grade": true, "grade_id": "03b-curves-test", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false}
-check("03b-curves", diagnose_curves)
-### BEGIN HIDDEN TESTS
-from autograders.probes import probe
-
-probe("03b-curves", diagnose_curves)
-### END HIDDEN TESTS
-
-# %% [markdown]
-# **Recap.** Two curves, seven sentences, six actions. The limits above are one sensible choice; what carries over to
-# your runs is the order: is it finite, does it learn, is it steady, is it good on training, is it believable, is it
-# good on other data?
 
 # %% [markdown]
 # ## Rung 6 · The full run, and its curves

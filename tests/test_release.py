@@ -31,6 +31,14 @@ for first in range(0, len(micro_batches), accumulate):
 
 
 @pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """Both notebooks as they are, with every question."""
+    course = Course(tmp_path_factory.mktemp("released") / "course")
+    release.release(course, assignments())
+    return course
+
+
+@pytest.fixture(scope="module")
 def checker(released: Course):
     masters = {name: notebooks.read(master_path(name)) for name in assignments()}
     generated = {name: notebooks.read(released.notebook("release", name)) for name in assignments()}

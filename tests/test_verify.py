@@ -103,6 +103,10 @@ def right_observation(question, index: int) -> list[object]:
     return [{"question": question.id, "cases": observe_cases(question.id, functions, encode_inputs(cases))}]
 
 
+DECISIONS = {"03b-curves", "03b-shift", "03b-overfit"}
+"""Their answers are one of a few words for each hidden case, so that some fit other inputs by luck."""
+
+
 class TestJudging:
     """Grading fails closed, and judges draw their inputs themselves."""
 
@@ -112,10 +116,16 @@ class TestJudging:
     @pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
     def test_right_observations_of_other_inputs_earn_nothing(self, question) -> None:
         """What an answer would publish that knows everything but the inputs."""
+        by_luck = []
         for seed in range(1, 20):
             published = right_observation(question, seed)
             assert question.judge(question.draw(b"test", "v", seed), published).points == question.points
-            assert question.judge(question.draw(b"test", "v", 0), published).points == 0
+            by_luck.append(question.judge(question.draw(b"test", "v", 0), published).points)
+        if question.id in DECISIONS:
+            assert max(by_luck) <= question.points / 3
+            assert sum(by_luck) <= len(by_luck) * question.points / 20
+        else:
+            assert not any(by_luck)
 
     @pytest.mark.parametrize(
         "published",

@@ -8,20 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from lecture_lib.notebook.questions.buckets import INTERVENTIONS, OTHER
+
 from ..verdict import Verdict
 from .common import HiddenCase, Observation, first_match, grade_part, value, why_none
 
 ID = "03b-buckets"
 PARTS = (("ranking", 2.0), ("ceilings", 2.0), ("interventions", 2.0), ("component", 2.0))
 TOLERANCE = 1e-4
-_TABLE = {
-    "blur": "augment",
-    "rare class": "collect-or-reweight",
-    "ambiguous label": "clean-labels",
-    "background shortcut": "change-backgrounds",
-    "threshold": "tune-threshold",
-}
-_OTHER = "look-at-ten"
 _UNKNOWN = ("glare", "crop", "rain", "night")
 _COMPONENTS = ("detect", "align", "segment", "read", "classify", "merge", "track")
 
@@ -32,7 +26,7 @@ def draw(rng: np.random.Generator) -> list[HiddenCase]:
 
 
 def _case(rng: np.random.Generator, *, ties: bool) -> HiddenCase:
-    names = [*_TABLE, *rng.choice(_UNKNOWN, int(rng.integers(1, 3)), replace=False).tolist()]
+    names = [*INTERVENTIONS, *rng.choice(_UNKNOWN, int(rng.integers(1, 3)), replace=False).tolist()]
     counts = np.sort(rng.choice(np.arange(4, 40), len(names), replace=False))[::-1]
     if ties:
         counts[2], counts[4] = counts[1], counts[3]
@@ -119,7 +113,7 @@ def _ceilings(case: HiddenCase) -> dict[str, float]:
 
 
 def _interventions(case: HiddenCase) -> dict[str, str]:
-    return {name: _TABLE.get(name, _OTHER) for name in _counts(case)}
+    return {name: INTERVENTIONS.get(name, OTHER) for name in _counts(case)}
 
 
 def _gains(case: HiddenCase) -> dict[str, float]:
