@@ -80,7 +80,7 @@ class LeakCheck:
     def __init__(
         self, secrets: Iterable[Secret], allowed: Iterable[str], code: Iterable[str] = (), stubs: Iterable[str] = ()
     ) -> None:
-        """Args: what must not ship; texts whose runs are no secret (lecture_lib, prose); the notebooks' code; the stubs.
+        """Args: what must not ship; texts whose runs are no secret (lecture_lib, prose); notebooks' code; stubs.
 
         A stub is in every answer to its question, and most of a short one.
         """

@@ -90,7 +90,7 @@ def leak_check(masters: dict[str, NotebookNode], released: dict[str, NotebookNod
         if cell.metadata.get("nbgrader", {}).get("solution")
     ]
     code = [cell.source for nb in released.values() for cell in nb.cells if cell.cell_type == "code"]
-    # Cells that show or prepare something hold the idioms of every training loop. A whole answer in them is still found.
+    # Cells that show or prepare something hold the idioms of training loops. A whole answer in them is still found.
     shown = [cell.source for nb in masters.values() for cell in nb.cells if {"demo", "setup"} & set(_tags(cell))]
     return LeakCheck(list(_secrets(masters)), [*library, *prose, *shown], code, stubs)
 
