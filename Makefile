@@ -29,10 +29,10 @@ run: setup
 	@echo "  make lab                             the notebooks with solutions, in JupyterLab"
 
 test: setup
-	$(BIN)/python -m pytest tests --nbval notebooks --nbval-sanitize-with tests/nbval.cfg -n auto --dist loadgroup
+	$(BIN)/python -m pytest tests --nbval notebooks --nbval-sanitize-with tests/nbval.cfg -n auto --dist loadfile
 
 test-full: setup
-	$(BIN)/python -m pytest tests --full --nbval notebooks --nbval-sanitize-with tests/nbval.cfg -n auto --dist loadgroup
+	$(BIN)/python -m pytest tests --full --nbval notebooks --nbval-sanitize-with tests/nbval.cfg -n auto --dist loadfile
 
 lab: setup
 	$(BIN)/jupyter lab notebooks/03a-training-recipe/03a-training-recipe.ipynb

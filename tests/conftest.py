@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -33,16 +34,28 @@ ROOT = Path(__file__).resolve().parents[1]
 CLASS_SIZE = 14
 
 
-SHARED = ("attacked", "graded", "mixed_graded")
-"""Fixtures that grade a class: whoever needs one runs in the process that has it."""
+SHARED = {
+    "a class of two notebooks": ("test_grading.py", "test_report.py"),
+    "a class of many states": ("test_states.py", "test_journal.py", "test_regrade.py", "test_formgrader.py"),
+}
+"""Files that look at the same graded class: one process grades it."""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `-n`, a file stays together, and so do the files that look at the same graded class."""
-    for item in items:
-        needed = [name for name in SHARED if name in getattr(item, "fixturenames", ())]
-        item.add_marker(pytest.mark.xdist_group(needed[0] if needed else item.path.name))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `-n`, a file stays together, and so do the files that look at the same class."""
+    from xdist.scheduler import LoadFileScheduling
+
+    groups = {f"tests/{file}": group for group, files in SHARED.items() for file in files}
+
+    class ByFileAndClass(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return groups.get(file, file)
+
+    # In the order of their names: the longest would come last otherwise, alone.
+    config.option.loadscopereorder = False
+    return ByFileAndClass(config, log)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

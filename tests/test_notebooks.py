@@ -277,3 +277,24 @@ def test_the_limits_that_it_states_are_those_of_the_sandbox(text: Path) -> None:
         f"write {limits.disk_mb:g} MB and show {limits.output_mb:g} MB",
     ):
         assert wanted in told
+
+
+def test_the_guides_map_holds_every_question_with_its_points_and_every_section() -> None:
+    guide = (ROOT / "autograders" / "README.md").read_text("utf-8")
+    rows = [
+        line.split("|")[1:-1] for line in guide.split("## What is learned where")[1].split("\n\n")[1].splitlines()[2:]
+    ]
+    asked, headings = {}, {}
+    for text in TEXTS:
+        cells = from_text(text).cells
+        for meta in (cell.metadata.get("nbgrader", {}) for cell in cells):
+            if meta.get("grade"):
+                asked[meta["grade_id"].removesuffix("-test")] = f"{meta['points']:g}"
+        found = re.findall(r"^## (?:\d+ )?(.*)$", "\n".join(cell.source for cell in cells), re.MULTILINE)
+        headings[text.stem[:3]] = found
+    listed = re.findall(r"(03[ab]-\w+) (\d+)", " ".join(row[2] for row in rows))
+    assert dict(listed) == asked
+    assert len(listed) == len(asked)
+    for notebook, named in re.findall(r"(03[ab]): ([^;|]+)", "; ".join(row[1].strip() for row in rows)):
+        for name in named.split(", "):
+            assert any(heading.startswith(name.strip()) for heading in headings[notebook]), name

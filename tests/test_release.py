@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
@@ -84,6 +85,27 @@ def test_a_released_notebook_runs_unanswered(released: Course, name: str, tmp_pa
     for cell in checks:
         assert [output.output_type for output in cell.outputs] == ["display_data"]
         assert "not answered yet" in cell.outputs[0].data["text/plain"]
+
+
+@pytest.mark.parametrize("name", assignments())
+def test_wrong_answers_break_no_later_section(
+    released: Course, name: str, tmp_path: Path, repetitions: Callable[[int, int], int]
+) -> None:
+    """Every question is answered wrongly at once, by another wrong answer of the bank in each round."""
+    wrong = {
+        question.id: [answer.source for answer in question.answers() if answer.points < question.points]
+        for question in QUESTIONS.values()
+    }
+    for number in range(repetitions(1, max(map(len, wrong.values())))):
+        nb = notebooks.read(released.bundle / "notebooks" / f"{name}.ipynb")
+        for cell in nb.cells:
+            answers = wrong.get(cell.metadata.get("nbgrader", {}).get("grade_id", ""))
+            if answers:
+                cell.source = answers[number % len(answers)]
+        NotebookClient(nb, timeout=120, allow_errors=True, resources={"metadata": {"path": str(tmp_path)}}).execute()
+        for cell in nb.cells:
+            failed = [output for output in cell.get("outputs", []) if output.output_type == "error"]
+            assert not failed or "nbgrader" in cell.metadata, (number, cell.source, failed)
 
 
 PLANTS = {
