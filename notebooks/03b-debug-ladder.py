@@ -54,7 +54,7 @@ from lecture_lib.training import evaluate, train
 # %% [markdown]
 # ## Before you start: a pop quiz
 #
-# You wrote a model and started training. The loss has been flat for 100 steps. What do you do first?
+# You wrote a model and started training. The loss has been flat for 100 steps. Which of these four do you do first?
 #
 # - (a) Divide the learning rate by ten.
 # - (b) Replace SGD by AdamW.
@@ -207,7 +207,8 @@ probe("03b-inspect", inspect_data)
 # *Majority accuracy*: always predict the class that is most frequent in training. With 95 % of one class this scores
 # 95 % and has learned nothing. *Constant loss*: predict the training frequencies for every input, whatever it is; the
 # cross-entropy of that on the validation labels is what a model has to beat by looking at its input. *Initial loss*: a
-# fresh network whose logits are near zero gives every class $1/C$, so its loss is $\ln C$. Predict it for 10 classes, in nats.
+# fresh network whose logits are near zero gives every class $1/C$, so its loss is $\ln C$. Predict it for 10 classes, in
+# nats.
 
 # %% tags=["demo"]
 predict("initial", None)
@@ -217,8 +218,8 @@ reveal("initial", nn.functional.cross_entropy(torch.zeros(1, 10), torch.tensor([
 
 # %% [markdown]
 # You should see 2.303. It holds for logits *near zero* only. The next cell gives the same fresh network the digits
-# scaled to 0 … 1 and, by mistake, stretched to 0 … 255, the range of ordinary pixels. A first loss far above $\ln C$ is a message about the inputs or
-# the initialisation, sent before any training.
+# scaled to 0 … 1 and, by mistake, stretched to 0 … 255, the range of ordinary pixels. A first loss far above $\ln C$ is a
+# message about the inputs or the initialisation, sent before any training.
 
 # %% tags=["demo"]
 digits = load_digits()
@@ -285,8 +286,9 @@ probe("03b-baseline", baselines)
 # **Goal.** See why "the loss goes down" is not enough, and what a floor tells.
 #
 # A classifier ends with `nn.Softmax`, and the loss is `CrossEntropyLoss`, which applies a softmax of its own. This is
-# the *double softmax*, a frequent bug. It raises no error, the loss falls, the accuracy on the batch can even reach 100 %. But probabilities lie between 0 and 1, so the second softmax never sees a difference larger
-# than 1, and the loss cannot fall below $\ln(1 + (C - 1)/e)$. Predict that floor for 10 classes: near 0, 0.5 or 1.5?
+# the *double softmax*, a frequent bug. It raises no error, the loss falls, the accuracy on the batch can even reach
+# 100 %. But probabilities lie between 0 and 1, so the second softmax never sees a difference larger than 1, and the loss
+# cannot fall below $\ln(1 + (C - 1)/e)$. Predict that floor for 10 classes: near 0, 0.5 or 1.5?
 
 # %% tags=["demo"]
 predict("floor", None)
@@ -331,8 +333,8 @@ print("double softmax: within 0.02 of the floor:", abs(curves["double softmax"][
 # ### Which batch
 #
 # The batch above holds two of each class on purpose. The next cell takes twenty images of the digit 3 instead, and
-# multiplies all of them by zero: this program cannot see anything. It trains for 300 steps and prints its last loss,
-# beside that of a mixed batch multiplied by zero. Predict: does the loss of the batch of threes go below 0.01, `"yes"`
+# multiplies all of them by zero: this program cannot see anything. It is trained for 300 steps, and so is the same
+# network on the mixed batch multiplied by zero. Predict: does the loss of the batch of threes go below 0.01, `"yes"`
 # or `"no"`?
 
 # %% tags=["demo"]
@@ -419,7 +421,7 @@ probe("03b-overfit", overfit_rung)
 # **Goal.** Decide from a few short runs whether a program learns from its data at all, by a criterion that chance
 # rarely meets.
 #
-# Take 72 images, train for some seconds, validate on others. The score need not be good. It has to beat the *constant
+# Take 72 images, train for 100 steps, validate on others. The score need not be good. It has to beat the *constant
 # answer* of rung 2 (predict the class frequencies), and by more than the result changes with the seed, which draws both
 # the images and the first weights. A program whose labels were permuted passes rung 3: it learns any batch by heart.
 # Predict its validation loss on this rung, beside the constant answer's: `"lower"`, `"equal"` or `"higher"`?
@@ -525,8 +527,8 @@ print(f"from 1e-7 to 10 in 100 steps: a factor of {(10 / 1e-7) ** (1 / 99):.4f} 
 # You should see 1.315e-05: most programs have not begun to learn there, and the curve stays flat. The factor follows
 # from the two ends, 1.2045 here.
 #
-# How to read the curve is a matter of rules, and they disagree. This is the lecture's table: losses at five rates.
-# Predict which rate "one decade before the lowest loss" gives.
+# How to read the curve is a matter of rules, and they disagree. The lecture's table: at the rates 0.0001, 0.001, 0.01,
+# 0.1 and 1 the losses are 3.2, 2.5, 1.1, 0.9 and 2.8. Predict which rate "one decade before the lowest loss" gives.
 
 # %% tags=["demo"]
 predict("decade", None)
@@ -558,7 +560,7 @@ choose_rate_by_hand(sweep)
 
 # %% [markdown]
 # You should see a flat start up to about 0.001, a fall that ends near 0.05, a noisy floor, and a steep rise before 1. The
-# three rules differ by less than a factor of ten. (Where a single step lies depends on the machine; the picture does
+# three rules in the legend read the smoothed trend, not single batches, and differ by less than a factor of ten. (Where a single step lies depends on the machine; the picture does
 # not.)
 #
 # ### Question 03b-lr · 6 points
@@ -568,7 +570,7 @@ choose_rate_by_hand(sweep)
 # the lowest loss, on the curve without its noise. Return `None` when the loss never falls by more than 10 % of the first
 # one. A sweep that diverged ends in `nan` or `inf`; one that was broken from the start holds nothing else.
 #
-# Hidden curves: 2 points for three clean ones. Then 2 for noisy ones (about 1.5 % of the loss) and diverged ones, and 2
+# Hidden curves: 2 points for three clean ones. Once these are right, 2 for noisy ones (about 1.5 % of the loss) and diverged ones, and 2
 # for four curves that allow no choice. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
@@ -617,17 +619,18 @@ probe("03b-lr", choose_rate)
 #
 # | fault | what you see | lowest rung | what to do |
 # |---|---|---|---|
-# | inputs not scaled | a first loss far above $\ln C$, then `nan` | 1 | scale, with the training part's numbers |
+# | inputs not scaled | a first loss far above $\ln C$, then jumps or `nan` | 1 | scale, with the training part's numbers |
 # | labels of wrong shape or type | an error, or a loss that means something else | 1 | look at `shape` and `dtype` |
 # | second softmax | a floor above zero | 3 | give the loss logits |
 # | gradients never cleared | jumps; or nothing at all | 3 | `optimizer.zero_grad()` in every step |
-# | frozen parameters | a loss that stops at $\ln C$ or a little below | 3 | list `requires_grad` by name |
-# | dead ReLUs | a flat loss, gradients of exactly zero | 3 or 4 | lower rate, another start, LeakyReLU |
-# | rate too small | a loss that hardly moves | 5 | the finder |
-# | rate too large | jumps, then `nan` | 5 | the finder |
+# | frozen parameters | a loss that stops above its floor; near $\ln C$ if only the last bias learns | 3 | list `requires_grad` by name |
+# | dead ReLUs | a flat loss, gradients of exactly zero in the dead layer and below it | 3 or 4 | lower rate, another start, LeakyReLU |
+# | rate too small | a loss that hardly moves | 3; told apart on 5 | the finder |
+# | rate too large | jumps, then `nan` | 3; told apart on 5 | the finder |
 #
-# The next cell runs each for 100 steps on one small batch of four classes and prints how far it ends above its floor.
-# All but one are off by more than 0.15. Predict which fault is *not* caught by its loss: `"second softmax"`,
+# The next cell runs a healthy program and one for each fault but the labels' (never clearing also with smoothed labels)
+# for 100 steps on one small batch of four classes, and says whether each ends within 0.15 of its floor. One of the
+# faults does. Predict which fault is *not* caught by its loss: `"second softmax"`,
 # `"never cleared"` or `"frozen parameters"`?
 
 # %% tags=["demo"]
@@ -679,7 +682,8 @@ print(climbed.findings[0].title)
 
 # %% [markdown]
 # You should see rung 3. Two more: training labels that have slipped by one row, and a network whose hidden units are all
-# below zero from the start. The first learns any batch by heart. Predict the rung that stops it.
+# below zero from the start. The first learns any batch by heart. On rung 1 `climb` also asks whether similar inputs have
+# similar labels. Predict the rung that stops it.
 
 # %% tags=["demo"]
 predict("slipped", None)
@@ -702,12 +706,13 @@ show_figure(
 )
 
 # %% [markdown]
-# You should see rung 1 for the slipped labels, and 4 for the dead units. `climb` looks at inputs beside their labels. By
-# hand you may see it there too, or only on rung 4, where nothing is learned that holds for other images.
+# You should see rung 1 for the slipped labels; by hand you may see it there too, or only on rung 4, where nothing is
+# learned that holds for other images. And 4 for the dead units, though they cannot learn one batch either: `climb`
+# reports a fault on the rung where its own test for it stands.
 #
-# One row of the checklist is often told wrongly: "one-hot labels break `CrossEntropyLoss`". As floats they are
-# probabilities, and give the same loss as class numbers. What breaks are class numbers stored as floats. Predict how
-# many of the three forms in the next cell raise an error.
+# One row of the checklist is often told wrongly: "one-hot labels break `CrossEntropyLoss`". The next cell tries three
+# forms: class numbers stored as floats, one-hot rows of whole numbers, and one-hot rows of floats. Predict how many
+# raise an error.
 
 # %% tags=["demo"]
 predict("forms", None)
@@ -728,7 +733,8 @@ print("the same loss:", math.isclose(outcome["one-hot floats"], same, rel_tol=1e
 
 
 # %% [markdown]
-# You should see 2 and `True`: class numbers as floats and one-hot integers raise an error, one-hot floats do not.
+# You should see 2 and `True`: class numbers as floats and one-hot integers raise an error, one-hot floats do not. Floats of
+# shape [N, C] are read as probabilities and give the same loss as class numbers.
 #
 # ### Six programs
 #
@@ -836,7 +842,7 @@ probe("03b-fix", repaired)
 # **Goal.** Read two loss curves as sentences, and turn each sentence into an action.
 #
 # Rungs 1 to 5 hold, so the full training starts. The next cell trains a small network on the digits in four ways: as it
-# should be, with one hidden unit, on 60 images only, and with a rate of 0.000001. Each gives a training loss and a
+# should be, with three hidden units, on 60 images only, and with a rate of 0.000001. Each gives a training loss and a
 # validation loss for every epoch. `diagnose` of `lecture_lib.analysis` compares them with the loss at the start and
 # names the pattern: healthy, underfit, overfit, flat, oscillating and so on. Predict its word for the run on 60 images.
 
@@ -862,7 +868,7 @@ train_rows, val_rows = stratified_split(digits.labels, (0.8, 0.2), seed=0)
 train_rows = train_rows[:600]
 runs = {
     "as it should be": train_digits(train_rows, val_rows, rate=0.003)[1],
-    "one hidden unit": train_digits(train_rows, val_rows, hidden=1, epochs=40)[1],
+    "three hidden units": train_digits(train_rows, val_rows, hidden=3, epochs=40)[1],
     "60 images": train_digits(train_rows[:60], val_rows, epochs=30)[1],
     "rate 0.000001": train_digits(train_rows, val_rows, rate=1e-6)[1],
 }
@@ -878,13 +884,13 @@ for name, run in runs.items():
     print(f"{name}: {found.pattern}. First: {found.actions[0]}")
 
 # %% [markdown]
-# You should see healthy, underfit, overfit and flat, each with the cheapest action first. The words matter less than
-# the habit: name the pattern, then act. More layers for the flat run would be a guess; its own advice leads down the
+# You should see healthy, underfit, overfit and flat, each with one action to begin with. It is general advice: the
+# underfit run has no dropout or weight decay to lessen, so its next action, a larger model, is the one. The words matter
+# less than the habit: name the pattern, then act. More layers for the flat run would be a guess; its own advice leads down the
 # ladder, to rung 3.
 #
 # One pattern is often called impossible: validation *better* than training. It is suspicious, and it can be honest.
-# With dropout the
-# training loss is taken with 70 % of the hidden units switched off, the validation loss with all of them at work. The
+# With dropout the training loss is taken with 70 % of the hidden units switched off, the validation loss with all of them at work. The
 # next cell trains with dropout, and then measures the training images once more in eval mode.
 
 # %% tags=["demo"]
@@ -897,8 +903,9 @@ print("measured alike, training is better:", afterwards < during.val_loss)
 
 
 # %% [markdown]
-# You should see `True` twice. So measure both losses alike, in eval mode and without augmentation, before a leak is
-# suspected. If validation is still equal or better, a leak is what to look for.
+# You should see `True` twice. So measure both losses alike, with the same weights, in eval mode and without
+# augmentation, before a leak is suspected. If validation is still equal or better, look for a leak, or for a validation
+# part that is easier or small.
 #
 # ### Question 03b-curves · 8 points
 #
@@ -1007,7 +1014,7 @@ probe("03b-curves", diagnose_curves)
 # | frames of a video | neighbours are nearly copies | by video or scene |
 # | a series in time | the future is in training | chronologically |
 # | logs of users | the same habits on both sides | by user, or by time |
-# | documents with copies | the same text on both sides | by document or source |
+# | documents with copies | the same text on both sides | by text: all its copies in one part |
 #
 # Here are 40 videos of ten frames each. Whether a video is of class 0 or 1 was decided by a coin, so *nothing* can be
 # learned. A classifier looks up the most similar training frame. Rows are split at random, 80 to 20. Predict its
@@ -1153,7 +1160,7 @@ reveal("shift", primary_shift(x_after, exchanged))
 
 # %% [markdown]
 # You should see none, covariate, label and concept. Note what does *not* tell them apart. When the classes' shares
-# change, the inputs change with them; when the inputs change, so do the classes' shares. The next cell counts it for a
+# change, the inputs usually change with them; when the inputs change, the classes' shares may. The next cell counts it for a
 # test that is positive (x = 1) for 90 % of the ill and for 10 % of the healthy, while the share of the ill grows from
 # 10 % to 50 %.
 
@@ -1171,13 +1178,14 @@ for ill in (0.1, 0.5):
 #
 # Write `find_shift(x_train, y_train, t_train, x_val, y_val, t_val)`. All arguments are NumPy arrays of whole numbers,
 # one entry for each example: an input `x` (0, 1 or 2), a label `y` (0 or 1), a time `t`. Rows are not sorted by
-# time; validation is always later than training. Every input and every label occurs in each part.
+# time, all times are different, and validation is always later than training; the *halves* of training have equally many
+# examples. Every input and every label occurs in each part and in each half.
 #
 # Compare *shares*. P(x) is the share of each input, P(y) of each label, P(y | x) of each label among the examples of
 # one input, P(x | y) of each input among the examples of one label. A distribution has *changed* when one of its shares
 # differs by more than 0.1. Return one word, and ask in this order:
 #
-# 1. `"temporal"`: P(x), P(y) or P(y | x) changed from the earlier to the later half of *training*, by time;
+# 1. `"temporal"`: any of the four changed from the earlier to the later half of *training*, by time;
 # 2. `"covariate"`: from training to validation P(x) changed and P(y | x) did not;
 # 3. `"label"`: P(y) changed and P(x | y) did not;
 # 4. `"concept"`: P(y | x) changed and P(x) did not;
@@ -1256,10 +1264,10 @@ quiz("82 %: what next?", None, NEXT_STEP)
 # %% [markdown]
 # ### Mistakes in buckets
 #
-# The next cells train a small network on drawn images of circles, squares, triangles and crosses. Some images are
-# difficult on purpose, and for each the difficulty is known: blur, a rare class (the cross), an ambiguous label, a
-# misleading background, an object so faint that it is a matter of the threshold. In your own project this knowledge
-# comes from looking. Predict which of these five holds the most mistakes.
+# The next cells train a small network on drawn images of circles, squares, triangles and crosses, about a quarter of
+# them empty. Some are difficult on purpose, and for each the difficulty is known: blur (8 % of the images), an ambiguous
+# label, a misleading background, a shape so faint that it is a matter of the threshold (6 % each), a rare class (the
+# cross, 4 %). In your own project this knowledge comes from looking. Predict which of these five holds the most mistakes.
 
 # %% tags=["demo"]
 predict("bucket", None)
@@ -1293,7 +1301,7 @@ print("mistakes in no bucket, below a quarter:", buckets.unassigned < wrong.sum(
 listed = ", ".join(f"{row.name} {row.errors}" for row in buckets.rows)
 show_figure(
     buckets.plot(),
-    caption="Blur holds the most mistakes; few buckets hold nearly all of them.",
+    caption="Blur holds the most mistakes, the threshold hardly any.",
     alt=f"Bars of mistakes in each bucket: {listed}. A line of their running share.",
 )
 
@@ -1488,8 +1496,7 @@ show_figure(
 
 # %% [markdown]
 # You should see `worse` for the lower rate and `noise` for the wider network. Noise does not say that width is useless.
-# It says
-# that three seeds cannot tell. For one change, the 95 % interval of three seeds has the factor 4.303, where many seeds
+# It says that three seeds cannot tell. For one change, the 95 % interval of three seeds has the factor 4.303, where many seeds
 # would have 1.96. Here `ablate` takes 97.5 % for each of two changes, so that a false alarm in either stays at 5 %.
 #
 # A record makes runs comparable weeks later. `compare_records` says what differs between two of them.
@@ -1509,8 +1516,8 @@ print("different:", [name for name, _, _ in compare_records(one, other).changes]
 # stand-in does it here). `base` is a dict of settings, `change` a dict of settings that are to be different, `seeds` a
 # list of three.
 #
-# 1. If `change` does not set exactly one setting that `base` has, to another value than in `base`, raise a `ValueError`
-#    before any run.
+# 1. Unless `change` has exactly one entry, of a setting that `base` has, with another value than in `base`, raise a
+#    `ValueError` before any run.
 # 2. Run `base` and the changed configuration with each seed, each pair of configuration and seed once. Leave `base` as
 #    it is.
 # 3. Take the difference for each seed, change minus base. The gain is their mean, *s* their standard deviation
@@ -1602,8 +1609,8 @@ quiz("flat-loss", None, FLAT_LOSS)
 
 # %% [markdown]
 # If four examples cannot be learned at a usual rate, look at the lines that every step runs; until the fault is found,
-# every other change is a guess. That is necessary, not sufficient: you have met programs here that learn any batch by heart
-# and are wrong. They stop at another rung.
+# every other change is a guess. Learning four examples is necessary, not sufficient: you have met programs here that
+# learn any batch by heart and are wrong. They stop at another rung.
 #
 # ## Where you are
 #

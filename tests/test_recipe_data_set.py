@@ -40,11 +40,11 @@ def test_another_data_set_goes_through_the_recipe(
         # Short: what is tested is the path, not the training.
         short = source.replace(SETTING, f'DATA_SET = "{name}"').replace("epochs=8", "epochs=1")
         exec(compile(short.replace("stop=1.0", "stop=1.0, steps=12"), name, "exec"), namespace)
-        if source.startswith(SETTING):
+        if "sweep = find_lr" in source:
             assert len(namespace["sweep"].losses) > 3  # type: ignore[attr-defined]
             namespace["sweep"] = SimpleNamespace(suggestion=1e-3)  # images of noise suggest no rate
     examples = 400 if name == "fashion-mnist" else 100
-    assert list(namespace["x"].shape) == [examples, *shape]  # type: ignore[attr-defined]
+    assert list(namespace["pixels"].shape) == [examples, *shape]  # type: ignore[attr-defined]
     assert len(namespace["history"].rows) == 1  # type: ignore[attr-defined]
     assert namespace["result"].examples == examples // 5  # type: ignore[attr-defined]
     assert f"{name}: {examples * 3 // 5} images to train on" in capsys.readouterr().out

@@ -59,9 +59,9 @@ PATTERNS: dict[str, tuple[str, tuple[str, ...]]] = {
     "overfit": (
         "The model knows its training examples and does much worse on others.",
         (
-            "add augmentation or more data",
-            "add weight decay or dropout, or stop early",
-            "take a smaller model",
+            "stop early, or add weight decay or dropout",
+            "add augmentation, or take a smaller model",
+            "collect more data",
         ),
     ),
     "underfit": (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..palette import BLUE, VERMILION
+from ..palette import BLUE, ORANGE, VERMILION
 from ..plotting import figure_and_axes
 from .events import Recording
 from .evidence import Evidence
@@ -115,8 +115,9 @@ class Climb:
         figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
         for result in self.results:
             number, failed = result.rung.number, bool(result.findings)
-            left.barh(number, 1, color=VERMILION if failed else BLUE, hatch="//" if failed else "", edgecolor="white")
-            text = result.findings[0].title if failed else "holds"
+            colour, hatch = {"holds": (BLUE, ""), "fails": (VERMILION, "//"), "unsure": (ORANGE, "..")}[result.verdict]
+            left.barh(number, 1, color=colour, hatch=hatch, edgecolor="white")
+            text = result.findings[0].title if failed else result.verdict
             left.text(1.05, number, f"{result.rung.name}: {text}", va="center", fontsize="small")
         for rung in self.above:
             left.barh(rung.number, 1, color="white", edgecolor="grey")

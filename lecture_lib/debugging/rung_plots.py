@@ -70,6 +70,7 @@ def run(ax: Axes, seen: Seen) -> None:
         losses = seen[f"{name} loss"]
         ax.plot(range(1, len(losses) + 1), losses, style, color=colour, label=name)
     ax.set(xlabel="epoch", ylabel="loss, in evaluation mode")
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.legend(frameon=False)
 
 
