@@ -59,6 +59,10 @@ RUNS: set[str] = set()
 """The ids of the runs that were killed."""
 
 
+ENDED: list[int] = []
+"""How the runs ended that were not killed, as the shell says it: 137 is a kill by somebody else."""
+
+
 def run(course: Course, seconds: float | None) -> bool:
     """Grade in a process of its own and kill it after `seconds`; returns whether it came to its end."""
     child = os.fork()
@@ -66,7 +70,7 @@ def run(course: Course, seconds: float | None) -> bool:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         os._exit(autograde(["grade", "--quiet", "--course", str(course.root), "--assignment", ASSIGNMENT]))
     deadline = None if seconds is None else time.monotonic() + seconds
-    while os.waitpid(child, 0 if deadline is None else os.WNOHANG) == (0, 0):
+    while (ended := os.waitpid(child, 0 if deadline is None else os.WNOHANG)) == (0, 0):
         if deadline is not None and time.monotonic() >= deadline:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
@@ -74,6 +78,7 @@ def run(course: Course, seconds: float | None) -> bool:
                 RUNS.add(json.loads((course.root / ".writer").read_text("utf-8"))["run"])
             return False
         time.sleep(0.002)
+    ENDED.append(os.waitstatus_to_exitcode(ended[1]))
     return True
 
 
@@ -157,7 +162,7 @@ def main() -> None:
         repeated += rewritten(finished, now)
         same = tables(course) == expected
         kills += killed
-        line = {"kills": killed, "same": same, "repeated": repeated, "left": leftovers(course)}
+        line = {"kills": killed, "same": same, "repeated": repeated, "left": leftovers(course), "ended": ENDED[-3:]}
         print(json.dumps(line), flush=True)
     shutil.rmtree(tempfile.gettempdir())
 

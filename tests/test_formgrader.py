@@ -131,5 +131,5 @@ def test_a_question_graded_there_counts_and_survives_every_kind_of_regrade(ask: 
     assert answer["success"], answer
     page = course.notebook("feedback", MIXED, "wrong").with_suffix(".html").read_text("utf-8")
     assert "A good example, Zoë." in page
-    assert "51.5" in page
+    assert "9.25" in page
     assert "<strong>graded</strong>" in page

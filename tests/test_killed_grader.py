@@ -26,7 +26,7 @@ def kill_again_and_again(*arguments: object) -> list[dict[str, object]]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return [{**json.loads(line), "stderr": done.stderr[-2000:]} for line in done.stdout.splitlines()]
 
 
 def check(classes: list[dict[str, object]], kills: int) -> None:

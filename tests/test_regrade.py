@@ -91,7 +91,7 @@ def test_without_write_the_changes_are_shown_and_nothing_is_written(
     assert files(course) == before
     (line,) = [line for line in out.splitlines() if line.startswith("wrong")]
     assert line.split()[:4] == ["wrong", "03a-clip", "5", "8"]
-    assert "direction: 0 → 16, a gift" in line
+    assert "direction: 0 → 3, a gift" in line
     assert "misconception: per-parameter → none" in line
     assert "1 of them in points (nothing written: add --write)" in out
 
@@ -163,7 +163,7 @@ def test_a_new_attempt_says_which_manual_scores_it_touches(course: Course) -> No
     assert given(course, "wrong", "03a-clip-test") == (6, True, "half is right")
     assert given(course, "wrong", "03a-p5") == (1.5, False, "good example")  # the same answer as before
     (row,) = [row for row in rows(course, [MIXED]) if row.student == "wrong"]
-    assert "the manual score 30 of 03a-clip was given to an earlier answer" in row.reason
+    assert "the manual score 6 of 03a-clip was given to an earlier answer" in row.reason
     assert "03a-p5" not in row.reason
     assert row.by_hand_open == 1
     assert row.attempts == 2
