@@ -66,11 +66,13 @@ def rates(ax: Axes, seen: Seen) -> None:
 
 def run(ax: Axes, seen: Seen) -> None:
     """Training and validation loss, epoch by epoch."""
+    from matplotlib.ticker import MaxNLocator
+
     for name, style, colour in (("training", "o-", BLUE), ("validation", "s--", VERMILION)):
         losses = seen[f"{name} loss"]
         ax.plot(range(1, len(losses) + 1), losses, style, color=colour, label=name)
     ax.set(xlabel="epoch", ylabel="loss, in evaluation mode")
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.legend(frameon=False)
 
 
