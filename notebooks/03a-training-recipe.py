@@ -1526,9 +1526,11 @@ for name, history in runs.items():
 
 # %% [markdown]
 # You should see *flat*, *healthy* and *overfit*. In the third run validation still falls: *overfit* means here that the
-# gap is wide. When validation turns and rises, `diagnose` says *improves then worsens*. `diagnose` turns the three questions into numbers, each a share of the
-# loss at the start. The first line of its advice is the cheapest thing to try: a flat run is first tested on one
-# batch, and the third wants more digits. What no curve can tell: an easy task looks like leakage, and noisy labels look
+# gap is wide. When validation turns and rises, `diagnose` says *improves then worsens*.
+#
+# `diagnose` turns the three questions into numbers, each a share of the loss at the start. The first line of its advice
+# is the cheapest thing to try: a flat run is first tested on one batch, and the third is stopped early or regularised;
+# more digits cost more. What no curve can tell: an easy task looks like leakage, and noisy labels look
 # like a model that is too small. Validation may also lie *below* training without a fault, as it first does in the
 # second run: the training loss is a mean over the epoch, validation comes at its end. Dropout and augmentation do the
 # same, since they make training examples harder.

@@ -233,6 +233,21 @@ with torch.no_grad():
 print(f"at 0 … 1: {scaled:.1f}")
 print(f"at 0 … 255: more than five times that: {stretched > 5 * scaled}")
 
+# %% [markdown]
+# The first weights matter as well. PyTorch's `nn.Linear` is often said to use Kaiming initialisation, and so to suit ReLU.
+# It calls that function with an argument that makes it something else: uniform within $\pm 1/\sqrt{n}$ for $n$ inputs,
+# a standard deviation of $1/\sqrt{3n}$. He's value for ReLU is $\sqrt{2/n}$. The next cell divides the second by the
+# first, as the formulas say it and as a layer has it.
+
+# %% tags=["demo"]
+torch.manual_seed(0)
+weights = nn.Linear(1000, 1000).weight
+he = math.sqrt(2 / 1000)
+print(f"by formula: {he * math.sqrt(3 * 1000):.2f}, in a layer: {he / weights.std().item():.2f}")
+
+
+# %% [markdown]
+# You should see 2.45 twice: the variance is six times below He's, whatever the number of inputs.
 
 # %% [markdown]
 # ### Question 03b-baseline · 8 points
@@ -327,9 +342,18 @@ print("double softmax: within 0.02 of the floor:", abs(curves["double softmax"][
 
 # %% [markdown]
 # You should see `True` twice. So rung 3 does not ask "does the loss fall?" but "does it reach the lowest value it can
-# have?". That value is 0 for plain labels; with label smoothing it is higher (0.5003 for $\varepsilon = 0.1$ and 10
-# classes), and that is no bug.
-#
+# have?". That value is 0 for plain labels. With label smoothing it is higher, and that is no bug: PyTorch's targets are
+# $(1 - \varepsilon)$ times the one-hot row plus $\varepsilon/C$ for every class, and the best that a model can do is to
+# answer with exactly these.
+
+# %% tags=["demo"]
+for classes in (2, 3, 10):
+    print(f"double softmax, {classes} classes: {math.log(1 + (classes - 1) / math.e):.4f}")
+smooth = 0.9 * torch.eye(10)[0] + 0.1 / 10
+best = nn.functional.cross_entropy(smooth.log(), torch.tensor(0), label_smoothing=0.1)
+print(f"label smoothing 0.1, 10 classes: {best:.4f}")
+
+# %% [markdown]
 # ### Which batch
 #
 # The batch above holds two of each class on purpose. The next cell takes twenty images of the digit 3 instead, and
