@@ -181,7 +181,7 @@ def test_the_paired_interval_of_the_lectures_kind_is_much_narrower() -> None:
 SHOWN = [
     "It is overfit.",
     "as it should be: healthy.",
-    "one hidden unit: underfit.",
+    "three hidden units: underfit.",
     "rate 0.000001: flat.",
     "during training, validation is better: True",
     "measured alike, training is better: True",
