@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,15 +138,40 @@ def test_nothing_of_the_instructors_was_changed(attacked: Attacked) -> None:
     assert {path: path.read_bytes() for path in _kept(attacked.course)} == attacked.before
 
 
-def test_no_process_and_no_folder_is_left(attacked: Attacked) -> None:
-    commands = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+def left_behind(mark: bytes) -> list[bytes]:
+    """The commands with `mark` that run under this process or under nobody; another test process has its own."""
+    running: dict[int, tuple[int, bytes]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
         try:
-            commands.append(path.read_bytes())
+            parent = int((folder / "stat").read_text("utf-8").rsplit(")", 1)[1].split()[1])
+            running[int(folder.name)] = parent, (folder / "cmdline").read_bytes()
         except OSError:
             continue
-    assert not [command for command in commands if LATE_CHILD.encode() in command]
-    assert not [command for command in commands if b"/lecture/inside.py" in command]
+    found = []
+    for parent, command in running.values():
+        if mark not in command:
+            continue
+        while parent in running and mark in running[parent][1]:
+            parent = running[parent][0]
+        if parent in (0, 1, os.getpid()):
+            found.append(command)
+    return found
+
+
+def test_no_process_and_no_folder_is_left(attacked: Attacked) -> None:
+    assert left_behind(LATE_CHILD.encode()) == []
+    assert left_behind(b"/lecture/inside.py") == []
+
+
+def test_a_process_that_is_left_behind_is_seen() -> None:
+    command = [sys.executable, "-c", "import time; time.sleep(600)", "left-behind-for-a-test"]
+    process = subprocess.Popen(command)
+    try:
+        assert len(left_behind(b"left-behind-for-a-test")) == 1
+    finally:
+        process.kill()
+        process.wait()
+    assert left_behind(b"left-behind-for-a-test") == []
 
 
 def test_a_flood_is_cut_with_a_note(attacked: Attacked) -> None:
