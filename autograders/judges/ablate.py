@@ -13,7 +13,7 @@ from lecture_lib.notebook.compare import agree
 from lecture_lib.notebook.questions.ablate import describe
 
 from ..verdict import Part, Verdict
-from .common import HiddenCase, Observation, first_match, grade_part, value, why_none
+from .common import HiddenCase, Observation, first_match, grade_part, read_fields
 
 ID = "03b-ablate"
 PARTS = (("runs", 2.0), ("interval", 2.0), ("verdict", 1.0), ("refusal", 1.0))
@@ -98,10 +98,8 @@ def judge(cases: Sequence[HiddenCase], observations: Sequence[Observation]) -> V
 
 
 def _read(observation: Observation, part: str, *names: str) -> tuple[Any, str]:
-    fields: Any = value(observation, part)
-    if fields is None:
-        return None, why_none(observation, part)
-    return [fields.get(name) for name in names], ""
+    fields, reason = read_fields(observation, part, *names)
+    return (None if fields is None else list(fields.values())), reason
 
 
 def _runs(observation: Observation) -> tuple[Any, str]:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..verdict import Verdict
-from .common import HiddenCase, Observation, first_match, grade_part, value, why_none
+from .common import HiddenCase, Observation, first_match, grade_part, read_field
 
 ID = "03a-accumulate"
 PARTS = (("even", 3.0), ("uneven", 3.0), ("short last window", 2.0))
@@ -91,8 +91,7 @@ def _misconception(pairs: list[tuple[HiddenCase, Observation]]) -> str | None:
 
 
 def _weight(observation: Observation) -> tuple[Any, str]:
-    fields = value(observation, "epoch")
-    return (None, why_none(observation, "epoch")) if fields is None else (fields.get("weight"), "no weight")
+    return read_field(observation, "epoch", "weight")
 
 
 def _right(case: HiddenCase) -> np.ndarray:

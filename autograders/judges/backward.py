@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..verdict import Verdict
-from .common import HiddenCase, Observation, first_match, grade_part, value, why_none
+from .common import HiddenCase, Observation, first_match, grade_part, read_fields
 
 ID = "03a-backward"
 PARTS = (("relu", 2.0), ("matmul", 3.0), ("bias", 2.0), ("two layers", 1.0))
@@ -82,10 +82,7 @@ def _mistake(part: str, pairs: Pairs) -> str | None:
 
 def _reader(part: str, *names: str) -> Callable[[Observation], tuple[Any, str]]:
     def read(observation: Observation) -> tuple[Any, str]:
-        fields = value(observation, part)
-        if fields is None:
-            return None, why_none(observation, part)
-        return {name: fields.get(name) for name in names}, ""
+        return read_fields(observation, part, *names)
 
     return read
 

@@ -11,7 +11,7 @@ import numpy as np
 from lecture_lib.notebook.compare import agree
 
 from ..verdict import Verdict
-from .common import HiddenCase, Observation, first_match, grade_part, value, why_none
+from .common import HiddenCase, Observation, first_match, grade_part, read_field
 
 ID = "03b-baseline"
 PARTS = (("majority_accuracy", 2.0), ("constant_loss", 4.0), ("initial_loss", 2.0))
@@ -54,13 +54,13 @@ def judge(cases: Sequence[HiddenCase], observations: Sequence[Observation]) -> V
     pairs = list(zip(cases, observations, strict=True))
     right = {"majority_accuracy": _majority, "constant_loss": _constant_loss, "initial_loss": _initial_loss}
     parts = tuple(
-        grade_part(name, points, pairs, lambda seen, name=name: _field(seen, name), right[name], TOLERANCE)  # type: ignore[misc]
+        grade_part(name, points, pairs, lambda seen, name=name: read_field(seen, name, name), right[name], TOLERANCE)  # type: ignore[misc]
         for name, points in PARTS
     )
     misconception = None
     for part in parts:
         if part.points < part.maximum and misconception is None:
-            found = [(case, _field(seen, part.name)[0]) for case, seen in pairs]
+            found = [(case, read_field(seen, part.name, part.name)[0]) for case, seen in pairs]
             misconception = first_match(_MISTAKES[part.name], found, TOLERANCE) or _constant(found)
     return Verdict(ID, parts, misconception=misconception)
 
@@ -70,11 +70,6 @@ def _constant(found: list[tuple[HiddenCase, Any]]) -> str | None:
     first = found[0][1]
     same = first is not None and all(agree(value, first, TOLERANCE) for _, value in found)
     return "constant-answer" if same else None
-
-
-def _field(observation: Observation, name: str) -> tuple[Any, str]:
-    fields = value(observation, name)
-    return (None, why_none(observation, name)) if fields is None else (fields.get(name), f"no {name}")
 
 
 def _counts(labels: np.ndarray, classes: int) -> np.ndarray:

@@ -7,13 +7,14 @@ examples comes from torch's random stream. Each kind of case needs the weights, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
 from ..verdict import Part, Verdict
-from .common import HiddenCase, Observation, first_match, grade_part, value, why_none
+from .common import HiddenCase, Observation, first_match, grade_part, read_field
 
 ID = "03a-checkpoint"
 PARTS = (("file", 2.0), ("position", 2.0), ("momentum", 2.0), ("schedule", 1.0), ("random state", 1.0))
@@ -64,19 +65,13 @@ def judge(cases: Sequence[HiddenCase], observations: Sequence[Observation]) -> V
     """All of a part's points when its weights are those of the uninterrupted run in every case of its kind."""
     found = list(zip(cases, observations, strict=True))
     maximum = dict(PARTS)
-    read, wanted = (lambda seen: _weight(seen, "file")), _at_stop
-    parts = [grade_part("file", maximum["file"], found, read, wanted, TOLERANCE)]
+    saved = partial(read_field, part="file", name="weight")
+    resumed = partial(read_field, part="resumed", name="weight")
+    parts = [grade_part("file", maximum["file"], found, saved, _at_stop, TOLERANCE)]
     for kind in _LOST:
         of_kind = [pair for pair in found if pair[0].kind == kind]
-        parts.append(
-            grade_part(kind, maximum[kind], of_kind, lambda seen: _weight(seen, "resumed"), run, TOLERANCE),
-        )
+        parts.append(grade_part(kind, maximum[kind], of_kind, resumed, run, TOLERANCE))
     return Verdict(ID, tuple(parts), misconception=_misconception(parts, found))
-
-
-def _weight(observation: Observation, part: str) -> tuple[Any, str]:
-    fields = value(observation, part)
-    return (None, why_none(observation, part)) if fields is None else (fields.get("weight"), "no weight was found")
 
 
 def _misconception(parts: list[Part], found: list[tuple[HiddenCase, Observation]]) -> str | None:
@@ -84,12 +79,12 @@ def _misconception(parts: list[Part], found: list[tuple[HiddenCase, Observation]
     wrong = [part.name for part in parts if part.points < part.maximum]
     if "file" in wrong:
         texts = {"there is no file": "nothing-written", _NOT_READ: "objects-pickled", "no weights in it": "no-weights"}
-        seen = {str(_weight(observation, "file")[0]) for _, observation in found}
+        seen = {str(read_field(observation, "file", "weight")[0]) for _, observation in found}
         if len(seen) == 1 and (text := seen.pop()) in texts:
             return texts[text]
     for kind in ("position", "schedule", "momentum", "random state"):
         if kind in wrong:
-            pairs = [(case, _weight(seen, "resumed")[0]) for case, seen in found if case.kind == kind]
+            pairs = [(case, read_field(seen, "resumed", "weight")[0]) for case, seen in found if case.kind == kind]
             simulated = [
                 (name.split(":")[0], lambda case, lost=lost: run(case, lost)) for name, lost in _LOST[kind].items()
             ]

@@ -10,7 +10,7 @@ import numpy as np
 from lecture_lib.notebook.compare import agree
 
 from ..verdict import Part, Verdict
-from .common import HiddenCase, Observation, first_match, grade_part, value, why_none
+from .common import HiddenCase, Observation, first_match, grade_part, read_field
 
 ID = "03a-clip"
 PARTS = (("direction", 3.0), ("untouched", 2.0), ("norm", 1.0), ("cosine", 2.0))
@@ -43,20 +43,20 @@ def judge(cases: Sequence[HiddenCase], observations: Sequence[Observation]) -> V
     maximum = dict(PARTS)
 
     def clipped(observation: Observation) -> tuple[Any, str]:
-        return _field(observation, "clipping", "clipped")
+        return read_field(observation, "clipping", "clipped")
 
     direction = grade_part("direction", maximum["direction"], above, clipped, _globally, TOLERANCE)
     untouched = grade_part("untouched", maximum["untouched"], below, clipped, _inputs, TOLERANCE)
     if untouched.points and all(agree(clipped(seen)[0], _inputs(case), TOLERANCE) for case, seen in above):
         untouched = Part("untouched", 0.0, maximum["untouched"], "no gradient was clipped at all")
     norm = grade_part(
-        "norm", maximum["norm"], pairs, lambda seen: _field(seen, "clipping", "norm"), _norm_of, TOLERANCE
+        "norm", maximum["norm"], pairs, lambda seen: read_field(seen, "clipping", "norm"), _norm_of, TOLERANCE
     )
     cosine = grade_part(
         "cosine",
         maximum["cosine"],
         pairs,
-        lambda seen: _field(seen, "cosine", "cosine"),
+        lambda seen: read_field(seen, "cosine", "cosine"),
         _cosine_of,
         TOLERANCE,
     )
@@ -102,15 +102,10 @@ def _misconception(
     ]
     for part, (selected, observed, field, simulations) in zip(parts, simulated, strict=True):
         if part.points < part.maximum:
-            found = [(case, _field(seen, observed, field)[0]) for case, seen in selected]
+            found = [(case, read_field(seen, observed, field)[0]) for case, seen in selected]
             if (known := first_match(simulations.items(), found, TOLERANCE)) is not None:
                 return known
     return None
-
-
-def _field(observation: Observation, part: str, name: str) -> tuple[Any, str]:
-    fields = value(observation, part)
-    return (None, why_none(observation, part)) if fields is None else (fields.get(name), f"no {name} was returned")
 
 
 def _inputs(case: HiddenCase) -> list[np.ndarray]:

@@ -41,6 +41,28 @@ def why_none(observation: Observation, part: str) -> str:
     return f"your code raised {str(seen.get('raised', 'something unreadable'))[:300]}"
 
 
+def read_field(observation: Observation, part: str, name: str) -> tuple[Any, str]:
+    """What a part returned under a name, and the reason to give where there is nothing."""
+    fields = value(observation, part)
+    return (None, why_none(observation, part)) if fields is None else (fields.get(name), f"no {name} was returned")
+
+
+def read_fields(observation: Observation, part: str, *names: str) -> tuple[Any, str]:
+    """What a part returned under several names (default: under all), as a dict; or None and the reason."""
+    fields = value(observation, part)
+    if fields is None:
+        return None, why_none(observation, part)
+    return {name: fields.get(name) for name in names or fields}, ""
+
+
+def read_names(observation: Observation, part: str) -> tuple[set[str] | None, str]:
+    """The set of names that a part reported in the field of its own name; or None and the reason."""
+    names = (value(observation, part) or {}).get(part)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return None, why_none(observation, part)
+    return set(names), ""
+
+
 def all_unanswered(observations: Iterable[Observation]) -> bool:
     """Whether no part was answered in any case."""
     return all("unanswered" in seen for observation in observations for seen in observation.values())

@@ -13,7 +13,7 @@ import numpy as np
 from lecture_lib.notebook.questions.contract import PROBLEMS
 
 from ..verdict import Part, Verdict
-from .common import HiddenCase, Observation, value, why_none
+from .common import HiddenCase, Observation, read_names
 
 ID = "03a-contract"
 PARTS = (("x.shape", 2.0), ("x.dtype", 1.0), ("x.range", 2.0), ("y.shape", 2.0), ("y.dtype", 1.0))
@@ -107,7 +107,7 @@ def _good(rng: np.random.Generator) -> Batch:
 
 def judge(cases: Sequence[HiddenCase], observations: Sequence[Observation]) -> Verdict:
     """A problem's points when it is reported for all batches that have it and for no other."""
-    reports = [(case, *_report(seen)) for case, seen in zip(cases, observations, strict=True)]
+    reports = [(case, *read_names(seen, "problems")) for case, seen in zip(cases, observations, strict=True)]
     parts = tuple(_grade(problem, points, reports) for problem, points in PARTS)
     return Verdict(ID, parts, misconception=_misconception(reports))
 
@@ -159,11 +159,3 @@ def _misconception(reports: Sequence[Report]) -> str | None:
         ("first-problem-only", not says("raw uint8 pixels", "x.range") and says("values up to 255", "x.range")),
     ]
     return next((name for name, applies in rules if applies), None)
-
-
-def _report(observation: Observation) -> tuple[set[str] | None, str]:
-    fields = value(observation, "problems")
-    names = None if fields is None else fields.get("problems")
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        return None, why_none(observation, "problems")
-    return set(names), ""

@@ -13,7 +13,7 @@ import numpy as np
 from lecture_lib.notebook.compare import agree
 
 from ..verdict import Part, Verdict
-from .common import HiddenCase, Observation, first_match, grade_part, value, why_none
+from .common import HiddenCase, Observation, first_match, grade_part, read_fields, value, why_none
 
 ID = "03a-dataset"
 PARTS = (("items", 2.0), ("transform", 1.0), ("validation", 1.0), ("training", 1.0), ("workers", 1.0))
@@ -71,12 +71,9 @@ def judge(cases: Sequence[HiddenCase], observations: Sequence[Observation]) -> V
 
 
 def _read(observation: Observation, part: str, fields: tuple[str, ...]) -> tuple[Any, str]:
-    found = value(observation, part)
-    if found is None:
-        return None, why_none(observation, part)
-    if refused := found.get("refused"):
+    if refused := (value(observation, part) or {}).get("refused"):
         return None, f"the data set cannot be copied to a worker: {str(refused)[:200]}"
-    return {name: found.get(name) for name in fields}, ""
+    return read_fields(observation, part, *fields)
 
 
 def _tensor(pixels: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ import torch
 from lecture_lib.notebook.compare import agree
 
 from ..verdict import Part, Verdict
-from .common import HiddenCase, Observation, first_match, grade_part, value, why_none
+from .common import HiddenCase, Observation, first_match, grade_part, read_fields
 
 ID = "03a-evaluate"
 PARTS = (("uneven", 2.0), ("eval mode", 2.0), ("no tape", 1.0), ("modes", 2.0), ("random stream", 1.0))
@@ -69,7 +69,7 @@ def judge(cases: Sequence[HiddenCase], observations: Sequence[Observation]) -> V
 def _graded(name: str, maximum: float, found: list[tuple[HiddenCase, Observation]]) -> Part:
     wanted = _RIGHT[name]
     names = tuple(wanted(found[0][0]))
-    part = grade_part(name, maximum, found, lambda seen: _fields(seen, name, names), wanted, TOLERANCE)
+    part = grade_part(name, maximum, found, lambda seen: read_fields(seen, name, *names), wanted, TOLERANCE)
     if part.points and name in _IN_ANY_MODE and not _was_evaluated(found, name):
         return Part(name, 0.0, maximum, "nothing was evaluated: the outputs are those of no mode")
     return part
@@ -79,16 +79,11 @@ def _was_evaluated(found: list[tuple[HiddenCase, Observation]], part: str) -> bo
     """Whether outputs came back, in whichever mode: doing nothing leaves everything as it was, and earns nothing."""
     return all(
         any(
-            agree(_fields(seen, part, ("outputs",))[0], {"outputs": _outputs(case, kept)}, TOLERANCE)
+            agree(read_fields(seen, part, "outputs")[0], {"outputs": _outputs(case, kept)}, TOLERANCE)
             for kept in _IN_ANY_MODE[part]
         )
         for case, seen in found
     )
-
-
-def _fields(observation: Observation, part: str, names: tuple[str, ...]) -> tuple[Any, str]:
-    fields = value(observation, part)
-    return (None, why_none(observation, part)) if fields is None else ({name: fields.get(name) for name in names}, "")
 
 
 # Which of the three branches are in the sum.
@@ -160,7 +155,7 @@ def _misconception(parts: tuple[Part, ...], found: list[tuple[HiddenCase, Observ
     for part in parts:
         for name, simulate in _SIMULATED[part.name] if part.points < part.maximum else []:
             fields = tuple(simulate(found[0][0]))
-            seen = [(case, _fields(observation, part.name, fields)[0]) for case, observation in found]
+            seen = [(case, read_fields(observation, part.name, *fields)[0]) for case, observation in found]
             if first_match([(name, simulate)], seen, TOLERANCE):
                 return name
     return None

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..verdict import Verdict
-from .common import HiddenCase, Observation, first_match, grade_part, value, why_none
+from .common import HiddenCase, Observation, first_match, grade_part, read_field
 
 ID = "03a-graph"
 PARTS = (("square values", 1.0), ("square gradients", 1.0), ("relu values", 1.0), ("relu gradients", 1.0))
@@ -63,8 +63,7 @@ def _mistake(name: str, pairs: Pairs) -> str | None:
 
 def _reader(part: str, field: str) -> Callable[[Observation], tuple[Any, str]]:
     def read(observation: Observation) -> tuple[Any, str]:
-        fields = value(observation, part)
-        return (None, why_none(observation, part)) if fields is None else (fields.get(field), f"no {field}")
+        return read_field(observation, part, field)
 
     return read
 

@@ -13,7 +13,7 @@ import numpy as np
 from lecture_lib.notebook.questions.inspect import PROBLEMS
 
 from ..verdict import Part, Verdict
-from .common import HiddenCase, Observation, value, why_none
+from .common import HiddenCase, Observation, read_names
 
 ID = "03b-inspect"
 PARTS = tuple((problem, 2.0) for problem in PROBLEMS)
@@ -45,7 +45,7 @@ def draw(rng: np.random.Generator) -> list[HiddenCase]:
 
 def judge(cases: Sequence[HiddenCase], observations: Sequence[Observation]) -> Verdict:
     """A problem's points when it is reported for all of its data sets and for no other."""
-    reports = {case.kind: _report(seen) for case, seen in zip(cases, observations, strict=True)}
+    reports = {case.kind: read_names(seen, "problems") for case, seen in zip(cases, observations, strict=True)}
     parts = tuple(_grade(problem, points, cases, reports) for problem, points in PARTS)
     found = {kind: report for kind, (report, _) in reports.items() if report is not None}
     return Verdict(ID, parts, misconception=_misconception(cases, found))
@@ -97,14 +97,6 @@ def _misconception(cases: Sequence[HiddenCase], found: dict[str, set[str]]) -> s
         ),
     ]
     return next((name for name, applies in rules if applies), None)
-
-
-def _report(observation: Observation) -> tuple[set[str] | None, str]:
-    fields = value(observation, "problems")
-    names = None if fields is None else fields.get("problems")
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        return None, why_none(observation, "problems")
-    return set(names), ""
 
 
 def _clean(rng: np.random.Generator) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from lecture_lib.notebook.compare import agree
 
 from ..verdict import Part, Verdict
-from .common import HiddenCase, Observation, first_match, grade_part, value, why_none
+from .common import HiddenCase, Observation, first_match, grade_part, read_field, read_fields, value, why_none
 from .lrfinder_reference import choose, curve, finals, problem, sweep
 
 ID = "03a-lrfinder"
@@ -65,16 +66,15 @@ def judge(cases: Sequence[HiddenCase], observations: Sequence[Observation]) -> V
     falling = [pair for pair in curves if choose(pair[0].inputs) is not None]
     level = [pair for pair in curves if choose(pair[0].inputs) is None]
     points = dict(PARTS)
+    rates, losses = (partial(read_field, part="sweep", name=name) for name in ("log10_rates", "losses"))
 
     def grade(name: str, chosen: _Pairs, read: Callable[..., Any], expected: Callable[[HiddenCase], Any]) -> Part:
         return grade_part(name, points[name], chosen, read, expected, TOLERANCE)
 
     parts = (
-        grade(
-            "rates", full, lambda seen: _field(seen, "sweep", "log10_rates"), lambda case: _curve(case)["log10_rates"]
-        ),
-        grade("losses", full, lambda seen: _field(seen, "sweep", "losses"), lambda case: _curve(case)["losses"]),
-        grade("early end", ended, lambda seen: _whole(seen, "sweep"), _curve),
+        grade("rates", full, rates, lambda case: _curve(case)["log10_rates"]),
+        grade("losses", full, losses, lambda case: _curve(case)["losses"]),
+        grade("early end", ended, partial(read_fields, part="sweep"), _curve),
         _grade_restored(pairs, points["restored"]),
         grade("choice", falling, _chosen, lambda case: [choose(case.inputs)]),
         _grade_none(falling, level, points["no suggestion"]),
@@ -83,7 +83,7 @@ def judge(cases: Sequence[HiddenCase], observations: Sequence[Observation]) -> V
 
 
 def _grade_restored(pairs: _Pairs, maximum: float) -> Part:
-    part = grade_part("restored", maximum, pairs, lambda seen: _whole(seen, "restored"), _before, 1e-9)
+    part = grade_part("restored", maximum, pairs, lambda seen: read_fields(seen, "restored"), _before, 1e-9)
     if part.points and not all(_trained(case, seen) for case, seen in pairs if case.kind == _FULL):
         return Part("restored", 0.0, maximum, "the model was not trained, so there was nothing to put back")
     return part
@@ -91,7 +91,7 @@ def _grade_restored(pairs: _Pairs, maximum: float) -> Part:
 
 def _trained(case: HiddenCase, seen: Observation) -> bool:
     """Whether the computed losses are some, and not those of weights that stand still."""
-    found, _ = _field(seen, "computed", "losses")
+    found, _ = read_field(seen, "computed", "losses")
     if not isinstance(found, np.ndarray) or found.ndim != 1 or len(found) < 3:
         return False
     for mode in ("train", "eval"):
@@ -120,10 +120,10 @@ def _misconception(parts: tuple[Part, ...], pairs: _Pairs, curves: _Pairs) -> st
     """The known mistake that explains the first part without full points."""
     lost = {part.name for part in parts if part.points < part.maximum}
     if lost & {"rates", "losses", "early end"}:
-        found = [(case, _comparable(_whole(seen, "sweep")[0])) for case, seen in pairs]
+        found = [(case, _comparable(read_fields(seen, "sweep")[0])) for case, seen in pairs]
         return first_match(_SWEPT, found, TOLERANCE)
     if "restored" in lost:
-        found = [(case, _comparable(_whole(seen, "restored")[0])) for case, seen in pairs]
+        found = [(case, _comparable(read_fields(seen, "restored")[0])) for case, seen in pairs]
         return first_match(_LEFT, found, 1e-6)
     if lost:
         found = [(case, _chosen(seen)[0]) for case, seen in curves]
@@ -208,13 +208,3 @@ def _chosen(seen: Observation) -> tuple[Any, str]:
     if fields is None or "log10_rate" not in fields:
         return None, why_none(seen, "choice")
     return [fields["log10_rate"]], ""
-
-
-def _whole(seen: Observation, part: str) -> tuple[Any, str]:
-    fields = value(seen, part)
-    return (None, why_none(seen, part)) if fields is None else (fields, "")
-
-
-def _field(seen: Observation, part: str, name: str) -> tuple[Any, str]:
-    fields = value(seen, part)
-    return (None, why_none(seen, part)) if fields is None else (fields.get(name), f"no {name} was returned")

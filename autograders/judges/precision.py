@@ -15,7 +15,7 @@ import numpy as np
 from lecture_lib.notebook.questions.precision import FORMATS, STALE, TENSORS
 
 from ..verdict import Verdict
-from .common import HiddenCase, Observation, first_match, grade_part, value, why_none
+from .common import HiddenCase, Observation, first_match, grade_part, read_fields
 
 ID = "03a-precision"
 PARTS = (("step", 2.0), ("dtypes", 2.0), ("fate", 2.0))
@@ -66,7 +66,7 @@ def judge(cases: Sequence[HiddenCase], observations: Sequence[Observation]) -> V
     maximum = dict(PARTS)
 
     def graded(name: str, chosen: Sequence[Pair], expected: Callable[[HiddenCase], Any]) -> Any:
-        return grade_part(name, maximum[name], chosen, lambda seen: _read(seen, name), expected, TOLERANCE)
+        return grade_part(name, maximum[name], chosen, lambda seen: read_fields(seen, name), expected, TOLERANCE)
 
     parts = (
         graded("step", exact, _after),
@@ -75,11 +75,6 @@ def judge(cases: Sequence[HiddenCase], observations: Sequence[Observation]) -> V
     )
     lost = {part.name for part in parts if part.points < part.maximum}
     return Verdict(ID, parts, misconception=_misconception(lost, pairs, exact))
-
-
-def _read(observation: Observation, part: str) -> tuple[Any, str]:
-    fields = value(observation, part)
-    return (None, why_none(observation, part)) if fields is None else (dict(fields), "")
 
 
 def bfloat16(numbers: np.ndarray) -> np.ndarray:
@@ -154,7 +149,7 @@ def _misconception(lost: set[str], pairs: Sequence[Pair], exact: Sequence[Pair])
     """The known mistake that explains the first part without full points."""
 
     def matches(part: str, chosen: Sequence[Pair], simulations: dict[str, Callable[[HiddenCase], Any]]) -> str | None:
-        found = [(case, _read(seen, part)[0]) for case, seen in chosen]
+        found = [(case, read_fields(seen, part)[0]) for case, seen in chosen]
         return first_match(simulations.items(), found, TOLERANCE) if part in lost else None
 
     single = [pair for pair in exact if pair[0].inputs["stored"] == "float32"]

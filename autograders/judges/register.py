@@ -14,7 +14,7 @@ import numpy as np
 from lecture_lib.notebook.compare import agree
 
 from ..verdict import Verdict
-from .common import HiddenCase, Observation, grade_part, value, why_none
+from .common import HiddenCase, Observation, grade_part, read_fields, value
 
 ID = "03a-register"
 PARTS = (("parameters", 2.0), ("buffers", 2.0), ("state_dict", 1.0), ("moves", 2.0))
@@ -72,10 +72,7 @@ def _reader(part: str) -> Callable[[Observation], tuple[Any, str]]:
     observed, names = _FIELDS[part]
 
     def read(observation: Observation) -> tuple[Any, str]:
-        fields = value(observation, observed)
-        if fields is None:
-            return None, why_none(observation, observed)
-        return {name: fields.get(name) for name in names}, ""
+        return read_fields(observation, observed, *names)
 
     return read
 

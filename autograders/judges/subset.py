@@ -10,7 +10,7 @@ import numpy as np
 from lecture_lib.notebook.compare import agree
 
 from ..verdict import Verdict
-from .common import HiddenCase, Observation, first_match, grade_part, value, why_none
+from .common import HiddenCase, Observation, first_match, grade_part, read_field
 
 ID = "03b-subset"
 PARTS = (("gain", 2.0), ("spread", 2.0), ("holds", 2.0))
@@ -56,7 +56,7 @@ def judge(cases: Sequence[HiddenCase], observations: Sequence[Observation]) -> V
             name,
             points,
             pairs if name == "holds" else finite,
-            lambda seen, name=name: _field(seen, name),  # type: ignore[misc]
+            lambda seen, name=name: read_field(seen, name, name),  # type: ignore[misc]
             right[name],
             TOLERANCE,
         )
@@ -65,17 +65,12 @@ def judge(cases: Sequence[HiddenCase], observations: Sequence[Observation]) -> V
     for part in parts:
         if part.points < part.maximum:
             chosen = pairs if part.name == "holds" else finite
-            found = [(case, _field(seen, part.name)[0]) for case, seen in chosen]
+            found = [(case, read_field(seen, part.name, part.name)[0]) for case, seen in chosen]
             first = found[0][1]
             if first is not None and all(agree(given, first, TOLERANCE) for _, given in found):
                 return Verdict(ID, parts, misconception="constant-answer")
             return Verdict(ID, parts, misconception=first_match(_MISTAKES[part.name], found, TOLERANCE))
     return Verdict(ID, parts)
-
-
-def _field(observation: Observation, name: str) -> tuple[Any, str]:
-    fields = value(observation, name)
-    return (None, why_none(observation, name)) if fields is None else (fields.get(name), f"no {name}")
 
 
 def _gains(case: HiddenCase) -> np.ndarray:

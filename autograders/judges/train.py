@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..verdict import Verdict
-from .common import HiddenCase, Observation, first_match, grade_part, value, why_none
+from .common import HiddenCase, Observation, first_match, grade_part, read_field
 
 ID = "03a-train"
 PARTS = (("weights", 4.0), ("validation losses", 2.0), ("best weights", 3.0))
@@ -79,7 +79,7 @@ def judge(cases: Sequence[HiddenCase], observations: Sequence[Observation]) -> V
             name,
             maximum,
             found,
-            lambda seen, field=_FIELD[name]: _field(seen, field),  # type: ignore[misc]
+            lambda seen, field=_FIELD[name]: read_field(seen, "run", field),  # type: ignore[misc]
             lambda case, field=_FIELD[name]: run(case)[field],  # type: ignore[misc]
             TOLERANCE,
         )
@@ -100,7 +100,7 @@ _BEFORE_BACKWARD = {"step": "before backward"}  # with the gradient of the forwa
 
 def _misconception(wrong: set[str], found: list[tuple[HiddenCase, Observation]]) -> str | None:
     def seen(name: str) -> list[tuple[HiddenCase, Any]]:
-        return [(case, _field(observation, _FIELD[name])[0]) for case, observation in found]
+        return [(case, read_field(observation, "run", _FIELD[name])[0]) for case, observation in found]
 
     known = None
     if "weights" in wrong:
@@ -127,14 +127,6 @@ def _misconception(wrong: set[str], found: list[tuple[HiddenCase, Observation]])
             TOLERANCE,
         )
     return known
-
-
-def _field(observation: Observation, name: str) -> tuple[Any, str]:
-    fields = value(observation, "run")
-    if fields is None:
-        return None, why_none(observation, "run")
-    found = fields.get(name)
-    return found, f"no {name} were returned"
 
 
 def run(
