@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
 
 import pytest
 
 from lecture_lib.debugging import LRFinderResult, suggest_learning_rates
 from lecture_lib.notebook import choose_rate_by_hand
-from lecture_lib.notebook.rate_widget import VIEW, describe_choice, rate_widget
+from lecture_lib.notebook.rate_widget import describe_choice, rate_widget
 
 RATES = tuple(10 ** (-5 + number / 10) for number in range(51))
 LOSSES = tuple(2.0 if rate < 1e-3 else 2.0 - 0.5 * math.log10(rate / 1e-3) for rate in RATES)
@@ -57,13 +56,3 @@ def test_the_static_page_has_the_plot_with_alt_text(losses, monkeypatch: pytest.
     assert data["image/png"].startswith(b"\x89PNG")
     assert "Loss over learning rates from 1.0e-05 to 1.0e+00" in options["metadata"]["image/png"]["alt"]
     assert ("No rate" in data["text/plain"]) == (losses != LOSSES)
-    assert VIEW in shown[-1][0]
-
-
-def test_without_ipywidgets_the_plot_stands_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[object] = []
-    monkeypatch.setattr("IPython.display.display", lambda data, **options: shown.append(data))
-    monkeypatch.setitem(sys.modules, "ipywidgets", None)
-    choose_rate_by_hand(sweep())
-    assert len(shown) == 2
-    assert rate_widget(sweep()) is None

@@ -9,8 +9,8 @@ from typing import Any
 import IPython.display
 import pytest
 
-from lecture_lib.notebook import walk
-from lecture_lib.notebook.walk import has_front_end, show_walk, walk_widget
+from lecture_lib.notebook import widgets
+from lecture_lib.notebook.walk import show_walk, walk_widget
 from lecture_lib.tape import Tensor, Trace, picture, trace
 
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -35,7 +35,7 @@ def displayed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What is displayed, and nobody in front of the kernel."""
     shown: list[Any] = []
     monkeypatch.setattr(IPython.display, "display", lambda data, **_: shown.append(data))
-    for name in walk._STARTED_FOR_A_READER:
+    for name in widgets.STARTED_FOR_A_READER:
         monkeypatch.delenv(name, raising=False)
     return shown
 
@@ -128,27 +128,6 @@ def test_with_a_reader_the_picture_stands_beside_the_widget(square, displayed: l
     assert displayed[0][VIEW]["model_id"]
     assert displayed[0]["image/svg+xml"].startswith("<svg")
     assert "Computation graph" in displayed[0]["text/plain"]
-
-
-@pytest.mark.parametrize(
-    ("variables", "user_ns", "expected"),
-    [
-        ({}, {}, False),
-        ({"JPY_SESSION_NAME": "a.ipynb"}, {}, True),
-        ({"COLAB_RELEASE_TAG": "release"}, {}, True),
-        ({}, {"__vsc_ipynb_file__": "a.ipynb"}, True),
-    ],
-    ids=["executed only", "Jupyter", "Colab", "VS Code"],
-)
-def test_who_sits_in_front(displayed, monkeypatch, variables, user_ns, expected) -> None:
-    class Shell:
-        pass
-
-    Shell.user_ns = user_ns
-    monkeypatch.setattr("IPython.get_ipython", Shell)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert has_front_end() is expected
 
 
 def test_walking_leaves_the_graph_and_the_gradients_alone(square, displayed: list[Any], monkeypatch) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-__all__ = ["OKABE_ITO", "show_figure"]
+__all__ = ["OKABE_ITO", "as_png", "show_figure"]
 
 
 def show_figure(figure: Figure, *, caption: str, alt: str) -> None:
@@ -23,12 +23,18 @@ def show_figure(figure: Figure, *, caption: str, alt: str) -> None:
         alt: the figure in words, with its numbers. Kept as display metadata, which nbconvert writes into the page.
 
     """
-    import matplotlib.pyplot as plt
     from IPython.display import Markdown, display
 
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=110, bbox_inches="tight", metadata={"Software": None})
-    plt.close(figure)
-    data = {"image/png": picture.getvalue(), "text/plain": alt}
+    data = {"image/png": as_png(figure), "text/plain": alt}
     display(data, raw=True, metadata={"image/png": {"alt": alt}})
     display(Markdown(f"*{caption}*"))
+
+
+def as_png(figure: Figure, dpi: int = 110) -> bytes:
+    """A figure as a PNG without the name of the software in it; pyplot's own figures are closed."""
+    import matplotlib.pyplot as plt
+
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=dpi, bbox_inches="tight", metadata={"Software": None})
+    plt.close(figure)
+    return picture.getvalue()

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .widgets import widget_data
+
 if TYPE_CHECKING:
     import ipywidgets
 
@@ -91,15 +93,12 @@ def float_table(number: float) -> str:
 
 
 def show_float_formats(number: float = 0.1) -> None:
-    """Show a number bit by bit as a table, and a text field to try others where a kernel is running.
-
-    The table stays in a saved or printed notebook, where the field does nothing.
-    """
+    """Show a number bit by bit as a table, and where a reader can use it a text field to try others."""
     from IPython.display import display
 
     print(float_table(number))
-    shown = float_field(number)._repr_mimebundle_()
-    display({**shown, "text/plain": "(A field to type other numbers, when the notebook runs.)"}, raw=True)
+    if field := widget_data(lambda: float_field(number)):
+        display({**field, "text/plain": "(A field to type other numbers, when the notebook runs.)"}, raw=True)
 
 
 def float_field(number: float) -> ipywidgets.VBox:

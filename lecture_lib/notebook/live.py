@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import html
-import io
 import threading
 from typing import Any
 
 import torch
 
 from ..training import Epoch, History, train
-from .figures import show_figure
+from .figures import as_png, show_figure
 
 
 class LiveRun:
@@ -145,6 +144,4 @@ def _drawn(rows: list[Epoch]) -> bytes:
         History(rows=rows).plot(figure.subplots())
     except ValueError:
         return b""
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=90, bbox_inches="tight")
-    return picture.getvalue()
+    return as_png(figure, dpi=90)

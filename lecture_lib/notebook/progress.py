@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .check import LATEST, RIGHT, UNANSWERED
+from .questions import PUBLIC_QUESTIONS
 
 POINTS = {
     "03a": {
@@ -71,22 +71,19 @@ class Progress:
         return [line for line in (agreeing, open_ones, unseen, REMARK) if line]
 
 
-def progress(notebook: str, points: Mapping[str, float] | None = None) -> Progress:
+def progress(notebook: str) -> Progress:
     """What the visible checks that were run in this session said.
 
     Args:
         notebook: "03a" or "03b".
-        points: question's id -> its points; default: the notebook's.
 
     Raises:
         KeyError: there is no such notebook; the message lists those there are.
 
     """
-    if points is None:
-        if notebook not in POINTS:
-            raise KeyError(f"no notebook {notebook!r}; there are: {', '.join(POINTS)}")
-        points = POINTS[notebook]
-    return Progress(notebook, tuple((name, worth, _state(name)) for name, worth in points.items()))
+    if notebook not in POINTS:
+        raise KeyError(f"no notebook {notebook!r}; there are: {', '.join(POINTS)}")
+    return Progress(notebook, tuple((name, points, _state(name)) for name, points in POINTS[notebook].items()))
 
 
 def show_progress(notebook: str) -> None:
@@ -97,6 +94,6 @@ def show_progress(notebook: str) -> None:
 
 
 def _state(name: str) -> str:
-    if name.partition("-")[2][:1] == "p" and name[-1].isdigit():
+    if name not in PUBLIC_QUESTIONS:
         return BY_HAND
     return LATEST[name].state if name in LATEST else NOT_RUN

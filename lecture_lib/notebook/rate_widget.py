@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..palette import VERMILION
-from .figures import show_figure
+from .figures import as_png, show_figure
+from .widgets import widget_data
 
 if TYPE_CHECKING:
     from ..debugging import LRFinderResult
-
-VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 def choose_rate_by_hand(sweep: LRFinderResult) -> None:
@@ -35,24 +33,19 @@ def choose_rate_by_hand(sweep: LRFinderResult) -> None:
         f"{len(sweep.losses)} steps. {found}.{lowest}"
     )
     show_figure(figure, caption=f"{found}; it stopped because: {sweep.stopped_because}.", alt=alt)
-    widget = rate_widget(sweep)
-    if widget is not None:
-        bundle = widget._repr_mimebundle_()
-        live = {VIEW: bundle[VIEW], "text/plain": "(In a running notebook: the curve with a line to be moved.)"}
-        display(live, raw=True)
+    if widget := widget_data(lambda: rate_widget(sweep)):
+        display({**widget, "text/plain": "(In a running notebook: the curve with a line to be moved.)"}, raw=True)
 
 
 def rate_widget(sweep: LRFinderResult) -> Any:
     """A slider over the sweep's rates, the curve with the chosen rate, and what the choice means.
 
     Returns:
-        The widget, or None where ipywidgets is missing or the sweep has too few steps to choose from.
+        The widget, or None where the sweep has too few steps to choose from.
 
     """
-    try:
-        import ipywidgets
-    except ImportError:
-        return None
+    import ipywidgets
+
     rates = sweep.learning_rates
     if len(rates) < 3:
         return None
@@ -111,12 +104,7 @@ def _rate_of_lowest(sweep: LRFinderResult) -> float:
 
 def _picture(sweep: LRFinderResult, rate: float) -> bytes:
     """The curve with a line at a rate, as a PNG."""
-    import matplotlib.pyplot as plt
-
     figure = sweep.plot()
     figure.set_size_inches(6, 3.4)
     figure.axes[0].axvline(rate, color=VERMILION, linestyle=(0, (1, 1)), linewidth=3)
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=80, bbox_inches="tight")
-    plt.close(figure)
-    return picture.getvalue()
+    return as_png(figure, dpi=80)

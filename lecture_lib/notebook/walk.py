@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import html
-import os
 from typing import Any
 
 from ..tape import Tensor, Trace, picture, trace
-
-# Set by Jupyter's server and by Colab for the kernels that they start; a notebook that is only executed has neither.
-_STARTED_FOR_A_READER = ("JPY_SESSION_NAME", "COLAB_RELEASE_TAG")
+from .widgets import widget_data
 
 
 def show_walk(result: Tensor, /, *, caption: str, **names: Tensor) -> None:
@@ -31,30 +28,17 @@ def show_walk(result: Tensor, /, *, caption: str, **names: Tensor) -> None:
 
     rows = trace(result, **names)
     data, metadata = picture(rows)._repr_mimebundle_()
-    if has_front_end() and (widget := walk_widget(rows)) is not None:
-        data = {**widget._repr_mimebundle_(), **data}
-    display(data, raw=True, metadata=metadata)
+    display({**widget_data(lambda: walk_widget(rows)), **data}, raw=True, metadata=metadata)
     display(Markdown(f"*{caption}*"))
 
 
-def has_front_end() -> bool:
-    """Whether a reader sits in front of this kernel, as far as a kernel can know: Jupyter, Colab or VS Code."""
-    from IPython import get_ipython
-
-    shell = get_ipython()
-    in_vscode = shell is not None and "__vsc_ipynb_file__" in shell.user_ns
-    return in_vscode or any(name in os.environ for name in _STARTED_FOR_A_READER)
-
-
 def walk_widget(rows: Trace) -> Any:
-    """The walk as an ipywidgets box: [slider, buttons, sentence, picture]; None where ipywidgets is not installed.
+    """The walk as an ipywidgets box: [slider, buttons, sentence, picture].
 
     Tab reaches the slider and the buttons; the arrow keys move the one, Enter and Space press the others.
     """
-    try:
-        import ipywidgets
-    except ImportError:
-        return None
+    import ipywidgets
+
     slider = ipywidgets.IntSlider(max=rows.last_position, description="Step", layout={"width": "30em"})
     sentence, shown = ipywidgets.HTML(), ipywidgets.HTML()
 
