@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
+import torch
 from torch import Tensor
 
-from .events import Backward, Batch, LossCall
+from .events import Backward, Batch, Break, LossCall
 from .evidence import Evidence
 from .finding import Finding
 from .loss_calls import NUMBERS, calls, probabilities
@@ -19,8 +21,10 @@ from .loss_probes import (
     summed,
     unstable_when_sure,
 )
+from .untouched import untouched
 
 LARGE = 1e4  # magnitude of weights from which on a run has diverged, and no expression is to blame
+SUDDEN = 100.0  # times the first loss; one that was larger before it broke had been growing
 FITTING = {
     "classification": {"cross_entropy", "nll_loss", "kl_div", "multi_margin_loss"},
     "sequence": {"cross_entropy", "nll_loss", "ctc_loss"},
@@ -123,7 +127,7 @@ def unstable(evidence: Evidence) -> Finding | None:
     broke = evidence.run.recording.broke
     if broke is None or broke.largest > LARGE or not math.isfinite(broke.largest):
         return None
-    if broke.outputs > LARGE:  # they grew that large on the way
+    if broke.outputs > LARGE and not _at_once(evidence, broke):  # they grew that large on the way
         return None
     if evidence.train is not None and evidence.train.x.is_floating_point() and not evidence.train.x.isfinite().all():
         return None
@@ -133,6 +137,23 @@ def unstable(evidence: Evidence) -> Finding | None:
         f"after {broke.step} steps {where} not finite; the largest weight is {broke.largest:.3g}, inputs are finite",
         {"step": broke.step},
     )
+
+
+def _at_once(evidence: Evidence, broke: Break) -> bool:
+    """Whether outputs were ordinary one step before they were not finite, or are not finite without any step."""
+    if math.isfinite(broke.outputs):
+        return False
+    losses = [call.value for call in evidence.run.recording.of(LossCall) if call.grad]
+    before = next((number for number, loss in enumerate(losses) if not math.isfinite(loss)), 0)
+    if before:
+        return max(map(abs, losses[:before])) < SUDDEN * max(abs(losses[0]), evidence.constant_loss)
+    if evidence.train is None or not evidence.train.x.is_floating_point():
+        return False
+    # What only overflows is finite in double precision; 0/0 is not.
+    model = copy.deepcopy(evidence.program.model).double().train()
+    with untouched(evidence.program, evidence.seed), torch.no_grad():
+        outputs = model(evidence.train.part(slice(0, 256)).x.to(evidence.device).double())
+    return isinstance(outputs, Tensor) and not bool(outputs.isfinite().all())
 
 
 LOSS_RULES = (

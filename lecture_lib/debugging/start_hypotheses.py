@@ -147,9 +147,14 @@ def saturated(evidence: Evidence) -> Finding | None:
     if not early_room(evidence):
         return None
 
-    def softened(function: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def centred(function: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         scale = (x.detach() - x.detach().mean()).pow(2).mean().sqrt().clamp(min=1.0)
         return function((x - x.detach().mean(dim=0, keepdim=True)) / scale)
+
+    def scaled(function: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return function(x / x.detach().pow(2).mean().sqrt().clamp(min=1.0))
+
+    softer = [replacing(sigmoid=one, tanh=one) for one in (centred, scaled)]
 
     for name, given, _ in activations(evidence, False):
         if name in ("relu", "threshold"):
@@ -158,7 +163,7 @@ def saturated(evidence: Evidence) -> Finding | None:
         share = float((slope < 0.01).float().mean())
         if share >= FLAT:
             sign = f"at {share:.0%} of the inputs of a {name} its slope is below a hundredth"
-            return confirmed_early(evidence, "A06", sign, initialised_anew, replacing(sigmoid=softened, tanh=softened))
+            return confirmed_early(evidence, "A06", sign, initialised_anew, *softer)
     gates = [m for m in evidence.program.model.modules() if isinstance(m, nn.RNNBase)]
     biases = [float(p.detach().abs().max()) for m in gates for n, p in m.named_parameters() if "bias" in n]
     if biases and max(biases) > 4:
