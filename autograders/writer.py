@@ -22,6 +22,8 @@ from .files import remove_half_written
 RUN_VARIABLE = "LECTURE_RUN"
 """Every process that a grading run starts inherits its id here, so that those of a killed run can be found."""
 
+PATIENCE = 5.0  # seconds until a lock whose holder is dead counts as held by somebody else
+
 
 @contextlib.contextmanager
 def only_writer(course: Course, command: str) -> Iterator[None]:
@@ -34,10 +36,7 @@ def only_writer(course: Course, command: str) -> Iterator[None]:
     if not course.root.is_dir():
         raise CourseError(f"{course.root} does not exist: run `autograde release` first.")
     with (course.root / ".writer").open("a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise CourseError(_busy(course, _holder(file))) from None
+        _take(file, course)
         _sweep(course, _holder(file))
         # Named before it is made: a run killed in between leaves nothing that its successor does not know of.
         scratch = _short(Path(tempfile.gettempdir())) / f"autograde-{uuid.uuid4().hex[:12]}"
@@ -56,6 +55,40 @@ def only_writer(course: Course, command: str) -> Iterator[None]:
                 os.environ[RUN_VARIABLE] = before[1]
             _sweep(course, {**_holder(file), "run": ""})
             _enter(file, {})
+
+
+def _take(file: TextIO, course: Course) -> None:
+    """Take the lock, or raise CourseError at once when its holder lives; a dead one's children may keep it a moment.
+
+    A process that was about to start another when it was killed leaves a copy of itself, which has the lock too until
+    it has become that other program.
+    """
+    patience = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = _holder(file)
+            if _lives(holder) or time.monotonic() > patience:
+                raise CourseError(_busy(course, holder)) from None
+            time.sleep(0.02)
+        else:
+            return
+
+
+def _lives(holder: dict[str, Any]) -> bool:
+    """Whether the process that noted itself still runs; one on another host cannot be asked and counts as alive."""
+    if not holder:
+        return False
+    if holder.get("host") != socket.gethostname():
+        return True
+    try:
+        os.kill(holder["pid"], 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def _short(folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 from conftest import MIXED, ROOT, MixedClass, autograde, copy_course
 
+from autograders import writer
 from autograders.course import Course, CourseError
 from autograders.gradebook import compare_known
 from autograders.simulate import simulate
@@ -126,6 +128,46 @@ def test_a_dead_holder_keeps_nothing(course: Course, holder) -> None:
         assert not course.staged.exists()
         assert not list(course.root.rglob("*.part"))
     assert RUN_VARIABLE not in os.environ
+
+
+FORKED = """
+import os, sys, time
+from autograders.course import Course
+from autograders.writer import only_writer
+from pathlib import Path
+with only_writer(Course(Path(sys.argv[1])), "grade"):
+    if os.fork() == 0:
+        time.sleep(float(sys.argv[2]))
+        os._exit(0)
+    print("forked", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.5, 60.0], ids=["a moment", "for good"])
+def test_a_child_that_was_being_started_keeps_the_lock_of_a_dead_holder_for_a_moment_only(
+    course: Course, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "PATIENCE", 3.0)
+    command = [sys.executable, "-c", FORKED, str(course.root), str(seconds)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, start_new_session=True)
+    assert process.stdout is not None
+    with process.stdout as told:
+        assert told.readline() == b"forked\n"
+    group = os.getpgid(process.pid)
+    process.kill()
+    process.wait()
+    try:
+        if seconds < 3:
+            with only_writer(course, "grade"):
+                pass
+        else:
+            with pytest.raises(CourseError, match=f"process {process.pid} on"), only_writer(course, "grade"):
+                pass
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
 
 
 def test_a_copy_of_the_course_leaves_the_original_alone(course: Course, holder, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from .loss_probes import (
 from .untouched import untouched
 
 LARGE = 1e4  # magnitude of weights from which on a run has diverged, and no expression is to blame
-SUDDEN = 100.0  # times the first loss; one that was larger before it broke had been growing
+SUDDEN = 10.0  # times a constant answer's loss; one that was larger before it broke had been growing
 FITTING = {
     "classification": {"cross_entropy", "nll_loss", "kl_div", "multi_margin_loss"},
     "sequence": {"cross_entropy", "nll_loss", "ctc_loss"},
@@ -146,7 +146,7 @@ def _at_once(evidence: Evidence, broke: Break) -> bool:
     losses = [call.value for call in evidence.run.recording.of(LossCall) if call.grad]
     before = next((number for number, loss in enumerate(losses) if not math.isfinite(loss)), 0)
     if before:
-        return max(map(abs, losses[:before])) < SUDDEN * max(abs(losses[0]), evidence.constant_loss)
+        return max(map(abs, losses[:before])) < SUDDEN * evidence.constant_loss
     if evidence.train is None or not evidence.train.x.is_floating_point():
         return False
     # What only overflows is finite in double precision; 0/0 is not.
