@@ -150,8 +150,10 @@ def refuse_other_database(
 
 def _known_to(path: Path) -> dict[str, dict[str, float]] | None:
     """The assignments of a database and their graded cells' points, read without changing it; None if it is none."""
+    # What a killed writer had not finished is in a journal, and SQLite must be allowed to write to take it back.
+    mode = "rw" if path.with_name(f"{path.name}-journal").exists() else "ro"
     try:
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True)
         try:
             found: dict[str, dict[str, float]] = {
                 name: {} for (name,) in connection.execute("SELECT name FROM assignment")

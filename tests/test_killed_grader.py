@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -128,6 +129,31 @@ def test_a_dead_holder_keeps_nothing(course: Course, holder) -> None:
         assert not course.staged.exists()
         assert not list(course.root.rglob("*.part"))
     assert RUN_VARIABLE not in os.environ
+
+
+INTERRUPTED = """
+import os, signal, sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+database.execute("PRAGMA cache_size = 1")
+database.execute("BEGIN IMMEDIATE")
+database.execute("UPDATE grade_cells SET max_score = 0")
+database.execute("CREATE TABLE much (content)")
+database.executemany("INSERT INTO much VALUES (?)", [("x" * 4000,)] * 50)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_writer_left_in_the_database_is_taken_back(course: Course) -> None:
+    path = course.root / "gradebook.db"
+    with sqlite3.connect(path) as database:
+        before = list(database.iterdump())
+    database.close()
+    subprocess.run([sys.executable, "-c", INTERRUPTED, str(path)], check=False)
+    assert path.with_name("gradebook.db-journal").stat().st_size > 0
+    assert autograde("grade", "--student", "nobody", course=course).code == 0
+    with sqlite3.connect(path) as database:
+        assert list(database.iterdump()) == before
+    database.close()
 
 
 FORKED = """
