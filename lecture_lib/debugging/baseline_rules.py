@@ -10,7 +10,9 @@ from torch import Tensor
 from .data_hypotheses import SATISFIED
 from .evidence import Evidence
 from .finding import Finding
-from .probes import chance, learner, score, table
+from .probes import chance, learner, named, score, table
+
+KNOWN = 0.9  # of a constant answer's loss; a validation loss below it has learnt something
 
 
 def constant_answers(evidence: Evidence) -> list[Tensor]:
@@ -42,7 +44,8 @@ def worthless_metric(evidence: Evidence) -> Finding | None:
     model = float(program.metric(outputs, val.y))
     named = outputs.argmax(dim=1) if outputs.ndim > 1 and outputs.shape[1] > 1 else outputs.flatten() > 0
     only_one = len(named.unique()) == 1 or model < best
-    fault = "D16" if evidence.spec.task == "classification" and only_one else "E03"
+    single = evidence.spec.task == "classification" or outputs.ndim == 1 or outputs.shape[1:] == (1,)
+    fault = "D16" if single and only_one else "E03"
     return Finding(
         fault, f"one answer for all scores {best:.3f}, the model {model:.3f}", {"constant": best, "model": model}
     )
@@ -55,8 +58,10 @@ def no_better_than_baseline(evidence: Evidence) -> Finding | None:
     if train is None or val is None or outputs is None or evidence.val is None:
         return None
     if evidence.spec.task == "sequence":
-        kept = evidence.val.y >= 0
-        predicted = outputs.argmax(dim=1)[kept][: len(val.y)].numpy()
+        labels = named(outputs, evidence.val.y) if outputs.ndim == 3 else None
+        if labels is None:
+            return None
+        predicted = labels[evidence.val.y >= 0][: len(val.y)].numpy()
     elif train.classes:
         predicted = (
             outputs.argmax(dim=1) if outputs.ndim > 1 and outputs.shape[1] > 1 else outputs.flatten() > 0
@@ -81,7 +86,9 @@ def no_better_than_baseline(evidence: Evidence) -> Finding | None:
         difference = errors[0] - errors[1]
         z = float(difference.mean() / max(difference.std() / math.sqrt(len(val.y)), 1e-12))
         spread = 0.05
-    if model < dumb + 2 * spread:
+    # Where one class is nearly all, the share that is right says little, and the loss still shows what is known.
+    learnt = evidence.run.rows[-1].val_loss < KNOWN * evidence.constant_loss
+    if model < dumb + 2 * spread and not learnt:
         return Finding("E01", f"the model scores {model:.2f}, one answer for all {dumb:.2f}", {"model": model}, False)
     if linear > model + 0.03 and z > 3:
         return Finding("E01", f"the model scores {model:.2f}, a linear one {linear:.2f}", {"linear": linear}, False)

@@ -9,9 +9,10 @@ from typing import Any
 from torch import Tensor, nn
 
 from .changes import Change
-from .comparing import confirmed, room
+from .comparing import confirmed, room, trials
 from .evidence import Evidence
 from .finding import Finding
+from .loop_rules import always_clipped
 from .program import Program
 
 NARROW = 8  # units of a layer; wider ones are not suspected
@@ -19,8 +20,8 @@ NARROW = 8  # units of a layer; wider ones are not suspected
 
 def too_small(evidence: Evidence) -> Finding | None:
     """A20: a narrow layer, and training examples are learnt with a wide network beside the model."""
-    if not room(evidence) or evidence.train is None:
-        return None
+    if not room(evidence) or evidence.train is None or always_clipped(evidence.run.recording):
+        return None  # a network beside the model would not be clipped with it
     affine = [
         m for m in evidence.program.model.modules() if isinstance(m, (nn.Linear, nn.Conv1d, nn.Conv2d, nn.RNNBase))
     ]
@@ -29,7 +30,11 @@ def too_small(evidence: Evidence) -> Finding | None:
     if len(widths) < 2 or min(widths[:-1]) > NARROW or outputs is None or outputs.ndim not in (2, 3):
         return None
     sign = f"the narrowest layer has {min(widths[:-1])} units"
-    return confirmed(evidence, "A20", sign, with_a_wide_network(evidence, outputs))
+    wide = with_a_wide_network(evidence, outputs)
+    found = confirmed(evidence, "A20", sign, wide)
+    if found and evidence.val is not None and trials(evidence).gain(wide, validation=True).share <= 0:
+        return None  # it has learnt noise by heart
+    return found
 
 
 def with_a_wide_network(evidence: Evidence, outputs: Tensor) -> Change:

@@ -104,6 +104,9 @@ def drawn_large(program: Program) -> Iterator[None]:
                 parameter.normal_(0, 10 / math.sqrt(parameter.numel() / len(parameter)))
             else:
                 parameter.normal_(0, 0.1)
+        for module in program.model.modules():
+            if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+                module.weight[module.padding_idx] = 0.0  # by structure, too
     yield
 
 

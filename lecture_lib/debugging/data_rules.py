@@ -14,7 +14,7 @@ from torch import Tensor
 from .events import LossCall
 from .evidence import Evidence
 from .finding import Finding
-from .sequence_rules import never_labelled, numbered_anew, steps_first
+from .sequence_rules import nearly_copied, never_labelled, numbered_anew, steps_first
 from .split_rules import classes_renumbered, leaks, other_preprocessing, shifts
 from .time_rules import knows_the_future
 
@@ -180,6 +180,7 @@ DATA_RULES = (
     other_preprocessing,
     classes_renumbered,
     leaks,
+    nearly_copied,
     knows_the_future,
     ordered_by_class,
     shifts,

@@ -12,7 +12,7 @@ from .comparing import trials
 from .evidence import Evidence
 from .finding import Finding
 from .model_rules import outputs_of
-from .probes import Table, few_columns, score, table, without_own
+from .probes import Table, few_columns, named, score, table, without_own
 from .untouched import untouched
 
 WORSE = 0.12  # error of a slice above that of the rest
@@ -34,8 +34,8 @@ def errors(evidence: Evidence, outputs: Tensor | None = None) -> np.ndarray | No
         return np.asarray(((outputs.reshape(y.shape) - y) ** 2 / y.var()).flatten(1).mean(dim=1).double())
     if task == "classification" and outputs.ndim == 2 and y.ndim == 1 and outputs.shape[1] > 1:
         return np.asarray((outputs.argmax(dim=1) != y).double())
-    if task == "sequence" and outputs.ndim == 3 and outputs.argmax(dim=1).shape == y.shape:
-        wrong = ((outputs.argmax(dim=1) != y) & (y >= 0)).double().sum(dim=1)
+    if task == "sequence" and outputs.ndim == 3 and (labels := named(outputs, y)) is not None:
+        wrong = ((labels != y) & (y >= 0)).double().sum(dim=1)
         return np.asarray(wrong / (y >= 0).sum(dim=1).clamp(min=1))
     return None
 

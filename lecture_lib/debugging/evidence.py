@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .events import Recording
@@ -73,11 +74,20 @@ class Evidence:
         with untouched(self.program):
             try:
                 parts = list(_some(loader, self.program.parts))
-                x, y = (torch.cat([_tensor(part[i]) for part in parts]) for i in (0, 1))
+                x, y = (self._joined([_tensor(part[i]) for part in parts], i) for i in (0, 1))
             except Exception as error:
                 self.unseen.append(f"{name} data: {type(error).__name__}: {error}")
                 return None
         return Examples(x, y, len(parts[0][0])) if len(x) else None
+
+    def _joined(self, parts: list[Tensor], target: int) -> Tensor:
+        """Batches one after the other; sequences that each batch fills up by itself get the length of the longest."""
+        lengths = {one.shape[1] for one in parts if one.ndim == 2 and not one.is_floating_point()}
+        if len(lengths) > 1:
+            ignored = -100 if self.spec.ignore_index is None else self.spec.ignore_index
+            filler = ignored if target else self.spec.padding_index or 0
+            parts = [F.pad(one, (0, max(lengths) - one.shape[1]), value=filler) for one in parts]
+        return torch.cat(parts)
 
     @cached_property
     def run(self) -> Run:

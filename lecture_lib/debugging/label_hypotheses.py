@@ -18,6 +18,7 @@ from .sequence_rules import commonest_labels
 from .untouched import untouched
 
 LARGE = 5000  # data sets that are not read a second time
+SAID = 0.95  # score of one column that is the label in another form
 NEAR = 0.97  # score of one column alone that gives the target away
 
 
@@ -75,9 +76,20 @@ def _neighbouring(evidence: Evidence) -> str:
     }
     for where, order in orders.items():
         moved = table(evidence, Examples(data.x, data.y[order], 1))
-        if moved is not None and score(moved, without_own(moved)) > chance(moved) + 0.15:
+        if moved is not None and score(moved, without_own(moved)) > chance(moved) + 0.15 and not _holds(moved):
             return f"inputs fit the labels {where}, not their own"
     return ""
+
+
+def _holds(moved: Table) -> bool:
+    """Whether one column names these labels: windows over a series hold the neighbour's label as a value of theirs."""
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+    seen, kept = moved.halves()
+    leaves = 2 * len(np.unique(moved.y)) if moved.classes else 64
+    tree = (DecisionTreeClassifier if moved.classes else DecisionTreeRegressor)(max_leaf_nodes=leaves, random_state=0)
+    columns = ([number] for number in range(moved.x.shape[1]))
+    return any(score(kept, tree.fit(seen.x[:, one], seen.y).predict(kept.x[:, one])) > SAID for one in columns)
 
 
 def in_order(evidence: Evidence) -> Examples | None:

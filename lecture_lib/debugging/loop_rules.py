@@ -26,6 +26,13 @@ def looked(recording: Recording) -> list[Step]:
     return [step for step in recording.of(Step) if not math.isnan(step.norm)]
 
 
+def always_clipped(recording: Recording) -> float:
+    """What clipping usually leaves of a gradient, where it cuts nearly every one to less than half; else 0."""
+    sizes = [step.scale for step in looked(recording) if step.residual < EQUAL]
+    cut = bool(sizes) and median(sizes) < 0.2 and sum(size < 0.5 for size in sizes) >= 0.9 * len(sizes)
+    return median(sizes) if cut else 0.0
+
+
 def no_backward(recording: Recording, spec: Spec) -> Finding | None:
     """G04: batches go by, and no backward pass."""
     backwards = recording.of(Backward)
@@ -165,7 +172,8 @@ def clipping_without_effect(recording: Recording, spec: Spec) -> Finding | None:
 def float16_without_scaling(recording: Recording, spec: Spec) -> Finding | None:
     """G17: entries of the gradient are 0 only because float16 has no smaller numbers."""
     lost = [one.underflow for one in recording.of(Backward) if not math.isnan(one.underflow)]
-    plain = [one.scale for one in recording.of(Backward) if one.residual < 0.2]
+    # A gradient that has lost most of its entries is far from the fresh one for that reason.
+    plain = [one.scale for one in recording.of(Backward) if one.residual < 0.2 or one.underflow > 0.2]
     if not lost or not plain or median(plain) > 2 or median(lost) < UNDERFLOW:
         return None
     return Finding(

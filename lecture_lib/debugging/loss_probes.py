@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,6 +11,9 @@ from torch import Tensor
 from .evidence import Evidence
 from .finding import Finding
 from .loss_calls import NUMBERS, calls, probabilities
+from .untouched import untouched
+
+TURNED = 0.8  # cosine of a gradient that has only changed its sign; noise of the step's own makes it smaller than 1
 
 
 def score_of_the_label(evidence: Evidence) -> Finding | None:
@@ -35,6 +39,45 @@ def score_of_the_label(evidence: Evidence) -> Finding | None:
                         "L03" if already else "L04", f"the loss is minus the {what} of the label, no logarithm"
                     )
     return None
+
+
+def against_the_loss(evidence: Evidence) -> Finding | None:
+    """G18 by hand: a step that computes a loss of its own gives the optimizer the declared one's gradient, turned."""
+    program, train = evidence.program, evidence.train
+    own = program.step is not None or program.train_epoch is not None
+    if train is None or program.loss_fn is None or not own or len(program.optimizers) != 1:
+        return None
+    batch = train.part(slice(0, train.batch_size))
+    seen: list[list[Tensor | None]] = []
+    with untouched(program, evidence.seed):
+        parameters = [one for one in program.model.parameters() if one.requires_grad]
+
+        def keep(*_: Any) -> None:
+            seen.append([None if one.grad is None else one.grad.clone() for one in parameters])
+
+        program.model.train()
+        torch.manual_seed(evidence.seed)  # dropout leaves out the same units both times
+        loss = evidence.own_loss(program.outputs(batch.x), batch.y)
+        wanted = torch.autograd.grad(loss, parameters, allow_unused=True)
+        program.train_loader = [(batch.x, batch.y)]
+        handle = program.optimizers[0].register_step_pre_hook(keep)
+        torch.manual_seed(evidence.seed)
+        try:
+            program.run_epoch()
+        finally:
+            handle.remove()
+    pairs = [
+        (a.flatten(), b.flatten()) for a, b in zip(seen[0], wanted, strict=True) if a is not None and b is not None
+    ]
+    if not pairs:
+        return None
+    given, right = (torch.cat(part) for part in zip(*pairs, strict=True))
+    cosine = float(torch.cosine_similarity(given, right, dim=0))
+    if program.optimizers[0].param_groups[0].get("maximize"):
+        cosine = -cosine
+    if not cosine < -TURNED:
+        return None
+    return Finding("G18", f"the step's gradient points away from the loss's (cosine {cosine:.3f})", {"cosine": cosine})
 
 
 def broadcast(evidence: Evidence) -> Finding | None:

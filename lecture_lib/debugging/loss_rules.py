@@ -14,6 +14,7 @@ from .finding import Finding
 from .loss_calls import NUMBERS, calls, probabilities
 from .loss_probes import (
     against_the_labels,
+    against_the_loss,
     broadcast,
     class_axis,
     pairing,
@@ -168,6 +169,7 @@ LOSS_RULES = (
     class_axis,
     pairing,
     against_the_labels,
+    against_the_loss,
     unstable,
     unstable_when_sure,
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from .evidence import Evidence
 from .observed import Examples
@@ -86,6 +87,12 @@ def score(data: Table, predicted: np.ndarray) -> float:
     if data.classes:
         return float((predicted == data.y).mean())
     return 1 - float(((predicted - data.y) ** 2).mean() / max(data.y.var(), 1e-12))
+
+
+def named(outputs: Tensor, y: Tensor) -> Tensor | None:
+    """The class of each position, like y: of scores [B, C, T] or [B, T, C], whichever fits; None if neither does."""
+    fitting = [one for axis in (1, 2) if (one := outputs.argmax(dim=axis)).shape == y.shape]
+    return max(fitting, key=lambda one: int((one == y).sum()), default=None)
 
 
 def chance(data: Table) -> float:

@@ -109,7 +109,7 @@ class Program:
         was = self.model.training
         self.model.eval()
         with torch.no_grad():
-            for batch in self.val_loader or ():
+            for batch in () if self.val_loader is None else self.val_loader:
                 x, y = self.parts(batch)
                 out = self.outputs(x)
                 if self.loss_fn is not None:

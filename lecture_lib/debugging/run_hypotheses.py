@@ -15,7 +15,7 @@ from .comparing import both, confirmed, nothing, room, trials
 from .events import Step
 from .evidence import Evidence
 from .finding import Finding
-from .loop_rules import looked
+from .loop_rules import always_clipped, looked
 from .program import Program
 from .trials import SEEDS, Gain
 from .untouched import untouched
@@ -66,9 +66,8 @@ def learning_rate(evidence: Evidence) -> Finding | None:
         return None
     if factor > 1 and _only_short(evidence, gain):
         return None
-    sizes = [step.scale for step in steps if step.residual < 0.02]
-    if factor > 1 and sizes and median(sizes) < 0.2 and sum(s < 0.5 for s in sizes) >= 0.9 * len(sizes):
-        sign = f"gradients are clipped to {median(sizes):.2g} of their length in every step"
+    if factor > 1 and (left := always_clipped(evidence.run.recording)):
+        sign = f"gradients are clipped to {left:.2g} of their length in every step"
         return Finding("G15", f"{sign}; steps {factor:g} times as long: {gain}", {"gain": gain.share}, False)
     fault = "H01" if factor < 1 else "H02"
     new = rate(evidence) * factor

@@ -11,6 +11,7 @@ from .observed import Examples
 
 IDS = 10  # different ones, before their numbering says anything
 ENDS = 0.9  # of the sequences end in their padding, if they are read rightly
+NEARLY, SEQUENCES = 0.15, 400  # share of near copies that is no accident, among so many sequences
 
 
 def steps_first(evidence: Evidence) -> Finding | None:
@@ -82,6 +83,26 @@ def commonest_labels(examples: Examples) -> dict[int, int]:
         if len(labels):
             found[int(one)] = int(labels.mode().values)
     return found
+
+
+def nearly_copied(evidence: Evidence) -> Finding | None:
+    """D18: validation sequences with one near relative in training, and no second one half as near."""
+    train, val = evidence.train, evidence.val
+    if train is None or val is None or train.x.is_floating_point() or train.x.ndim != 2:
+        return None
+    if train.x.shape[1:] != val.x.shape[1:] or len(train.x) < 2:
+        return None
+    rows, near = val.x[:SEQUENCES], 0
+    for row in rows:
+        nearest, second = (train.x != row).sum(dim=1).topk(2, largest=False).values.tolist()
+        near += 0 < nearest <= min(second / 2, len(row) / 4)
+    share = near / len(rows)
+    if share < NEARLY:
+        return None
+    text = (
+        f"{share:.0%} of the validation sequences differ from one training sequence in a few places, from all others "
+    )
+    return Finding("D18", text + "in twice as many at least", {"share": share}, certain=False)
 
 
 def never_labelled(evidence: Evidence) -> Finding | None:

@@ -131,7 +131,10 @@ def other_preprocessing(evidence: Evidence) -> Finding | None:
         return None
     try:
         train, val = torch.cat(fed[True]), torch.cat(fed[False])
-    except RuntimeError:
+    except RuntimeError:  # sequences of different lengths are none of another preprocessing
+        sizes = [{tuple(one.shape[1:]) for one in fed[training]} for training in (True, False)]
+        if any(len(one) > 1 for one in sizes) or not sizes[0].isdisjoint(sizes[1]):
+            return None
         return Finding("D03", f"inputs have shape {list(fed[True][0].shape)} in training, {list(fed[False][0].shape)}")
     padding = evidence.spec.padding_index
     if padding is not None and train.ndim == 2 and not train.is_floating_point():
