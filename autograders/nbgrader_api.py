@@ -25,11 +25,14 @@ def generate_assignment(course: Course, assignment: str) -> None:
     _run(course, GenerateAssignment, assignment)
 
 
-def autograde(course: Course, assignment: str, student: str) -> None:
-    """nbgrader's autograde of one submission as `intake.stage` prepared it. Raises ConversionError."""
+def autograde(course: Course, assignment: str, student: str, source: str = "received") -> None:
+    """nbgrader's autograde of one submission as `intake.stage` prepared it, in the folder `source`.
+
+    Raises ConversionError.
+    """
     from nbgrader.converters import Autograde
 
-    _staged(course, Autograde, "autograded", assignment, student, submitted_directory="received")
+    _staged(course, Autograde, "autograded", assignment, student, submitted_directory=source)
 
 
 def generate_feedback(course: Course, assignment: str, student: str) -> None:
