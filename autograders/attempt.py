@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import logging
+import shutil
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import nbformat
+from nbformat import NotebookNode
 from traitlets.config import Config
 
 from . import notebooks
 from .course import Course, CourseError
 from .files import write_text_atomically
+from .gradebook import open_gradebook
 from .intake import Unreadable, stage, submission_digest
 from .journal import Record
-from .nbgrader_api import ConversionError, autograde
+from .nbgrader_api import ConversionError, autograde, put_in_place
 from .notebooks import STAMP
 from .states import FAILED, GRADED, UNREADABLE, state_of
 
@@ -42,16 +48,6 @@ class _Executing(Course):
     def config(self) -> Config:
         config = super().config()
         config.Autograde.autograde_preprocessors = _steps(config)[0]
-        return config
-
-
-class _Saving(Course):
-    """A course in which the scores of a notebook that was judged already are saved."""
-
-    def config(self) -> Config:
-        config = super().config()
-        config.Autograde.sanitize_preprocessors = []
-        config.Autograde.autograde_preprocessors = _steps(config)[1]
         return config
 
 
@@ -102,15 +98,37 @@ def enter(course: Course, assignment: str, student: str, outcome: Outcome) -> Ou
 
     def work() -> Sequence[str]:
         write_text_atomically(course.notebook("received", assignment, student), received)
-        beside = course.staged / ".executed"  # goes with what is staged, also after a run that was killed
-        folder = beside / student / assignment
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{assignment}.ipynb").write_text(executed, "utf-8")
-        source = str(beside.relative_to(course.root))
-        autograde(_Saving(course.root, course.without_sandbox), assignment, student, source=source)
+        staged = course.staged / student / assignment / f"{assignment}.ipynb"
+        try:
+            write_text_atomically(staged, _save(course, assignment, student, executed))
+            put_in_place(course, "autograded", assignment, student)
+        finally:
+            shutil.rmtree(course.staged, ignore_errors=True)
         return outcome.notes
 
     return replace(_outcome(assignment, student, work), seconds=outcome.seconds)
+
+
+def _save(course: Course, assignment: str, student: str, executed: str) -> str:
+    """Save the scores of a notebook that was judged; returns the notebook with what is to be noted in it.
+
+    What nbgrader's converter does besides, with copies of the notebook at each step, was done where it was run.
+    """
+    from sqlalchemy.exc import SAWarning
+
+    config, log = course.config(), logging.getLogger("autograders.nbgrader")
+    log.propagate = False
+    nb: NotebookNode = nbformat.reads(executed, as_version=4)
+    names = {"assignment": assignment, "student": student, "notebook": assignment, "db_url": course.gradebook}
+    resources: dict[str, Any] = {"nbgrader": names}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SAWarning)  # as in nbgrader_api
+        with open_gradebook(course) as gradebook:
+            gradebook.update_or_create_student(student)
+            gradebook.update_or_create_submission(assignment, student)
+        for step in _steps(config)[1]:
+            nb, resources = step(config=config, log=log)(nb, resources)
+    return nbformat.writes(nb) + "\n"
 
 
 def _outcome(assignment: str, student: str, work: Callable[[], Sequence[str]]) -> Outcome:
