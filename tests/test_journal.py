@@ -87,7 +87,9 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(
     kept = {path: path.read_bytes() for path in (course.root / "journal").rglob("*.json")}
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if where == "the notebook":
-        monkeypatch.setattr("autograders.attempt.autograde", lambda *_: (_ for _ in ()).throw(ConversionError(str(full))))
+        monkeypatch.setattr(
+            "autograders.attempt.autograde", lambda *_: (_ for _ in ()).throw(ConversionError(str(full)))
+        )
     else:
         monkeypatch.setattr("autograders.attempt.autograde", lambda *_: None)
         monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(full))
