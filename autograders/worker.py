@@ -28,7 +28,7 @@ GRACE = 10.0
 
 _LOCK = ".lock"
 _one_at_a_time = threading.Lock()
-_interrupted = threading.Event()
+_started, _interrupted = threading.Event(), threading.Event()
 
 
 def grade_parcel(parcel: Parcel) -> Outcome:
@@ -101,7 +101,8 @@ def start(lifeline: Connection, temporary: str) -> None:
 
 
 def ready() -> None:
-    """Nothing: a process that has done it has started."""
+    """Mark this process as started; the first thing that it is given to do."""
+    _started.set()
 
 
 def _end_with(lifeline: Connection) -> None:
@@ -116,7 +117,9 @@ def _end_with(lifeline: Connection) -> None:
 
 
 def _stop(*_: object) -> None:
-    """Interrupt the submission that runs, once; without one, end."""
+    """Interrupt the submission that runs, once; without one, end. What starts is left to start: it is asked again."""
+    if not _started.is_set():
+        return
     if not _one_at_a_time.locked():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is to be done at the end is done
         raise SystemExit

@@ -1,10 +1,10 @@
 """Grades a class again and again in processes that are killed at random moments.
 
-python tests/killed_grading.py COURSE FOLDER KILLS SEED SHARE [--replay REFERENCE] [--workers N] copies COURSE into FOLDER, kills
-`autograde grade` KILLS times, each within a SHARE of the time that an undisturbed run takes, lets it finish, and starts
-over with a fresh copy whenever the class is done. One line of JSON for each finished class says what was left, repeated
-or different. With --replay the notebooks are not run: what a graded class observed is played back, so that a moment is
-cheap.
+python tests/killed_grading.py COURSE FOLDER KILLS SEED SHARE [--replay REFERENCE] [--workers N] copies COURSE into
+FOLDER, kills `autograde grade` KILLS times, each within a SHARE of the time that an undisturbed run takes, lets it
+finish, and starts over with a fresh copy whenever the class is done. One line of JSON for each finished class says what
+was left, repeated or different. With --replay the notebooks are not run: what a graded class observed is played back,
+so that a moment is cheap.
 """
 
 from __future__ import annotations
