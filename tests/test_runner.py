@@ -142,7 +142,7 @@ def dask_cluster(variables: dict[str, str]) -> Iterator[str]:
     script = (
         "import sys\nfrom distributed import LocalCluster\n"
         "if __name__ == '__main__':\n"
-        "    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:\n"
+        "    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=':0') as cluster:\n"
         "        print(cluster.scheduler_address, flush=True)\n"
         "        sys.stdin.read()\n"
     )
