@@ -129,7 +129,7 @@ def _graded(
     course: Course, todo: Sequence[Job], versions: dict[str, str], workers: int, executor: Executor | None
 ) -> Generator[Record, None, None]:
     """The records of the submissions as they are done; their scores are in the gradebook by then."""
-    if executor is None and min(workers, len(todo)) < 2:
+    if executor is None and (workers == 1 or not todo):
         for job in todo:
             digest = submission_digest(course, *job)
             yield record_of(course, *job, digest, versions[job[0]], grade_here(course, *job))
