@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from .class_commands import add_class_commands
 from .course import Course
+from .grade_command import add_grade_command
 
-OK, FAILED, SET_ASIDE, INCIDENTS = 0, 1, 3, 4
+OK, FAILED, SET_ASIDE = 0, 1, 3
 
 _DESCRIPTION = """\
 Release, collect, grade and report on the course "Training in practice".
@@ -89,13 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     command = add("simulate", _simulate, "Make a class whose true scores are known, from the bank of answers.")
     command.add_argument("--students", type=int, default=12, metavar="N", help="size of the class (default: 12)")
 
-    command = add("grade", _grade, "Grade what is new; set aside what cannot be graded, with its reason.")
-    command.add_argument("--student", action="append", metavar="ID", help="only this student (repeatable)")
-    command.add_argument("--force", action="store_true", help="grade again what is already done")
-    command.add_argument("--quiet", action="store_true", help="no progress bar")
-    command.add_argument(
-        "--without-sandbox", action="store_true", help="acknowledge: where bubblewrap does not work, limits alone hold"
-    )
+    add_grade_command(add, _course)
 
     command = add("feedback", _feedback, "Write a page for every student whose submission was graded or set aside.")
     command.add_argument("--student", action="append", metavar="ID", help="only this student (repeatable)")
@@ -167,18 +161,6 @@ def _simulate(options: argparse.Namespace) -> int:
     known = simulate(course, assignments, options.students)
     print(f"{options.students} students handed in {', '.join(assignments)}; what each must get is in {known}")
     return OK
-
-
-def _grade(options: argparse.Namespace) -> int:
-    from .grade import grade
-
-    course, assignments = _course(options)
-    course = replace(course, without_sandbox=course.without_sandbox or options.without_sandbox)
-    summary = grade(course, assignments, options.student, force=options.force, progress=not options.quiet)
-    print(summary)
-    if summary.set_aside:
-        return SET_ASIDE
-    return INCIDENTS if summary.incidents else OK
 
 
 def _doctor(_: argparse.Namespace) -> int:

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import time
+import contextlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 from . import notebooks
-from .course import Course, CourseError
+from .attempt import enter, grade_here, record_of
+from .course import Course
 from .course_check import check_course
 from .gradebook import open_gradebook
-from .intake import Unreadable, stage, submission_digest, submitted_students
+from .intake import submission_digest, submitted_students
 from .journal import Record, look_up, write_record
-from .nbgrader_api import ConversionError, autograde
-from .notebooks import STAMP
+from .parcel import Packer, Parcel
+from .runner import Given, Job, Processes, outcomes
 from .sandbox.consent import with_consent
 from .seeds import read_secret
-from .states import FAILED, GRADED, INCIDENTS, SET_ASIDE, UNREADABLE, state_of
+from .states import INCIDENTS, SET_ASIDE
 from .times import due_dates
 from .writer import only_writer
-
-_DISK = ("No space left on device", "Disk quota exceeded", "disk is full", "Read-only file system", "disk I/O error")
 
 
 @dataclass
@@ -48,14 +48,22 @@ def grade(
     *,
     force: bool = False,
     progress: bool = True,
+    workers: int = 1,
+    executor: Executor | None = None,
 ) -> Summary:
     """Grade every submission that the journal does not have yet.
 
     A submission that cannot be read or graded is set aside with its reason; the others are graded. `force` grades
-    again what is done. Raises CourseError when an assignment was not released, when another command is writing, when
-    there is no sandbox and nobody has acknowledged that, or when the disk is full; what was finished is kept then, and
-    the same call goes on from there.
+    again what is done. Notebooks run one after the other in this process, or in `workers` processes of this machine;
+    or wherever `executor` runs them, which then holds `workers` submissions at a time and whose own workers must be
+    processes with the same packages. Whatever runs them, this process alone writes gradebook and journal.
+
+    Raises ValueError for fewer than one worker; CourseError when an assignment was not released, when another command
+    is writing, when there is no sandbox and nobody has acknowledged that, when the workers cannot grade this course,
+    or when the disk is full; what was finished is kept then, and the same call goes on from there.
     """
+    if workers < 1:
+        raise ValueError(f"{workers} workers: at least one is needed")
     # What is wrong with the course concerns everybody: said once, before anybody is set aside for it.
     for assignment in assignments:
         course.require_release(assignment)
@@ -66,37 +74,76 @@ def grade(
     with open_gradebook(course):
         pass
     with only_writer(course, "grade"):
-        return _grade(course, assignments, students, force, progress)
+        return _grade(course, assignments, students, force, progress, workers, executor)
 
 
 def _grade(
-    course: Course, assignments: Sequence[str], students: Sequence[str] | None, force: bool, progress: bool
+    course: Course,
+    assignments: Sequence[str],
+    students: Sequence[str] | None,
+    force: bool,
+    progress: bool,
+    workers: int,
+    executor: Executor | None,
 ) -> Summary:
     from tqdm import tqdm
 
-    todo = [
+    versions = {
+        name: notebooks.assignment_version(notebooks.read(course.notebook("source", name))) for name in assignments
+    }
+    summary, records, todo = Summary(), dict[Job, Record](), list[Job]()
+    for job in _jobs(course, assignments, students):
+        record = look_up(course, *job)
+        if record is not None:
+            records[job] = record
+        if record is not None and not force and _is_done(course, record, versions[job[0]]):
+            summary.already += 1
+        elif record is None or record.version:  # without a version: damaged, and not ours to overwrite
+            todo.append(job)
+    graded = _graded(course, todo, versions, workers, executor)
+    bar = tqdm(total=len(todo), desc="grading", unit="submission", disable=not progress)
+    with bar, contextlib.closing(graded):
+        for record in graded:
+            write_record(course, record)
+            records[record.assignment, record.student] = record
+            summary.states[record.state] += 1
+            bar.update()
+    for job in sorted(records, key=lambda job: (assignments.index(job[0]), job[1])):
+        if records[job].state in SET_ASIDE:
+            summary.set_aside.append(records[job])
+        elif records[job].state in INCIDENTS:
+            summary.incidents.append(records[job])
+    return summary
+
+
+def _jobs(course: Course, assignments: Sequence[str], students: Sequence[str] | None) -> list[Job]:
+    return [
         (assignment, student)
         for assignment in assignments
         for student in submitted_students(course, assignment)
         if students is None or student in students
     ]
-    summary = Summary()
-    versions = {
-        name: notebooks.assignment_version(notebooks.read(course.notebook("source", name))) for name in assignments
-    }
-    for assignment, student in tqdm(todo, desc="grading", unit="submission", disable=not progress):
-        record = look_up(course, assignment, student)
-        if record is not None and not force and _is_done(course, record, versions[assignment]):
-            summary.already += 1
-        elif record is None or record.version:  # without a version: damaged, and not ours to overwrite
-            record = _grade_one(course, assignment, student, versions[assignment])
-            write_record(course, record)
-            summary.states[record.state] += 1
-        if record.state in SET_ASIDE:
-            summary.set_aside.append(record)
-        elif record.state in INCIDENTS:
-            summary.incidents.append(record)
-    return summary
+
+
+def _graded(
+    course: Course, todo: Sequence[Job], versions: dict[str, str], workers: int, executor: Executor | None
+) -> Generator[Record, None, None]:
+    """The records of the submissions as they are done; their scores are in the gradebook by then."""
+    if executor is None and (workers == 1 or not todo):
+        for job in todo:
+            digest = submission_digest(course, *job)
+            yield record_of(course, *job, digest, versions[job[0]], grade_here(course, *job))
+        return
+    packer, digests = Packer(course), dict[Job, str | None]()
+
+    def pack(job: Job) -> Parcel | None:
+        digests[job] = submission_digest(course, *job)
+        return packer.pack(*job)
+
+    with Processes(min(workers, len(todo))) if executor is None else Given(executor, workers) as crew:
+        for job, outcome in outcomes(crew, todo, pack):
+            done = grade_here(course, *job) if outcome is None else enter(course, *job, outcome)
+            yield record_of(course, *job, digests[job], versions[job[0]], done)
 
 
 def _is_done(course: Course, record: Record, version: str) -> bool:
@@ -105,36 +152,3 @@ def _is_done(course: Course, record: Record, version: str) -> bool:
     if not record.is_of(submission_digest(course, *place), version):
         return False
     return not record.questions or course.notebook("autograded", *place).is_file()
-
-
-def _grade_one(course: Course, assignment: str, student: str, version: str) -> Record:
-    record = Record(student, assignment, submission_digest(course, assignment, student), version, GRADED)
-    started = time.monotonic()
-    try:
-        repaired = stage(course, assignment, student)
-        autograde(course, assignment, student)
-    except Unreadable as error:
-        record.state, record.reason = UNREADABLE, str(error)
-        return record
-    except Exception as error:
-        # One submission must not stop the class, whatever is wrong with it; a person looks at it.
-        reason = str(error) if isinstance(error, ConversionError) else f"{type(error).__name__}: {error}"
-        if any(sign in reason for sign in _DISK):
-            raise CourseError(
-                f"cannot write while grading {student}, {assignment} ({reason[:200]}). Make room, then run the same "
-                "command again: what was finished is kept, and it goes on from there."
-            ) from None
-        record.state, record.reason = FAILED, reason[:500]
-        return record
-    record.seconds = round(time.monotonic() - started, 2)
-    stamp = notebooks.read(course.notebook("autograded", assignment, student)).metadata[STAMP]
-    record.questions = dict(stamp["verdicts"])
-    record.observations = dict(stamp["observations"])
-    record.inputs, record.pool = dict(stamp["inputs"]), stamp["pool"]
-    record.answers, record.cell_seconds = dict(stamp["answers"]), dict(stamp["cell_seconds"])
-    record.notes = [*repaired, *stamp.get("notes", [])]
-    record.submitted_version = stamp.get("submitted_version")
-    record.state, record.reason = state_of(record.questions, stamp.get("incidents", ()))
-    if submission_digest(course, assignment, student) != record.digest:
-        record.state, record.reason = FAILED, "another file was handed in while this one was graded: grade again"
-    return record

@@ -41,18 +41,24 @@ def generate_feedback(course: Course, assignment: str, student: str) -> None:
 
 def _staged(course: Course, converter: Any, step: str, assignment: str, student: str, **folders: str) -> None:
     """Let nbgrader write beside the folder `step`, and move what it wrote there when it is whole."""
-    staged, target = course.staged / student / assignment, course.step(step, student, assignment)
+    staged = course.staged / student / assignment
     try:
         _run(course, converter, assignment, student, **folders, **{f"{step}_directory": course.staged.name})
         for graded in staged.glob("*.ipynb") if step == "feedback" else ():
             # nbgrader copies the graded notebook, hidden tests included, when a name looks like a pattern ("[m]*").
             graded.unlink()
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if target.exists():
-            target.rename(course.staged / ".old")
-        staged.rename(target)
+        put_in_place(course, step, assignment, student)
     finally:
         shutil.rmtree(course.staged, ignore_errors=True)
+
+
+def put_in_place(course: Course, step: str, assignment: str, student: str) -> None:
+    """Move what was written for a submission from the staging folder to the folder `step`, in one step."""
+    target = course.step(step, student, assignment)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists():
+        target.rename(course.staged / ".old")
+    (course.staged / student / assignment).rename(target)
 
 
 def _run(course: Course, converter: Any, assignment: str, student: str | None = None, **folders: str) -> None:

@@ -39,7 +39,7 @@ def only_writer(course: Course, command: str) -> Iterator[None]:
         _take(file, course)
         _sweep(course, _holder(file))
         # Named before it is made: a run killed in between leaves nothing that its successor does not know of.
-        scratch = _short(Path(tempfile.gettempdir())) / f"autograde-{uuid.uuid4().hex[:12]}"
+        scratch = short(Path(tempfile.gettempdir()), 27) / f"autograde-{uuid.uuid4().hex[:12]}"
         holder = {"pid": os.getpid(), "host": socket.gethostname(), "command": command, "scratch": str(scratch)}
         holder["course"] = str(course.root.resolve())
         _enter(file, {**holder, "run": uuid.uuid4().hex, "since": time.strftime("%Y-%m-%d %H:%M:%S")})
@@ -91,9 +91,9 @@ def _lives(holder: dict[str, Any]) -> bool:
     return True
 
 
-def _short(folder: Path) -> Path:
+def short(folder: Path, most: int = 50) -> Path:
     """The folder itself, or /tmp: the path of a kernel's socket has 107 bytes at most, and a longer one only hangs."""
-    return folder if len(os.fsencode(folder)) <= 50 else Path("/tmp")
+    return folder if len(os.fsencode(folder)) <= most else Path("/tmp")
 
 
 def _enter(file: TextIO, holder: dict[str, Any]) -> None:

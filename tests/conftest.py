@@ -36,7 +36,13 @@ CLASS_SIZE = 14
 
 SHARED = {
     "a class of two notebooks": ("test_grading.py", "test_report.py"),
-    "a class of many states": ("test_states.py", "test_journal.py", "test_regrade.py", "test_formgrader.py"),
+    "a class of many states": (
+        "test_states.py",
+        "test_journal.py",
+        "test_regrade.py",
+        "test_formgrader.py",
+        "test_runner.py",
+    ),
 }
 """Files that look at the same graded class: one process grades it."""
 
@@ -119,6 +125,8 @@ class Finished:
 def autograde(*arguments: str | Path, course: Course | None = None) -> Finished:
     """Run `autograde` as an instructor would, in a process of its own."""
     command = [sys.executable, "-m", "autograders", *map(str, arguments)]
+    if arguments[0] == "grade" and "--workers" not in arguments:
+        command += ["--workers", "1"]  # pytest's own processes have the cores already
     if course is not None:
         command += ["--course", str(course.root)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -1,10 +1,10 @@
 """Grades a class again and again in processes that are killed at random moments.
 
-python tests/killed_grading.py COURSE FOLDER KILLS SEED SHARE [--replay REFERENCE] copies COURSE into FOLDER, kills
-`autograde grade` KILLS times, each within a SHARE of the time that an undisturbed run takes, lets it finish, and starts
-over with a fresh copy whenever the class is done. One line of JSON for each finished class says what was left, repeated
-or different. With --replay the notebooks are not run: what a graded class observed is played back, so that a moment is
-cheap.
+python tests/killed_grading.py COURSE FOLDER KILLS SEED SHARE [--replay REFERENCE] [--workers N] copies COURSE into
+FOLDER, kills `autograde grade` KILLS times, each within a SHARE of the time that an undisturbed run takes, lets it
+finish, and starts over with a fresh copy whenever the class is done. One line of JSON for each finished class says what
+was left, repeated or different. With --replay the notebooks are not run: what a graded class observed is played back,
+so that a moment is cheap.
 """
 
 from __future__ import annotations
@@ -55,6 +55,10 @@ def play_back(reference: Course) -> None:
     ProbedExecute.preprocess = preprocess
 
 
+WORKERS = 1
+"""How many processes grade; with more than one, notebooks are not played back."""
+
+
 RUNS: set[str] = set()
 """The ids of the runs that were killed."""
 
@@ -68,7 +72,8 @@ def run(course: Course, seconds: float | None) -> bool:
     child = os.fork()
     if child == 0:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        os._exit(autograde(["grade", "--quiet", "--course", str(course.root), "--assignment", ASSIGNMENT]))
+        place = ["--course", str(course.root), "--assignment", ASSIGNMENT]
+        os._exit(autograde(["grade", "--quiet", *place, "--workers", str(WORKERS)]))
     deadline = None if seconds is None else time.monotonic() + seconds
     while (ended := os.waitpid(child, 0 if deadline is None else os.WNOHANG)) == (0, 0):
         if deadline is not None and time.monotonic() >= deadline:
@@ -137,7 +142,10 @@ def main() -> None:
     parser.add_argument("seed", type=int)
     parser.add_argument("share", type=float)
     parser.add_argument("--replay", type=Path)
+    parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args()
+    global WORKERS
+    WORKERS = options.workers
     tempfile.tempdir = tempfile.mkdtemp(prefix="kills-")
     if options.replay is not None:
         play_back(Course(options.replay))

@@ -87,9 +87,11 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(
     kept = {path: path.read_bytes() for path in (course.root / "journal").rglob("*.json")}
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if where == "the notebook":
-        monkeypatch.setattr("autograders.grade.autograde", lambda *_: (_ for _ in ()).throw(ConversionError(str(full))))
+        monkeypatch.setattr(
+            "autograders.attempt.autograde", lambda *_: (_ for _ in ()).throw(ConversionError(str(full)))
+        )
     else:
-        monkeypatch.setattr("autograders.grade.autograde", lambda *_: None)
+        monkeypatch.setattr("autograders.attempt.autograde", lambda *_: None)
         monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(full))
     with pytest.raises(CourseError, match="Make room"):
         grade(course, [MIXED], progress=False)
@@ -137,7 +139,7 @@ def test_a_failed_submission_is_tried_again_and_others_keep_their_records(
     record.state, record.reason = "failed", "RuntimeError: x"
     write_record(course, record)
     before = {path: path.stat().st_ino for path in (course.root / "journal").rglob("*.json")}
-    monkeypatch.setattr("autograders.grade.autograde", lambda *_: None)
+    monkeypatch.setattr("autograders.attempt.autograde", lambda *_: None)
     summary = grade(course, [MIXED], progress=False)
     assert dict(summary.states) == {"graded": 1}
     assert summary.already == 5
@@ -154,7 +156,7 @@ def test_a_graded_notebook_that_is_gone_is_made_again(course: Course, monkeypatc
         asked.append(student)
         away.rename(graded)
 
-    monkeypatch.setattr("autograders.grade.autograde", autograde_again)
+    monkeypatch.setattr("autograders.attempt.autograde", autograde_again)
     grade(course, [MIXED], progress=False)
     assert asked == ["wrong"]
 
@@ -164,10 +166,10 @@ def test_a_file_that_changes_while_it_is_graded_is_graded_again(
 ) -> None:
     course.journal(MIXED, "wrong").unlink()
     path = course.notebook("submitted", MIXED, "wrong")
-    monkeypatch.setattr("autograders.grade.autograde", lambda *_: path.write_bytes(path.read_bytes() + b"\n"))
+    monkeypatch.setattr("autograders.attempt.autograde", lambda *_: path.write_bytes(path.read_bytes() + b"\n"))
     summary = grade(course, [MIXED], progress=False)
     assert "another file was handed in" in [record.reason for record in summary.set_aside][1]
-    monkeypatch.setattr("autograders.grade.autograde", lambda *_: None)
+    monkeypatch.setattr("autograders.attempt.autograde", lambda *_: None)
     assert dict(grade(course, [MIXED], progress=False).states) == {"graded": 1}
 
 

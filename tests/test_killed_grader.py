@@ -26,7 +26,10 @@ from autograders.writer import RUN_VARIABLE, only_writer
 def kill_again_and_again(*arguments: object) -> list[dict[str, object]]:
     """Run tests/killed_grading.py; one entry for each class that was graded to its end."""
     command = [sys.executable, str(Path(__file__).with_name("killed_grading.py")), *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    paths = [str(ROOT)]
+    if "--workers" in arguments:  # their notebooks run in the processes that grade
+        paths.insert(0, str(Path(__file__).with_name("without_kernels")))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     return [{**json.loads(line), "stderr": done.stderr[-2000:]} for line in done.stdout.splitlines()]
@@ -60,6 +63,15 @@ def test_killed_between_the_notebooks(
     kills = repetitions(40, 500)
     replay = ("--replay", mixed_graded.course.root)
     check(kill_again_and_again(mixed.root, tmp_path / "killed", kills, 2, 0.5, *replay), kills)
+
+
+def test_killed_while_two_processes_grade(
+    released: Course, tmp_path: Path, repetitions: Callable[[int, int], int]
+) -> None:
+    kills = repetitions(2, 50)
+    course = copy_course(released, tmp_path / "class")
+    simulate(course, [MIXED], repetitions(4, 24))
+    check(kill_again_and_again(course.root, tmp_path / "killed", kills, 3, 0.9, "--workers", 2), kills)
 
 
 HOLDER = """

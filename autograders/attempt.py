@@ -1,0 +1,173 @@
+"""Grades one submission: where the gradebook is, or in two halves, run elsewhere and entered here."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+from traitlets.config import Config
+
+from . import notebooks
+from .course import Course, CourseError
+from .files import write_text_atomically
+from .gradebook import open_gradebook
+from .intake import Unreadable, stage, submission_digest
+from .journal import Record
+from .nbgrader_api import ConversionError, autograde, put_in_place
+from .notebooks import STAMP
+from .states import FAILED, GRADED, UNREADABLE, state_of
+
+_DISK = ("No space left on device", "Disk quota exceeded", "disk is full", "Read-only file system", "disk I/O error")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one submission: plain data, so that it can come from another process or machine."""
+
+    state: str
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+    """What was repaired when it was read."""
+    seconds: float = 0.0
+    received: str | None = None
+    """The notebook as it was read, when it was graded elsewhere and is not in the gradebook yet."""
+    executed: str | None = None
+    """The same notebook, run and judged."""
+
+
+class _Executing(Course):
+    """A course in which notebooks are run and judged, and no score is saved."""
+
+    def config(self) -> Config:
+        config = super().config()
+        config.Autograde.autograde_preprocessors = _steps(config)[0]
+        return config
+
+
+def _steps(config: Config) -> tuple[list[Any], list[Any]]:
+    """What is done with a notebook, before its scores are saved and from there on."""
+    from .saved import SaveGrades
+
+    steps = list(config.Autograde.autograde_preprocessors)
+    return steps[: steps.index(SaveGrades)], steps[steps.index(SaveGrades) :]
+
+
+def grade_here(course: Course, assignment: str, student: str) -> Outcome:
+    """Run, judge and enter one submission. Raises CourseError when the disk is full."""
+
+    def work() -> Sequence[str]:
+        notes = stage(course, assignment, student)
+        autograde(course, assignment, student)
+        return notes
+
+    return _outcome(assignment, student, work)
+
+
+def execute(course: Course, assignment: str, student: str) -> Outcome:
+    """Run and judge one submission in a course folder without anybody's scores; the notebooks come with the outcome.
+
+    Raises CourseError when the disk is full.
+    """
+
+    def work() -> Sequence[str]:
+        notes = stage(course, assignment, student)
+        autograde(_Executing(course.root, course.without_sandbox), assignment, student)
+        return notes
+
+    outcome = _outcome(assignment, student, work)
+    if outcome.state != GRADED:
+        return outcome
+    received, executed = (
+        course.notebook(step, assignment, student).read_text("utf-8") for step in ("received", "autograded")
+    )
+    return replace(outcome, received=received, executed=executed)
+
+
+def enter(course: Course, assignment: str, student: str, outcome: Outcome) -> Outcome:
+    """Enter what `execute` made into the gradebook and in its place. Raises CourseError when the disk is full."""
+    received, executed = outcome.received, outcome.executed
+    if received is None or executed is None:
+        return outcome
+
+    def work() -> Sequence[str]:
+        write_text_atomically(course.notebook("received", assignment, student), received)
+        staged = course.staged / student / assignment / f"{assignment}.ipynb"
+        try:
+            write_text_atomically(staged, _save(course, assignment, student, executed))
+            put_in_place(course, "autograded", assignment, student)
+        finally:
+            shutil.rmtree(course.staged, ignore_errors=True)
+        return outcome.notes
+
+    return replace(_outcome(assignment, student, work), seconds=outcome.seconds)
+
+
+def _save(course: Course, assignment: str, student: str, executed: str) -> str:
+    """Save the scores of a notebook that was judged; returns the notebook with what is to be noted in it.
+
+    What nbgrader's converter does besides, with copies of the notebook at each step, was done where it was run.
+    """
+    from sqlalchemy.exc import SAWarning
+
+    config, log = course.config(), logging.getLogger("autograders.nbgrader")
+    log.propagate = False
+    nb: NotebookNode = nbformat.reads(executed, as_version=4)
+    names = {"assignment": assignment, "student": student, "notebook": assignment, "db_url": course.gradebook}
+    resources: dict[str, Any] = {"nbgrader": names}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SAWarning)  # as in nbgrader_api
+        with open_gradebook(course) as gradebook:
+            gradebook.update_or_create_student(student)
+            gradebook.update_or_create_submission(assignment, student)
+        for step in _steps(config)[1]:
+            nb, resources = step(config=config, log=log)(nb, resources)
+    return nbformat.writes(nb) + "\n"
+
+
+def _outcome(assignment: str, student: str, work: Callable[[], Sequence[str]]) -> Outcome:
+    started = time.monotonic()
+    try:
+        notes = tuple(work())
+    except Unreadable as error:
+        return Outcome(UNREADABLE, str(error))
+    except Exception as error:
+        # One submission must not stop the class, whatever is wrong with it; a person looks at it.
+        reason = str(error) if isinstance(error, ConversionError) else f"{type(error).__name__}: {error}"
+        if any(sign in reason for sign in _DISK):
+            raise CourseError(
+                f"cannot write while grading {student}, {assignment} ({reason[:200]}). Make room, then run the same "
+                "command again: what was finished is kept, and it goes on from there."
+            ) from None
+        return Outcome(FAILED, reason[:500])
+    return Outcome(GRADED, "", notes, round(time.monotonic() - started, 2))
+
+
+def record_of(
+    course: Course, assignment: str, student: str, digest: str | None, version: str, outcome: Outcome
+) -> Record:
+    """The journal record of a submission whose outcome is in the gradebook.
+
+    `digest` is that of the submission before it was graded: one that was replaced meanwhile is graded again.
+    """
+    record = Record(student, assignment, digest, version, outcome.state, outcome.reason)
+    if outcome.state != GRADED:
+        return record
+    record.seconds = outcome.seconds
+    stamp = notebooks.read(course.notebook("autograded", assignment, student)).metadata[STAMP]
+    record.questions = dict(stamp["verdicts"])
+    record.observations = dict(stamp["observations"])
+    record.inputs, record.pool = dict(stamp["inputs"]), stamp["pool"]
+    record.answers, record.cell_seconds = dict(stamp["answers"]), dict(stamp["cell_seconds"])
+    record.notes = [*outcome.notes, *stamp.get("notes", [])]
+    record.submitted_version = stamp.get("submitted_version")
+    record.state, record.reason = state_of(record.questions, stamp.get("incidents", ()))
+    if submission_digest(course, assignment, student) != digest:
+        record.state, record.reason = FAILED, "another file was handed in while this one was graded: grade again"
+    return record
