@@ -17,7 +17,6 @@ from autograders.course import Course
 from autograders.notebooks import assignments
 from autograders.publish import Release
 from autograders.questions import ANSWERS, QUESTIONS
-from autograders.verify import verify
 
 FIRST, SECOND = "03a-training-recipe", "03b-debug-ladder"
 ANSWERED = {"03a-accumulate": "right_weighted", "03a-clip": "wrong_per_parameter", "03b-inspect": "right_sets"}
@@ -43,7 +42,7 @@ def pushed(shorter: Path, tmp_path_factory: pytest.TempPathFactory) -> Pushed:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(notebooks, "NOTEBOOKS", shorter)
         patch.setattr(publish, "clean_commit", lambda root: "0" * 40)
-        patch.setattr(publish, "verify", lambda questions, seeds: verify([QUESTIONS["03a-clip"]], seeds))
+        patch.setattr(publish, "verify", lambda questions, seeds: iter(()))
         release = publish.publish(course, assignments(), f"{URL}.git/", folder / "instructor" / "to", progress=False)
     printed = str(release).splitlines()
     computer.run(printed[printed.index(next(line for line in printed if "the first one" in line)) + 1], folder)

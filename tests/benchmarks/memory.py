@@ -83,7 +83,11 @@ def server(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str, Path]]:
                 yield process, _address(process, runtime), runtime
             finally:
                 process.terminate()
-                process.wait(30)
+                try:
+                    process.wait(120)
+                except subprocess.TimeoutExpired:  # its kernels end with it
+                    process.kill()
+                    process.wait()
 
 
 def _address(process: subprocess.Popen[str], runtime: Path) -> str:
