@@ -10,6 +10,7 @@ from pathlib import Path
 from .class_commands import add_class_commands
 from .course import Course
 from .grade_command import add_grade_command
+from .release_commands import add_release_commands
 
 OK, FAILED, SET_ASIDE = 0, 1, 3
 
@@ -32,16 +33,19 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
     options = _parser().parse_args(arguments)
     from .bank import BankError
+    from .checkout import CheckoutError
     from .course import CourseError
     from .nbgrader_api import ConversionError
     from .notebooks import NotebookError
     from .release import ReleaseError
+    from .repository import RepositoryError
     from .seeds import SecretError
 
+    of_the_course = (BankError, CourseError, ConversionError, NotebookError, SecretError)
     try:
         code: int = options.run(options)
         return code
-    except (BankError, CourseError, ConversionError, NotebookError, ReleaseError, SecretError, OSError) as error:
+    except (*of_the_course, CheckoutError, ReleaseError, RepositoryError, OSError) as error:
         print(f"autograde {options.command}: {error}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
@@ -75,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
             )
         return command
 
-    add("release", _release, "Build the student's bundle; refuse when its content gives an answer away.")
+    add_release_commands(add, _course)
 
     command = add("collect", _collect, "Take what was handed in: packed files, nbgrader's folders, exports of an LMS.")
     command.add_argument(
@@ -126,16 +130,6 @@ def _course(options: argparse.Namespace) -> tuple[Course, list[str]]:
         master_path(name)
     course = Course(options.course.resolve()) if options.course else Course.default()
     return course, options.assignment or default_assignments()
-
-
-def _release(options: argparse.Namespace) -> int:
-    from .release import release
-
-    course, assignments = _course(options)
-    for name, version in release(course, assignments).items():
-        print(f"released {name}, version {version}")
-    print(f"for students: {course.bundle} (the same as one file: {course.bundle}.zip)")
-    return OK
 
 
 def _collect(options: argparse.Namespace) -> int:

@@ -166,7 +166,7 @@ def record_of(
     record.inputs, record.pool = dict(stamp["inputs"]), stamp["pool"]
     record.answers, record.cell_seconds = dict(stamp["answers"]), dict(stamp["cell_seconds"])
     record.notes = [*outcome.notes, *stamp.get("notes", [])]
-    record.submitted_version = stamp.get("submitted_version")
+    record.submitted_version, record.submitted_release = stamp.get("submitted_version"), stamp.get("submitted_release")
     record.state, record.reason = state_of(record.questions, stamp.get("incidents", ()))
     if submission_digest(course, assignment, student) != digest:
         record.state, record.reason = FAILED, "another file was handed in while this one was graded: grade again"

@@ -14,6 +14,7 @@ from .files import write_text_atomically
 from .intake import submitted_students
 from .journal import look_up
 from .nbgrader_api import put_scripts_on_path
+from .published import which_release
 from .question_rows import QuestionRow, question_rows
 from .roster import Roster
 from .states import GRADED, LATE, MISSING, NOT_GRADED, lateness
@@ -33,6 +34,8 @@ class Row:
     """How many questions still wait for a person."""
     attempts: int
     reason: str
+    release: str = ""
+    """Which release the submission says it was made from."""
 
 
 @contextlib.contextmanager
@@ -83,6 +86,7 @@ def _row(course: Course, gradebook: Any, assignment: str, student: str) -> Row:
         state, reason = (NOT_GRADED, "run `autograde grade`") if handed_in else (MISSING, "nothing was handed in")
         return Row(student, assignment, state, None, None, None, 0, 0, reason)
     attempts = len(record.earlier) + 1
+    release = which_release(course.root, assignment, record.submitted_version, record.submitted_release)
     reasons = [record.reason, *record.notes]
     try:
         submission = gradebook.find_submission(assignment, student)
@@ -103,6 +107,7 @@ def _row(course: Course, gradebook: Any, assignment: str, student: str) -> Row:
         sum(bool(grade.needs_manual_grade) for grade in grades),
         attempts,
         reason,
+        release,
     )
 
 

@@ -29,6 +29,8 @@ class Record:
     state: str
     reason: str = ""
     submitted_version: str | None = None
+    submitted_release: str | None = None
+    """What the submission's stamp says of the release that it was made from; `published` knows which there are."""
     notes: list[str] = field(default_factory=list)
     questions: dict[str, dict[str, Any]] = field(default_factory=dict)
     observations: dict[str, list[Any]] = field(default_factory=dict)

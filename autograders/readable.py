@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 from nbgrader.preprocessors import NbGraderPreprocessor
+from traitlets import Unicode
 
 from .notebooks import STAMP
+from .published import which_release
 from .questions import by_test_id
 from .states import GRADED, LATE, MEANINGS, lateness, state_of
 
@@ -24,14 +27,23 @@ _STYLE = "summary{display:list-item} td,th{padding:2px 10px} pre{word-break:norm
 class ReadableFeedback(NbGraderPreprocessor):
     """For the feedback page only; the graded notebook stays as it is."""
 
+    course_root = Unicode(help="The course's working folder, which knows what was published.").tag(config=True)
+
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         """Add the state, the note and the style; drop the bare number above each explanation."""
         for cell in nb.cells:
             if by_test_id(cell.metadata.get("nbgrader", {}).get("grade_id", "")) is not None:
                 cell.outputs = [output for output in cell.outputs if output.output_type != "execute_result"]
-        nb.cells.insert(0, new_markdown_cell(f"{_banner(nb, resources['nbgrader'])}\n\n{_NOTE}"))
+        note = f"{_NOTE}\n\n{self._release(nb, resources['nbgrader']['assignment'])}"
+        nb.cells.insert(0, new_markdown_cell(f"{_banner(nb, resources['nbgrader'])}\n\n{note}"))
         resources["inlining"]["css"] = [*resources["inlining"]["css"], _STYLE]
         return nb, resources
+
+    def _release(self, nb: NotebookNode, assignment: str) -> str:
+        stamp = nb.metadata.get(STAMP, {})
+        version, tag = stamp.get("submitted_version"), stamp.get("submitted_release")
+        found = which_release(Path(self.course_root), assignment, version, tag)
+        return f"<p>Made from release: {html.escape(found)}.</p>"
 
 
 def _banner(nb: NotebookNode, ids: Any) -> str:

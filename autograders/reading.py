@@ -21,6 +21,7 @@ MAX_CELLS = 5_000
 MAX_SOURCE = 20_000_000
 _MAKERS = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_TAG = re.compile(r"v[A-Za-z0-9.+-]{1,64}")
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,10 @@ def _plain(value: Any) -> tuple[NotebookNode, list[str]]:
     language = _mapping(metadata.get("kernelspec")).get("language", "python")
     if language != "python":
         notes.append(f"it was saved with a kernel for {str(language)[:20]!r}; it is run with Python")
-    version = _mapping(metadata.get(STAMP)).get("version")
-    nb = new_notebook(cells=cells, metadata={STAMP: {"version": version if _is_id(version) else None}})
+    stamp = _mapping(metadata.get(STAMP))
+    version, tag = stamp.get("version"), stamp.get("release")
+    kept = {"version": version if _is_id(version) else None, "release": tag if _is_tag(tag) else None}
+    nb = new_notebook(cells=cells, metadata={STAMP: kept})
     return nb, notes
 
 
@@ -132,6 +135,10 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _is_id(value: Any) -> bool:
     return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
+def _is_tag(value: Any) -> bool:
+    return isinstance(value, str) and _TAG.fullmatch(value) is not None
 
 
 def _content(nb: NotebookNode) -> list[tuple[str, str, str]]:

@@ -56,11 +56,12 @@ def rebuild(submitted: NotebookNode, release: NotebookNode) -> NotebookNode:
         cells.append(cell)
         cells += extras.pop(cell["id"], [])
     stamp = submitted.metadata.get(STAMP, {})
+    version, tag = stamp.get("version"), stamp.get("release")
     released = release.metadata.get(STAMP, {}).get("version")
-    if stamp.get("version") != released:
-        notes.append(f"made from release {stamp.get('version') or 'unknown'}, graded as {released}")
+    if version != released:
+        notes.append(f"made from release {version or 'unknown'}, graded as {released}")
     release.cells = cells
-    release.metadata[STAMP] = {"notes": notes, "submitted_version": stamp.get("version")}
+    release.metadata[STAMP] = {"notes": notes, "submitted_version": version, "submitted_release": tag}
     return release
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-import json
+import contextlib
 import re
 import shutil
 import tempfile
-import tomllib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-import nbformat
 from nbformat import NotebookNode
 
 from . import notebooks
@@ -22,8 +21,8 @@ from .nbgrader_api import generate_assignment
 from .notebooks import NOTEBOOKS, ROOT
 from .questions import ANSWERS, QUESTIONS
 from .seeds import create_secret
+from .student_folder import assemble
 
-STUDENT = Path(__file__).parent / "student"
 _MARKERS = re.compile(r"(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)")
 _REGION = re.compile(r"### BEGIN SOLUTION\n(.*?)\n\s*### END SOLUTION", re.DOTALL)
 _FENCE = re.compile(r"```.*?```", re.DOTALL)
@@ -33,12 +32,27 @@ class ReleaseError(RuntimeError):
     """What would ship gives something away, or the course is not in order; nothing was written."""
 
 
-def release(course: Course, assignments: Sequence[str]) -> dict[str, str]:
-    """Release assignments into a course's working folder and build the student's bundle.
+@dataclass(frozen=True)
+class Draft:
+    """A release that was checked and is written nowhere yet."""
 
-    Returns assignment -> version. Raises ReleaseError before anything is written when a question has no judge, no
-    answers or other points than its judge, or when the bundle's content holds a solution, a judge, an answer of the
-    bank or an output of the master.
+    bundle: Path
+    """The student's folder, in a temporary place."""
+    versions: dict[str, str]
+    """Assignment -> version."""
+    check: LeakCheck
+
+    def leaks(self, folder: Path) -> list[str]:
+        """What a folder made from this draft would give away, one line each."""
+        return [*map(str, self.check.search_folder(folder)), *_markers(folder)]
+
+
+@contextlib.contextmanager
+def drafted(course: Course, assignments: Sequence[str]) -> Iterator[Draft]:
+    """Build and check a release of assignments; it is gone afterwards unless `enter` writes it.
+
+    Raises ReleaseError when a question has no judge, no answers or other points than its judge, or when the bundle's
+    content holds a solution, a judge, an answer of the bank or an output of the master.
     """
     masters = {name: notebooks.read(notebooks.master_path(name)) for name in assignments}
     problems = [problem for name, nb in masters.items() for problem in check_master(name, nb)]
@@ -51,18 +65,37 @@ def release(course: Course, assignments: Sequence[str]) -> dict[str, str]:
         draft = Course(Path(folder) / "course")
         released = {name: _generate(draft, name) for name in assignments}
         bundle = Path(folder) / "bundle"
-        _assemble(bundle, released, versions)
-        leaks = [*map(str, leak_check(masters, released).search_folder(bundle)), *_markers(bundle)]
-        if leaks:
-            listed = "\n".join(f"  {leak}" for leak in leaks[:20])
-            raise ReleaseError(f"the bundle would give something away; nothing was written.\n{listed}")
-        course.root.mkdir(parents=True, exist_ok=True)
-        create_secret(course.secret)
-        for name in assignments:
-            _generate(course, name)
-        _replace(bundle, course.bundle)
+        assemble(bundle, released, versions)
+        checked = Draft(bundle, versions, leak_check(masters, released))
+        refuse_leaks(checked.leaks(bundle))
+        yield checked
+
+
+def refuse_leaks(leaks: Sequence[str]) -> None:
+    """Raise ReleaseError when there are any."""
+    if leaks:
+        listed = "\n".join(f"  {leak}" for leak in leaks[:20])
+        raise ReleaseError(f"what students get would give something away; nothing was written.\n{listed}")
+
+
+def enter(course: Course, draft: Draft) -> None:
+    """Write a draft into a course's working folder: sources, releases, database, the student's bundle."""
+    course.root.mkdir(parents=True, exist_ok=True)
+    create_secret(course.secret)
+    for name in draft.versions:
+        _generate(course, name)
+    _replace(draft.bundle, course.bundle)
     shutil.make_archive(str(course.bundle), "zip", course.bundle)
-    return versions
+
+
+def release(course: Course, assignments: Sequence[str]) -> dict[str, str]:
+    """Release assignments into a course's working folder and build the student's bundle.
+
+    Returns assignment -> version. Raises ReleaseError, as `drafted` does, before anything is written.
+    """
+    with drafted(course, assignments) as draft:
+        enter(course, draft)
+    return draft.versions
 
 
 def _generate(course: Course, assignment: str) -> NotebookNode:
@@ -137,51 +170,6 @@ def _markers(bundle: Path) -> list[str]:
             if match := _MARKERS.search(cell.source):
                 found.append(f"{path.relative_to(bundle)}, cell {cell['id']} holds the marker {match[0]}")
     return found
-
-
-def _assemble(bundle: Path, released: dict[str, NotebookNode], versions: dict[str, str]) -> None:
-    """Put the student's folder together."""
-    (bundle / "notebooks").mkdir(parents=True)
-    for name, nb in released.items():
-        nbformat.write(nb, bundle / "notebooks" / f"{name}.ipynb")
-    not_shipped = shutil.ignore_patterns("__pycache__", "*.pyc", "readme", "make_screenshot.py")
-    for folder in ("lecture_lib", "assets", "binder"):
-        shutil.copytree(ROOT / folder, bundle / folder, ignore=not_shipped)
-    for file in ("LICENSE", "LICENSE-prose", "CHANGELOG.md"):
-        shutil.copyfile(ROOT / file, bundle / file)
-    shutil.copyfile(STUDENT / "README.md", bundle / "README.md")
-    (bundle / "pyproject.toml").write_text(_student_pyproject(), "utf-8")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    stamp = {"lecture_lib": project["version"], "assignments": versions}
-    (bundle / "release.json").write_text(json.dumps(stamp, indent=2) + "\n", "utf-8")
-
-
-def _student_pyproject() -> str:
-    """The student's pyproject.toml: the checkout's without the instructor's extras and command."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    project, wheel = settings["project"], settings["tool"]["hatch"]["build"]["targets"]["wheel"]
-    dependencies = "".join(f"    {json.dumps(dependency)},\n" for dependency in project["dependencies"])
-    files = "".join(f"{json.dumps(src)} = {json.dumps(to)}\n" for src, to in wheel["force-include"].items())
-    scripts = "".join(f"{name} = {json.dumps(target)}\n" for name, target in project["scripts"].items())
-    fields = "".join(
-        f"{field} = {json.dumps(project[field])}\n"
-        for field in (
-            "name",
-            "version",
-            "description",
-            "readme",
-            "license",
-            "license-files",
-            "requires-python",
-        )
-    )
-    return (
-        f"[build-system]\nrequires = {json.dumps(settings['build-system']['requires'])}\n"
-        f'build-backend = "hatchling.build"\n\n[project]\n{fields}dependencies = [\n{dependencies}]\n\n'
-        f'[project.scripts]\n{scripts}\n[tool.hatch.build]\ndev-mode-dirs = ["."]\n\n'
-        f"[tool.hatch.build.targets.wheel]\npackages = {json.dumps(wheel['packages'])}\n\n"
-        f"[tool.hatch.build.targets.wheel.force-include]\n{files}"
-    )
 
 
 def _replace(new: Path, target: Path) -> None:

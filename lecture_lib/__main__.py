@@ -20,6 +20,8 @@ def main(arguments: list[str] | None = None) -> int:
     command.add_argument("--name", required=True, help="your name")
     command.add_argument("--folder", default=".", metavar="DIR", help="where your notebooks are (default: here)")
     command.add_argument("--to", default=".", metavar="DIR", help="where the file goes (default: here)")
+    text = "Look at this installation, and say what to do where something is wrong."
+    commands.add_parser("doctor", help=text, description=text)
     text = "Train a small model on images with the whole recipe, and leave a run record, checkpoints and a curve."
     several = "In several processes: torchrun --nproc-per-node 2 -m lecture_lib train ... (a GPU for each, or the CPU)."
     command = commands.add_parser("train", help=text, description=text, epilog=several)
@@ -33,6 +35,13 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if training:
         return program.run(options)
+
+    if options.command == "doctor":
+        from lecture_lib import doctor
+
+        findings = doctor.examine()
+        print(doctor.report(findings))
+        return 0 if all(finding.holds for finding in findings) else 1
 
     from lecture_lib.notebook.submit import SubmitError, submit
 

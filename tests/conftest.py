@@ -80,9 +80,8 @@ KEPT = ("03a-accumulate", "03a-clip", "03a-p5", "03b-inspect", "03b-baseline", "
 
 
 @pytest.fixture(scope="session")
-def released(tmp_path_factory: pytest.TempPathFactory) -> Course:
-    """A course folder with both notebooks released, few questions in them; tests copy it and leave it as it is."""
-    course = Course(tmp_path_factory.mktemp("released") / "course")
+def shorter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both notebooks with few questions in them, in the place of `notebooks/`."""
     shorter = tmp_path_factory.mktemp("notebooks")
     for name in assignments():
         nb = notebooks.read(notebooks.master_path(name))
@@ -90,6 +89,13 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Course:
         (shorter / f"{name}.py").touch()
         (shorter / name).mkdir()
         nbformat.write(nb, shorter / name / f"{name}.ipynb")
+    return shorter
+
+
+@pytest.fixture(scope="session")
+def released(shorter: Path, tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """A course folder with the shorter notebooks released; tests copy it and leave it as it is."""
+    course = Course(tmp_path_factory.mktemp("released") / "course")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(notebooks, "NOTEBOOKS", shorter)
         release(course, assignments())

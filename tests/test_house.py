@@ -104,7 +104,7 @@ def test_files_are_short_and_the_library_is_small() -> None:
 
 
 COMMANDS = [
-    "release", "collect", "simulate", "grade", "feedback", "regrade", "report", "gradebook",
+    "release", "publish", "collect", "simulate", "grade", "feedback", "regrade", "report", "gradebook",
     "doctor", "verify", "build", "text",
 ]  # fmt: skip
 

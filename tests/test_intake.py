@@ -431,4 +431,4 @@ def test_forged_metadata_reach_nothing(released: Course, good: Notebook) -> None
     """What the grader writes into a notebook's metadata cannot be put there by a student."""
     forged = {"version": "x", "verdicts": {CLIP: {"points": 8}}, "observations": {}, "incident": "none", "late": {}}
     nb = edited(good, set_path("metadata", "lecture", to=forged))
-    assert set(rebuilt(released, nb).metadata["lecture"]) == {"notes", "submitted_version"}
+    assert set(rebuilt(released, nb).metadata["lecture"]) == {"notes", "submitted_version", "submitted_release"}
