@@ -79,14 +79,16 @@ class Labeller:
         self.keys.observe(self._typed, names="value")
         self.buttons = [self._button(str(number), name) for number, name in enumerate(self.sorting.buckets, 1)]
         self.buttons.append(self._button(BACK, "back"))
-        rows = [self.title, self.picture, widgets.HBox(self.buttons), self.keys, self.state]
+        row = widgets.HBox(self.buttons, layout={"flex_flow": "row wrap"})
+        rows = [self.title, self.picture, row, self.keys, self.state]
         self.box = widgets.VBox(rows)
         self._show()
 
     def _button(self, key: str, name: str) -> Any:
         import ipywidgets as widgets
 
-        button = widgets.Button(description=f"{key} {name}", tooltip=f"key {key}")
+        # As wide as its text, which a button of the usual width would cut off.
+        button = widgets.Button(description=f"{key} {name}", tooltip=f"key {key}", layout={"width": "auto"})
         button.on_click(lambda _: self._press(key))
         return button
 

@@ -10,6 +10,7 @@ import torch
 
 from ..training import Epoch, History, train
 from .figures import as_png, show_figure
+from .widgets import has_front_end
 
 
 class LiveRun:
@@ -97,7 +98,8 @@ class LiveRun:
 def train_live(*arguments: Any, **settings: Any) -> LiveRun | StaticRun:
     """Start `train` with live curves and a stop button; `train_live(…).history` is what `train(…)` returns.
 
-    Where ipywidgets is missing, the run goes to its end first and its curves are shown as a figure.
+    Without ipywidgets, or where nobody sits in front of the kernel, the run goes to its end first and its curves are
+    shown as a figure.
     Source: lecture part 3, curves as a language.
 
     Args:
@@ -111,6 +113,8 @@ def train_live(*arguments: Any, **settings: Any) -> LiveRun | StaticRun:
     taken = sorted({"on_epoch", "stop"} & settings.keys())
     if taken:
         raise TypeError(f"train_live uses {' and '.join(taken)} itself. Call train for functions of your own.")
+    if not has_front_end():
+        return StaticRun(train(*arguments, **settings))
     try:
         run = LiveRun(arguments, settings)
     except ImportError:

@@ -59,7 +59,9 @@ def rate_widget(sweep: LRFinderResult) -> Any:
         continuous_update=False,
         layout=ipywidgets.Layout(width="90%"),
     )
-    picture, words = ipywidgets.Image(format="png"), ipywidgets.Label()
+    # In its own size: the box would stretch it to its full width.
+    picture = ipywidgets.Image(format="png", layout={"align_self": "flex-start", "max_width": "100%"})
+    words = ipywidgets.Label()
 
     def moved(_: object = None) -> None:
         picture.value = _picture(sweep, slider.value)
