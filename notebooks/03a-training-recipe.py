@@ -2012,13 +2012,13 @@ show_figure(
 # loss levels off. The gap is what regularisation works on, and where notebook 03b takes over.
 #
 # A long run should be watched. `train_live` takes the arguments of `train`: its curves grow as it trains, a button
-# stops it, and its `.history` is what `train` returns. Below, the same network runs at a hundred times the rate, without
+# stops it, and its `.history` is what `train` returns. Below, the same network runs at thirty times the rate, without
 # the schedule. Stop it when you have seen enough; a page that does not run shows the whole run.
 
 # %% tags=["demo", "nbval-ignore-output"]
 # The numbers in the picture's alt text differ from processor to processor.
 hasty = make_model(0, pixels.shape[1], pixels.shape[2]).to(device)
-too_fast = torch.optim.AdamW(hasty.parameters(), lr=100 * sweep.suggestion)
+too_fast = torch.optim.AdamW(hasty.parameters(), lr=30 * sweep.suggestion)
 watched = train_live(hasty, train_loader, val_loader, too_fast, cross_entropy, epochs=8)
 
 # %% tags=["demo"]

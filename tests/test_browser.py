@@ -6,11 +6,11 @@ import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
+from accessible import violations
 from browsing import OpenNotebook, chromium, jupyterlab
 from nbformat import NotebookNode
 
@@ -123,6 +123,15 @@ def test_no_output_is_wider_than_the_page(executed: dict[str, Executed], name: s
     shown.theme(theme)
     shown.keep_pictures(f"{name[:3]}-{theme}")
     assert shown.too_wide() == []
+
+
+@pytest.mark.parametrize("name", assignments())
+def test_outputs_and_widgets_can_be_read_by_everybody(executed: dict[str, Executed], name: str) -> None:
+    shown = executed[name].shown
+    shown.page.bring_to_front()
+    for theme in ("light", "dark"):
+        shown.theme(theme)
+        assert violations(shown.page, ".jp-OutputArea") == []
 
 
 def test_the_tape_is_walked_by_mouse_and_by_keys(recipe: OpenNotebook) -> None:
@@ -270,4 +279,5 @@ def test_mistakes_are_sorted(widgets: OpenNotebook, by: str) -> None:
         widgets.page.keyboard.type("12035", delay=50)
     output.get_by_text("all seen of 3, 3 sorted").wait_for()
     assert widgets.too_wide() == []
+    assert violations(widgets.page, ".jp-OutputArea") == []
     assert "['blur', 'rare class', 'threshold']" in widgets.run(widgets.cell("sorting.labels"))

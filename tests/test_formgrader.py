@@ -9,7 +9,6 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -118,7 +117,8 @@ def test_a_graded_submission_is_shown_in_jupyterlab(server: str, ask: Ask) -> No
         page.goto(f"{server}lab?token={TOKEN}")
         page.wait_for_function("() => window.jupyterapp?.commands.hasCommand('nbgrader:open-formgrader')")
         page.evaluate(
-            "() => jupyterapp.restored.then(() => jupyterapp.commands.execute('nbgrader:open-formgrader').then(() => null))"
+            """() => jupyterapp.restored
+                .then(() => jupyterapp.commands.execute('nbgrader:open-formgrader')).then(() => null)"""
         )
         formgrader = page.frame_locator("iframe")
         formgrader.get_by_text(MIXED).first.wait_for()

@@ -106,6 +106,7 @@ class Labeller:
         if self.sorting.position < len(self.images):
             self.title.value = str(self.titles[self.sorting.position])
             self.picture.value = _png(self.images[self.sorting.position])
+            self.picture.tooltip = f"mistake {self.sorting.position + 1}: {self.title.value}"
 
 
 def label_mistakes(

@@ -33,7 +33,7 @@ class LiveRun:
         self._result: History | None = None
         self._error: BaseException | None = None
         self._status = ipywidgets.HTML()
-        self._curves = ipywidgets.Image(format="png", layout={"max_width": "480px"})
+        self._curves = ipywidgets.Image(format="png", tooltip="No curve yet", layout={"max_width": "480px"})
         self.button = ipywidgets.Button(description="Stop the run", tooltip="ends it after the present step")
         self.button.on_click(lambda _: self.stop())
         self.box = ipywidgets.VBox([self._status, self._curves, self.button])
@@ -85,6 +85,7 @@ class LiveRun:
     def _show(self, row: Epoch) -> None:
         self._rows.append(row)
         self._curves.value = _drawn(self._rows) or self._curves.value
+        self._curves.tooltip = f"Training and validation loss up to {self._last()}"
         self._say(self._last())
 
     def _last(self) -> str:

@@ -66,6 +66,7 @@ def rate_widget(sweep: LRFinderResult) -> Any:
     def moved(_: object = None) -> None:
         picture.value = _picture(sweep, slider.value)
         words.value = describe_choice(rates, sweep.losses, slider.value)
+        picture.tooltip = f"The curve with a line at {words.value}"  # the only name that ipywidgets gives a picture
 
     slider.observe(moved, names="value")
     moved()
