@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from .figures import show_figure
+from .widgets import named_picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,7 +72,7 @@ class Labeller:
         """Build the widget; the field takes the keys, so that no mouse is needed."""
         import ipywidgets as widgets
 
-        self.picture = widgets.Image(format="png", width=240)
+        self.picture = named_picture(width=240)
         self.title, self.state = widgets.Label(), widgets.Label()
         self.keys = widgets.Text(
             description="key", placeholder="type a number", tooltip="1 to 9: a bucket, 0: back", continuous_update=True

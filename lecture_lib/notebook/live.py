@@ -10,7 +10,7 @@ import torch
 
 from ..training import Epoch, History, train
 from .figures import as_png, show_figure
-from .widgets import has_front_end
+from .widgets import has_front_end, named_picture
 
 
 class LiveRun:
@@ -33,7 +33,7 @@ class LiveRun:
         self._result: History | None = None
         self._error: BaseException | None = None
         self._status = ipywidgets.HTML()
-        self._curves = ipywidgets.Image(format="png", tooltip="No curve yet", layout={"max_width": "480px"})
+        self._curves = named_picture(tooltip="No curve yet", layout={"max_width": "480px"})
         self.button = ipywidgets.Button(description="Stop the run", tooltip="ends it after the present step")
         self.button.on_click(lambda _: self.stop())
         self.box = ipywidgets.VBox([self._status, self._curves, self.button])
