@@ -94,9 +94,10 @@ class Labeller:
         return button
 
     def _typed(self, change: dict[str, Any]) -> None:
-        for key in change["new"]:
-            self._press(key)
-        self.keys.value = ""
+        # The field keeps what was typed: emptied from here, it would lose or repeat the keys of a quick typist.
+        if not change["old"].startswith(change["new"]):
+            for key in change["new"].removeprefix(change["old"]):
+                self._press(key)
 
     def _press(self, key: str) -> None:
         if self.sorting.press(key):
