@@ -59,7 +59,7 @@ from lecture_lib.debugging import find_lr
 from lecture_lib.experiments import RunRecord, content_id, set_seed
 from lecture_lib.notebook import (
     check, predict, reveal, saved_bytes, show_arrows, show_figure, show_float_formats, show_images,
-    show_progress, show_runs, show_walk
+    show_progress, show_runs, show_walk, train_live
 )
 from lecture_lib.training import choose_precision, evaluate, train
 
@@ -1945,9 +1945,7 @@ probe("03a-checkpoint", save_run, resume_run)
 # `train` is the lecture's loop: forward, loss, `zero_grad`, `backward`, `step`, then the schedule, and after each
 # epoch an evaluation in which the layers are in eval mode and nothing is written on the tape. It keeps a *copy* of the
 # best weights, by validation loss. A copy, since an alias would follow every later step. The one-cycle schedule raises
-# the rate to its maximum and lowers it again; it is stepped after every batch, not after every epoch. For a long run
-# take `train_live(...)` of `lecture_lib.notebook` with the same arguments: its curves grow as it trains, a button stops
-# it, and its `.history` is what `train` returns.
+# the rate to its maximum and lowers it again; it is stepped after every batch, not after every epoch.
 #
 # With a GPU you can train on more: name another data set in the next cell, and it is downloaded, divided, swept and used
 # in the rest of this section. The 97 % are for the digits; no question depends on the choice.
@@ -2012,6 +2010,23 @@ show_figure(
 # You should see `True`, and an accuracy around 99 %. The validation part chose the epoch, so its accuracy is a little
 # too good to report; the test part chose nothing. Reading the curves: training loss keeps falling while validation
 # loss levels off. The gap is what regularisation works on, and where notebook 03b takes over.
+#
+# A long run should be watched. `train_live` takes the arguments of `train`: its curves grow as it trains, a button
+# stops it, and its `.history` is what `train` returns. Below, the same network runs at thirty times the rate, without
+# the schedule. Stop it when you have seen enough; a page that does not run shows the whole run.
+
+# %% tags=["demo", "nbval-ignore-output"]
+# The numbers in the picture's alt text differ from processor to processor.
+hasty = make_model(0, pixels.shape[1], pixels.shape[2]).to(device)
+too_fast = torch.optim.AdamW(hasty.parameters(), lr=30 * sweep.suggestion)
+watched = train_live(hasty, train_loader, val_loader, too_fast, cross_entropy, epochs=8)
+
+# %% tags=["demo"]
+best = min((row.val_loss for row in watched.history.rows), default=math.inf)
+print("a lower validation loss than before:", best < min(row.val_loss for row in history.rows))
+
+# %% [markdown]
+# You should see `False`: the best loss of the hasty run is above that of the recipe.
 #
 # **Recap.** The loss is what training minimises, the accuracy is what you report, and they need not agree on the best
 # epoch. Choose the metric before you train.

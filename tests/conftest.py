@@ -102,6 +102,14 @@ def released(shorter: Path, tmp_path_factory: pytest.TempPathFactory) -> Course:
     return course
 
 
+@pytest.fixture(scope="session")
+def released_in_full(tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """Both notebooks released as they are, with every question; tests leave it as it is."""
+    course = Course(tmp_path_factory.mktemp("released-in-full") / "course")
+    release(course, assignments())
+    return course
+
+
 def _is_kept(cell: NotebookNode) -> bool:
     question = cell.metadata.get("nbgrader", {}).get("grade_id", KEPT[0])
     return question.removesuffix("-test").removesuffix("-question") in KEPT

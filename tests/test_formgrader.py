@@ -5,24 +5,20 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
-import os
-import re
-import subprocess
-import sys
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import LAPTOP, PATIENCE, chromium, jupyterlab
 from conftest import MIXED, ROOT, MixedClass, autograde, copy_course
+from serving import TOKEN
 
 from autograders.course import Course
 from autograders.gradebook import rows
 
-TOKEN = "a-token-for-this-test"
 Ask = Callable[..., Any]
 
 if importlib.util.find_spec("jupyter_server") is None:
@@ -36,38 +32,20 @@ def course(mixed_graded: MixedClass, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture(scope="module")
-def ask(course: Course, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
-    """Asks a server with formgrader on it: `ask("api/…")`, or with `method` and `data`."""
-    runtime = tmp_path_factory.mktemp("runtime")
-    environment = {
-        **os.environ,
-        "LECTURE_COURSE": str(course.root),
-        "JUPYTER_RUNTIME_DIR": str(runtime),
-        "JUPYTER_CONFIG_DIR": str(runtime),
-        "PATH": str(Path(sys.executable).parent) + os.pathsep + os.environ["PATH"],
-        "PYTHONPATH": str(ROOT),
-    }
-    command = [sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root", "--ServerApp.port=0"]
-    command += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={course.root.parent}"]
-    command += ["--ServerApp.jpserver_extensions={'nbgrader.server_extensions.formgrader': True}"]
-    server = subprocess.Popen(
-        command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
-    )
-    assert server.stderr is not None
-    log, address = [], None
-    for line in server.stderr:
-        log.append(line)
-        if address := re.search(r"http://127\.0\.0\.1:\d+/", line):
-            break
-    if address is None:
-        server.communicate()
-        pytest.fail("".join(log)[-3000:])
-    # The pipe must not fill up while the tests ask.
-    threading.Thread(target=server.stderr.read, daemon=True).start()
+def server(course: Course, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """JupyterLab with formgrader on it: its address."""
+    settings = tmp_path_factory.mktemp("settings")
+    with jupyterlab(course.root.parent, settings, cwd=ROOT, LECTURE_COURSE=str(course.root)) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def ask(server: str) -> Ask:
+    """Asks formgrader: `ask("api/…")`, or with `method` and `data`."""
 
     def ask(path: str, method: str = "GET", data: Any = None) -> Any:
         request = urllib.request.Request(
-            f"{address[0]}formgrader/{path}",
+            f"{server}formgrader/{path}",
             method=method,
             data=None if data is None else json.dumps(data).encode(),
             headers={"Authorization": f"token {TOKEN}"},
@@ -81,10 +59,7 @@ def ask(course: Course, tmp_path_factory: pytest.TempPathFactory) -> Iterator[As
             ask("api/status")
             break
         threading.Event().wait(0.1)
-    yield ask
-    server.terminate()
-    server.wait()
-    server.stderr.close()
+    return ask
 
 
 def notebook_id(ask: Ask, student: str) -> str:
@@ -133,3 +108,19 @@ def test_a_question_graded_there_counts_and_survives_every_kind_of_regrade(ask: 
     assert "A good example, Zoë." in page
     assert "9.25" in page
     assert "<strong>graded</strong>" in page
+
+
+def test_a_graded_submission_is_shown_in_jupyterlab(server: str, ask: Ask) -> None:
+    with chromium() as browser:
+        page = browser.new_page(viewport=LAPTOP)
+        page.set_default_timeout(PATIENCE)
+        page.goto(f"{server}lab?token={TOKEN}")
+        page.wait_for_function("() => window.jupyterapp?.commands.hasCommand('nbgrader:open-formgrader')")
+        page.evaluate(
+            """() => jupyterapp.restored
+                .then(() => jupyterapp.commands.execute('nbgrader:open-formgrader')).then(() => null)"""
+        )
+        formgrader = page.frame_locator("iframe")
+        formgrader.get_by_text(MIXED).first.wait_for()
+        page.goto(f"{server}formgrader/submissions/{notebook_id(ask, 'wrong')}/?token={TOKEN}")
+        page.get_by_text("03a-clip: 5 of 8 points").first.wait_for()

@@ -14,6 +14,13 @@ from lecture_lib.notebook import train_live
 from lecture_lib.notebook.live import LiveRun
 from lecture_lib.training import train
 
+
+@pytest.fixture(autouse=True)
+def reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody sits in front."""
+    monkeypatch.setenv("JPY_SESSION_NAME", "a.ipynb")
+
+
 X = torch.randn(24, 3, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] > 0).long()
 
@@ -120,6 +127,15 @@ def test_the_functions_that_the_widget_needs_are_refused() -> None:
 
 def test_without_ipywidgets_the_curves_are_a_figure(monkeypatch, capsys) -> None:
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    is_a_figure(capsys)
+
+
+def test_without_a_reader_they_are_a_figure_too(monkeypatch, capsys) -> None:
+    monkeypatch.delenv("JPY_SESSION_NAME")
+    is_a_figure(capsys)
+
+
+def is_a_figure(capsys) -> None:
     before = threading.active_count()
     run = train_live(*run_parts())
     assert not isinstance(run, LiveRun)

@@ -32,11 +32,8 @@ for first in range(0, len(micro_batches), accumulate):
 
 
 @pytest.fixture(scope="module")
-def released(tmp_path_factory: pytest.TempPathFactory) -> Course:
-    """Both notebooks as they are, with every question."""
-    course = Course(tmp_path_factory.mktemp("released") / "course")
-    release.release(course, assignments())
-    return course
+def released(released_in_full: Course) -> Course:
+    return released_in_full
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from accessible import page_violations
 from conftest import MIXED, GradedClass, MixedClass, copy_course
 
 from autograders.__main__ import main
@@ -23,6 +24,12 @@ def page(mixed_graded: MixedClass, tmp_path_factory: pytest.TempPathFactory) -> 
     to = tmp_path_factory.mktemp("report") / "class.html"
     assert main(["report", "--assignment", MIXED, "--to", str(to), "--course", str(mixed_graded.course.root)]) == 0
     return to.read_text("utf-8")
+
+
+def test_the_page_can_be_read_by_everybody(page: str, tmp_path: Path) -> None:
+    path = tmp_path / "class.html"
+    path.write_text(page, "utf-8")
+    assert page_violations(path, "light", "dark") == []
 
 
 class Reader(html.parser.HTMLParser):

@@ -122,12 +122,17 @@ def test_without_ipywidgets_too(square, displayed: list[Any], monkeypatch: pytes
     assert displayed[0]["image/svg+xml"].startswith("<svg")
 
 
-def test_with_a_reader_the_picture_stands_beside_the_widget(square, displayed: list[Any], monkeypatch) -> None:
+def test_with_a_reader_the_picture_is_folded_in_an_output_below_the_widget(
+    square, displayed: list[Any], monkeypatch
+) -> None:
     monkeypatch.setenv("JPY_SESSION_NAME", "a.ipynb")
     show_walk(square[0], caption="")
     assert displayed[0][VIEW]["model_id"]
-    assert displayed[0]["image/svg+xml"].startswith("<svg")
-    assert "Computation graph" in displayed[0]["text/plain"]
+    assert VIEW not in displayed[1]
+    assert re.fullmatch(
+        r"<details><summary>.*</summary><svg.*</svg>\s*</details>", displayed[1]["text/html"], re.DOTALL
+    )
+    assert "Computation graph" in displayed[1]["text/plain"]
 
 
 def test_walking_leaves_the_graph_and_the_gradients_alone(square, displayed: list[Any], monkeypatch) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from .figures import show_figure
+from .widgets import named_picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,7 +72,7 @@ class Labeller:
         """Build the widget; the field takes the keys, so that no mouse is needed."""
         import ipywidgets as widgets
 
-        self.picture = widgets.Image(format="png", width=240)
+        self.picture = named_picture(width=240)
         self.title, self.state = widgets.Label(), widgets.Label()
         self.keys = widgets.Text(
             description="key", placeholder="type a number", tooltip="1 to 9: a bucket, 0: back", continuous_update=True
@@ -79,21 +80,24 @@ class Labeller:
         self.keys.observe(self._typed, names="value")
         self.buttons = [self._button(str(number), name) for number, name in enumerate(self.sorting.buckets, 1)]
         self.buttons.append(self._button(BACK, "back"))
-        rows = [self.title, self.picture, widgets.HBox(self.buttons), self.keys, self.state]
+        row = widgets.HBox(self.buttons, layout={"flex_flow": "row wrap"})
+        rows = [self.title, self.picture, row, self.keys, self.state]
         self.box = widgets.VBox(rows)
         self._show()
 
     def _button(self, key: str, name: str) -> Any:
         import ipywidgets as widgets
 
-        button = widgets.Button(description=f"{key} {name}", tooltip=f"key {key}")
+        # As wide as its text, which a button of the usual width would cut off.
+        button = widgets.Button(description=f"{key} {name}", tooltip=f"key {key}", layout={"width": "auto"})
         button.on_click(lambda _: self._press(key))
         return button
 
     def _typed(self, change: dict[str, Any]) -> None:
-        for key in change["new"]:
-            self._press(key)
-        self.keys.value = ""
+        # The field keeps what was typed: emptied from here, it would lose or repeat the keys of a quick typist.
+        if not change["old"].startswith(change["new"]):
+            for key in change["new"].removeprefix(change["old"]):
+                self._press(key)
 
     def _press(self, key: str) -> None:
         if self.sorting.press(key):
@@ -104,6 +108,7 @@ class Labeller:
         if self.sorting.position < len(self.images):
             self.title.value = str(self.titles[self.sorting.position])
             self.picture.value = _png(self.images[self.sorting.position])
+            self.picture.tooltip = f"mistake {self.sorting.position + 1}: {self.title.value}"
 
 
 def label_mistakes(

@@ -10,6 +10,7 @@ import torch
 
 from ..training import Epoch, History, train
 from .figures import as_png, show_figure
+from .widgets import has_front_end, named_picture
 
 
 class LiveRun:
@@ -32,7 +33,7 @@ class LiveRun:
         self._result: History | None = None
         self._error: BaseException | None = None
         self._status = ipywidgets.HTML()
-        self._curves = ipywidgets.Image(format="png", layout={"max_width": "480px"})
+        self._curves = named_picture(tooltip="No curve yet", layout={"max_width": "480px"})
         self.button = ipywidgets.Button(description="Stop the run", tooltip="ends it after the present step")
         self.button.on_click(lambda _: self.stop())
         self.box = ipywidgets.VBox([self._status, self._curves, self.button])
@@ -84,6 +85,7 @@ class LiveRun:
     def _show(self, row: Epoch) -> None:
         self._rows.append(row)
         self._curves.value = _drawn(self._rows) or self._curves.value
+        self._curves.tooltip = f"Training and validation loss up to {self._last()}"
         self._say(self._last())
 
     def _last(self) -> str:
@@ -97,7 +99,8 @@ class LiveRun:
 def train_live(*arguments: Any, **settings: Any) -> LiveRun | StaticRun:
     """Start `train` with live curves and a stop button; `train_live(…).history` is what `train(…)` returns.
 
-    Where ipywidgets is missing, the run goes to its end first and its curves are shown as a figure.
+    Without ipywidgets, or where nobody sits in front of the kernel, the run goes to its end first and its curves are
+    shown as a figure.
     Source: lecture part 3, curves as a language.
 
     Args:
@@ -111,6 +114,8 @@ def train_live(*arguments: Any, **settings: Any) -> LiveRun | StaticRun:
     taken = sorted({"on_epoch", "stop"} & settings.keys())
     if taken:
         raise TypeError(f"train_live uses {' and '.join(taken)} itself. Call train for functions of your own.")
+    if not has_front_end():
+        return StaticRun(train(*arguments, **settings))
     try:
         run = LiveRun(arguments, settings)
     except ImportError:

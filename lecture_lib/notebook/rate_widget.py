@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..palette import VERMILION
 from .figures import as_png, show_figure
-from .widgets import widget_data
+from .widgets import named_picture, widget_data
 
 if TYPE_CHECKING:
     from ..debugging import LRFinderResult
@@ -59,11 +59,14 @@ def rate_widget(sweep: LRFinderResult) -> Any:
         continuous_update=False,
         layout=ipywidgets.Layout(width="90%"),
     )
-    picture, words = ipywidgets.Image(format="png"), ipywidgets.Label()
+    # In its own size: the box would stretch it to its full width.
+    picture = named_picture(layout={"align_self": "flex-start", "max_width": "100%"})
+    words = ipywidgets.Label()
 
     def moved(_: object = None) -> None:
         picture.value = _picture(sweep, slider.value)
         words.value = describe_choice(rates, sweep.losses, slider.value)
+        picture.tooltip = f"The curve with a line at {words.value}"
 
     slider.observe(moved, names="value")
     moved()

@@ -12,8 +12,8 @@ from .widgets import widget_data
 def show_walk(result: Tensor, /, *, caption: str, **names: Tensor) -> None:
     """Show the graph of a result step by step: values forwards, then gradients back. No `.grad` changes.
 
-    Without ipywidgets, or without a front end that could run them, the finished graph is shown. It also stands beside
-    the widget in the cell's output, for front ends that know no widgets and for a notebook opened without its kernel.
+    Without ipywidgets, or without a front end that could run them, the finished graph is shown. Below a widget it is
+    folded, for a notebook that is opened again without its kernel.
 
     Args:
         result: a number on the tape, before `backward()`.
@@ -28,7 +28,13 @@ def show_walk(result: Tensor, /, *, caption: str, **names: Tensor) -> None:
 
     rows = trace(result, **names)
     data, metadata = picture(rows)._repr_mimebundle_()
-    display({**widget_data(lambda: walk_widget(rows)), **data}, raw=True, metadata=metadata)
+    if widget := widget_data(lambda: walk_widget(rows)):
+        display({**widget, "text/plain": "(In a running notebook: the tape, to be walked.)"}, raw=True)
+        # An output of its own: without the kernel JupyterLab shows an error in place of all that the widget's holds.
+        folded = f"<details><summary>The finished graph</summary>{data['image/svg+xml']}</details>"
+        display({"text/html": folded, "text/plain": data["text/plain"]}, raw=True)
+    else:
+        display(data, raw=True, metadata=metadata)
     display(Markdown(f"*{caption}*"))
 
 

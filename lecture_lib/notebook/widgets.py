@@ -35,3 +35,17 @@ def widget_data(make: Callable[[], Any]) -> dict[str, Any]:
     except ImportError:
         return {}
     return {} if widget is None else dict(widget._repr_mimebundle_())
+
+
+def named_picture(**settings: Any) -> Any:
+    """An ipywidgets Image (PNG) whose `tooltip` is its name for a screen reader.
+
+    ipywidgets 8's view of a picture with a tooltip asks for a description, which only other widgets have, and fails.
+    """
+    import ipywidgets
+    import traitlets
+
+    class NamedPicture(ipywidgets.Image):  # type: ignore[misc]
+        description = traitlets.Unicode("").tag(sync=True)
+
+    return NamedPicture(format="png", **settings)
