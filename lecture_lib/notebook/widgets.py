@@ -45,7 +45,7 @@ def named_picture(**settings: Any) -> Any:
     import ipywidgets
     import traitlets
 
-    class NamedPicture(ipywidgets.Image):  # type: ignore[misc]
+    class NamedPicture(ipywidgets.Image):
         description = traitlets.Unicode("").tag(sync=True)
 
     return NamedPicture(format="png", **settings)
