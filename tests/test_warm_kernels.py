@@ -8,6 +8,8 @@ import queue
 import secrets
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from jupyter_client import BlockingKernelClient
 from jupyter_client.connect import write_connection_file
 from test_sandbox import ASSIGNMENT, hand_in
@@ -261,3 +264,31 @@ def test_where_no_kernel_can_be_forked_each_is_started_alone(
     assert record is not None
     assert record.state == GRADED
     assert "kernels are started one by one: a test says so" in capsys.readouterr().err
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from autograders.sandbox import warm
+from autograders.sandbox.limits import Limits
+def start(_):
+    warm.IPYTHON, warm.PRELOADED = (), ("json",)
+    return str(warm.warm_parent(Path("/nonexistent"), Limits()).lobby.parent)
+if __name__ == "__main__":
+    print(start(0))
+    with ProcessPoolExecutor(1, get_context(sys.argv[1])) as pool:
+        print(*pool.map(start, [0]))
+"""
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_a_program_or_pool_that_ends_leaves_no_folder(method: str, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM, "utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, tmp_path / "program.py", method]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    folders = done.stdout.split()
+    assert len(set(folders)) == 2
+    assert [folder for folder in folders if Path(folder).exists()] == []

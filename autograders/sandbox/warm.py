@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import array
+import atexit
 import contextlib
 import functools
 import json
+import multiprocessing.util
 import os
 import shutil
 import socket
@@ -218,8 +220,6 @@ def warm_parent(course_root: Path, limits: Limits) -> WarmParent | None:
         found = _parents.get(key)
         if found is not None and found.lives():
             return found
-        if found is not None:
-            found.close()
         if key[:1] in _reasons:
             return None
         for other in [other for other in _parents if other[0] == run[0]]:
@@ -230,6 +230,8 @@ def warm_parent(course_root: Path, limits: Limits) -> WarmParent | None:
             _reasons[key[:1]] = str(error)
             print(f"kernels are started one by one: {error}", file=sys.stderr)
             return None
+        # A process of a pool ends without `atexit`, and forgets what was registered before it was forked.
+        multiprocessing.util.Finalize(None, end_warm_parents, exitpriority=0)
         return _parents[key]
 
 
@@ -241,6 +243,7 @@ def end_warm_parents() -> None:
 
 
 at_end(end_warm_parents)
+atexit.register(end_warm_parents)
 
 
 @functools.cache
