@@ -20,6 +20,7 @@ import pytest
 from conftest import ROOT
 from jupyter_client import BlockingKernelClient
 from jupyter_client.connect import write_connection_file
+from test_attacks import left_behind
 from test_sandbox import ASSIGNMENT, hand_in
 
 from autograders.course import Course
@@ -228,9 +229,10 @@ def test_a_parent_that_was_killed_is_started_again(parent: WarmParent) -> None:
 
 def test_a_parent_with_threads_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a thread holds (a lock) would be held for ever in every fork."""
-    monkeypatch.setattr(warm, "_receive", lambda *_: b'{"threads": 3}')
+    monkeypatch.setattr(warm, "receive", lambda *_: b'{"threads": 3}')
     with pytest.raises(ForkError, match="have started 2 threads"):
         WarmParent(Path("/nonexistent"), Limits(), ())
+    assert left_behind(b'"preload": [], "patience"') == []  # although it was ended while it started
 
 
 def test_the_parent_carries_the_runs_id_and_ends_with_it(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import json
 import multiprocessing.util
 import os
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -22,10 +23,11 @@ from typing import Any
 
 from ..notebooks import ROOT
 from ..writer import RUN_VARIABLE, at_end
-from .forked import WarmKernel
+from .forked import WarmKernel, receive
 from .installed import copy_font_lists, python_folders
 from .jail import PRELOADED, Place, environment, kernel_settings, packages, variables, walls, why_no_walls
 from .limits import Limits
+from .watch import family
 
 # What a kernel's start and a student's first cell would import besides.
 IPYTHON = ("ipykernel.kernelapp", "ipykernel.ipkernel", "IPython.core.completer", "matplotlib_inline.backend_inline")
@@ -84,7 +86,7 @@ class WarmParent:
         ]
 
     def _check_start(self) -> None:
-        said = _receive(self._control, _STARTS_WITHIN)
+        said = receive(self._control, _STARTS_WITHIN)
         if not said:
             raise ForkError(self._last_words() or "it did not start")
         threads = json.loads(said)["threads"]
@@ -101,7 +103,7 @@ class WarmParent:
             if place.user:
                 shutil.chown(place.sockets, place.user, place.user)
             with self._asked({**kernel_settings(place, self._limits), "trial": True}, folder) as (answer, kernel):
-                seen = _receive(answer, _FORKS_WITHIN)
+                seen = receive(answer, _FORKS_WITHIN)
                 kernel.wait(_FORKS_WITHIN)
             expected = {
                 "processes": [1, 2],
@@ -186,22 +188,17 @@ class WarmParent:
         """End it and its kernels, and remove their folders."""
         self._control.close()
         if hasattr(self, "process"):
-            self.process.kill()
+            # Halted first: while it starts, bubblewrap has children that do not yet end with it.
+            self.process.send_signal(signal.SIGSTOP)
+            for process in list(family(self.process.pid)):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
             self.process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _last_words(self) -> str:
         said = (self._folder / "said").read_text("utf-8", "replace").strip()
         return said.splitlines()[-1][:300] if said else ""
-
-
-def _receive(connection: socket.socket, seconds: float) -> bytes:
-    """The next message; nothing when there is none in time or the other end is closed."""
-    connection.settimeout(seconds)
-    try:
-        return connection.recv(100_000)
-    except OSError:
-        return b""
 
 
 _parents: dict[tuple[Any, ...], WarmParent] = {}
@@ -248,7 +245,7 @@ atexit.register(end_warm_parents)
 
 @functools.cache
 def why_cold() -> str | None:
-    """Why kernels cannot be forked from a warm parent on this machine, in a line; None when they can. Tries it."""
+    """Why kernels cannot be forked from a warm parent here, in a line; None when they can. Tries it."""
     missing = why_no_walls()
     if missing is not None:
         return missing
