@@ -113,7 +113,6 @@ def configure(config: Any, course: Course) -> None:
     from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
     from nbgrader.converters import GenerateAssignment
     from nbgrader.preprocessors import (
-        CheckCellMetadata,
         ClearHiddenTests,
         ClearMarkScheme,
         ClearOutput,
@@ -125,7 +124,7 @@ def configure(config: Any, course: Course) -> None:
         OverwriteKernelspec,
     )
 
-    from .exporter import LenientExporter
+    from .exporter import CheckMetadataOnce, LenientExporter
     from .judged import JudgeCells
     from .late import LatePenalties
     from .readable import ReadableFeedback
@@ -147,6 +146,7 @@ def configure(config: Any, course: Course) -> None:
     stock = GenerateAssignment.class_traits()["preprocessors"].default()
     config.GenerateAssignment.preprocessors = [StampRelease, *stock]
     config.Autograde.exporter_class = LenientExporter
+    config.LenientExporter.optimistic_validation = True  # once at the end, not after each of nine steps
     config.Autograde.pre_convert_hook = SetAsideOddFiles(str(course.root))
     config.Autograde.sanitize_preprocessors = [
         RebuildFromMaster,
@@ -154,7 +154,7 @@ def configure(config: Any, course: Course) -> None:
         DeduplicateIds,
         OverwriteKernelspec,
         OverwriteCells,
-        CheckCellMetadata,
+        CheckMetadataOnce,
     ]
     # nbgrader's list without ClearMetadataPreprocessor: enabled, it strips the metadata that scores are saved by.
     config.Autograde.autograde_preprocessors = [
@@ -164,7 +164,7 @@ def configure(config: Any, course: Course) -> None:
         LimitOutput,
         SaveGrades,
         LatePenalties,
-        CheckCellMetadata,
+        CheckMetadataOnce,
     ]
     # Stock feedback prints hidden tests and mark schemes.
     config.GenerateFeedback.preprocessors = [

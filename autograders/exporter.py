@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from nbconvert.exporters import NotebookExporter
+from nbformat import NotebookNode
+from nbgrader.preprocessors import CheckCellMetadata
 
 from .reading import read_notebook
 from .rebuild import RebuildFromMaster
@@ -22,3 +25,17 @@ class LenientExporter(NotebookExporter):
         resources = {} if resources is None else resources
         resources["metadata"] = {"name": path.stem, "path": str(path.parent)}
         return self.from_notebook_node(read_notebook(path.read_bytes()).notebook, resources=resources, **kwargs)
+
+
+class CheckMetadataOnce(CheckCellMetadata):
+    """nbgrader's check of its metadata, which is slow, once for all notebooks that have the same."""
+
+    _passed: set[str] = set()  # noqa: RUF012 - on purpose one for the process
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        """Check the metadata of one notebook. Raises nbgrader's ValidationError."""
+        metadata = json.dumps([cell.metadata.get("nbgrader") for cell in nb.cells], sort_keys=True)
+        if metadata not in self._passed:
+            super().preprocess(nb, resources)
+            self._passed.add(metadata)
+        return nb, resources

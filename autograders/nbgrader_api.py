@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import logging
 import os
 import re
 import shutil
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +86,7 @@ def _run(course: Course, converter: Any, assignment: str, student: str | None = 
     app = converter(coursedir=coursedir, config=config, log=log)
     app.force = True
     app.init_notebooks = lambda: _name_the_notebook(app, assignment, student or ".")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _one_engine():
         # nbgrader 0.9's own use of SQLAlchemy: objects not in a session while it adds a submission. Nothing of ours.
         warnings.simplefilter("ignore", SAWarning)
         result = capture_log(app)
@@ -92,6 +95,29 @@ def _run(course: Course, converter: Any, assignment: str, student: str | None = 
         if "KeyboardInterrupt" in result["error"]:
             raise KeyboardInterrupt
         raise ConversionError(_reason(result))
+
+
+@functools.lru_cache(maxsize=4)
+def _engine(address: str, **settings: Any) -> Any:
+    from sqlalchemy import create_engine
+
+    return create_engine(address, **settings)
+
+
+@contextlib.contextmanager
+def _one_engine() -> Iterator[None]:
+    """Let nbgrader's gradebooks share an engine: it opens eleven for a notebook, and each compiles all statements anew.
+
+    A gradebook that closes still closes its connections; what is kept is what was compiled.
+    """
+    from nbgrader import api
+
+    before = api.create_engine
+    api.create_engine = _engine
+    try:
+        yield
+    finally:
+        api.create_engine = before
 
 
 def _name_the_notebook(app: Any, assignment: str, student: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib
 import json
+import pickle
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -53,8 +55,12 @@ class Question:
         return read_answers(ANSWERS / self.id)
 
     def draw(self, secret: bytes, version: str, index: int) -> list[HiddenCase]:
-        """The hidden cases of one set of the pool; the same arguments give the same cases, bit by bit."""
-        cases: list[HiddenCase] = self.hidden.draw(generator(secret, version, self.id, index))
+        """The hidden cases of one set of the pool; the same arguments give the same cases, bit by bit.
+
+        What the judge computes for them once (a reference curve, a trained model) is kept with them: a class shares
+        eight sets. Each call gives a copy of its own.
+        """
+        cases: list[HiddenCase] = pickle.loads(_drawn(self.hidden, secret, version, self.id, index))
         return cases
 
     def judge(self, cases: Sequence[HiddenCase], published: Sequence[Any]) -> Verdict:
@@ -86,6 +92,11 @@ class Question:
         if known is None:
             return verdict
         return replace(verdict, meaning=known.what, look_at=known.look_at)
+
+
+@functools.lru_cache(maxsize=512)  # two notebooks of 14 questions with eight sets each have 224
+def _drawn(hidden: ModuleType, secret: bytes, version: str, question_id: str, index: int) -> bytes:
+    return pickle.dumps(hidden.draw(generator(secret, version, question_id, index)), pickle.HIGHEST_PROTOCOL)
 
 
 def _read(question_id: str, published: Any, cases: int) -> list[dict[str, Any]]:

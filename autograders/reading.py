@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
+from nbformat.v4 import new_notebook
 
 from .decoding import Unreadable, read_json, without_surrogates
 from .notebooks import STAMP
 
 MAX_CELLS = 5_000
 MAX_SOURCE = 20_000_000
-_MAKERS = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
+_KINDS = ("code", "markdown", "raw")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TAG = re.compile(r"v[A-Za-z0-9.+-]{1,64}")
 
@@ -108,7 +108,9 @@ def _cell(raw: Any, number: int, notes: list[str]) -> NotebookNode | None:
     if changed:
         notes.append(f"cell {number} holds half a character (a lone surrogate), replaced by \ufffd")
     kind = raw.get("cell_type")
-    cell: NotebookNode = _MAKERS.get(kind if isinstance(kind, str) else "", new_markdown_cell)(source)
+    cell = NotebookNode(cell_type=kind if kind in _KINDS else "markdown", metadata=NotebookNode(), source=source)
+    if cell.cell_type == "code":
+        cell.update(execution_count=None, outputs=[])
     if cell.cell_type == "markdown" and (attached := _attachments(raw.get("attachments"))):
         cell["attachments"] = attached
     grade_id = _mapping(_mapping(metadata).get("nbgrader")).get("grade_id")

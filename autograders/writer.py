@@ -12,7 +12,7 @@ import socket
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -23,6 +23,13 @@ RUN_VARIABLE = "LECTURE_RUN"
 """Every process that a grading run starts inherits its id here, so that those of a killed run can be found."""
 
 PATIENCE = 5.0  # seconds until a lock whose holder is dead counts as held by somebody else
+
+_endings: list[Callable[[], None]] = []
+
+
+def at_end(ending: Callable[[], None]) -> None:
+    """Have `ending` called whenever a run ends in this process, before its temporary folders go."""
+    _endings.append(ending)
 
 
 @contextlib.contextmanager
@@ -49,6 +56,8 @@ def only_writer(course: Course, command: str) -> Iterator[None]:
         try:
             yield
         finally:
+            for ending in _endings:
+                ending()
             tempfile.tempdir = before[0]
             os.environ.pop(RUN_VARIABLE)
             if before[1] is not None:

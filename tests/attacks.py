@@ -141,7 +141,9 @@ ATTACKS: dict[str, Attack] = {
         inside("""
             import pathlib, time
             from ipykernel.connect import get_connection_file
-            (pathlib.Path(get_connection_file()).parent / 'more').write_bytes(bytes(1000))
+            folder = pathlib.Path('/lecture/kernel')
+            folder = folder if folder.exists() else pathlib.Path(get_connection_file()).parent
+            (folder / 'more').write_bytes(bytes(1000))
             time.sleep(10)
         """),
         0, CRASHED, "folder of its sockets",

@@ -161,6 +161,7 @@ def left_behind(mark: bytes) -> list[bytes]:
 def test_no_process_and_no_folder_is_left(attacked: Attacked) -> None:
     assert left_behind(LATE_CHILD.encode()) == []
     assert left_behind(b"/lecture/inside.py") == []
+    assert left_behind(b"/lecture/zygote.py") == []
 
 
 def test_a_process_that_is_left_behind_is_seen() -> None:

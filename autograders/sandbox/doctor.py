@@ -15,6 +15,7 @@ from pathlib import Path
 
 from .jail import FIRST_USER, walls, why_no_walls
 from .limits import Limits
+from .warm import why_cold
 from .watch import usage
 
 _TRIAL = """
@@ -113,8 +114,17 @@ def examine() -> list[Finding]:
             "--security-opt systempaths=unconfined --cap-add SYS_ADMIN`",
         ),
         _cpu(),
+        _warm(),
         *_try_inside(missing),
     ]
+
+
+def _warm() -> Finding:
+    """Whether one warm parent can fork the kernels of all notebooks, each behind walls of its own."""
+    cold = why_cold()
+    what = "kernels are forked from a warm parent" if cold is None else f"each kernel is started alone ({cold})"
+    remedy = "none needed: scores are the same, a submission takes seconds longer"
+    return Finding("warm kernels", cold is None, what, remedy, essential=False)
 
 
 def _version() -> str:

@@ -30,6 +30,7 @@ from .kernel import make_manager, started_process
 from .limits import MEGABYTE, Limits
 from .output import Meter
 from .plan import ANSWER, OWN, RELEASED, SKIP, STAND_IN, TEST, NobodyToBlame, Plan, Step
+from .warm import ForkError, warm_parent
 from .watch import Usage, Watch, WatchError
 
 _OUR_FAULT = (errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EDQUOT)
@@ -66,7 +67,8 @@ class ProbedExecute(Execute):
         plan = Plan(list(steps(nb, release, self.skip_cells_with_tag)))
         self._stubs, self._spent = solutions(release), (0.0, 0.0)
         stamp = nb.metadata.setdefault(STAMP, {})
-        with tempfile.TemporaryDirectory(prefix="lecture-") as folder:
+        self._parent = warm_parent(root, limits) if walls else None
+        with self._parent.place() if self._parent else tempfile.TemporaryDirectory(prefix="lecture-") as folder:
             self._place = Place(Path(folder).resolve(), walls, root)
             self._lay_out(DrawnCases(root, assignment, nb))
             submission = root / "submitted" / student / assignment
@@ -175,8 +177,20 @@ class ProbedExecute(Execute):
             folder.mkdir(mode=0o700)
         if place.user:
             shutil.chown(place.sockets, place.user, place.user)
-        self.km = make_manager(place, command(place, self.limits), config=self.config)
+        if self._parent is not None:
+            self.km = make_manager(place, ["(forked)"], self._fork, config=self.config)
+        else:
+            self.km = make_manager(place, command(place, self.limits), config=self.config)
         return self.km
+
+    def _fork(self) -> Any:
+        """A kernel from the warm parent."""
+        assert self._parent is not None
+        arguments = self.extra_arguments
+        try:
+            return self._parent.fork(self._place, self.limits, arguments)
+        except ForkError as error:
+            raise SandboxError(f"no kernel was forked: {error}") from None
 
     @contextlib.contextmanager
     def _kernel(self) -> Iterator[None]:

@@ -1,6 +1,7 @@
 """Starts a kernel inside the sandbox: limits first, then IPython. Alone in there: it imports nothing of ours.
 
-`python inside.py SETTINGS [ipykernel's arguments]`, the settings as JSON (see `jail.py`).
+`python inside.py SETTINGS [ipykernel's arguments]`, the settings as JSON (see `jail.py`). `zygote.py` uses the same
+steps in the processes that it forks.
 """
 
 from __future__ import annotations
@@ -81,13 +82,21 @@ def meter(session: Any, most: int) -> None:
     session.send = metered
 
 
-def main() -> None:
-    """Run one kernel until it is killed."""
-    settings = json.loads(sys.argv[1])
+def forget_own_folder() -> None:
+    """Take the folder of this file out of the module search path: it is no package of the student's."""
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).resolve().parent]
-    if settings["user"]:
-        become(settings["user"])
-    limit(settings)
+
+
+def close_standard_streams() -> None:
+    """Let the three standard streams lead nowhere."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+    os.close(nothing)
+
+
+def run_kernel(settings: dict[str, Any], arguments: list[str]) -> None:
+    """Run one kernel until it is killed."""
     prepare(settings)
     from ipykernel.kernelapp import IPKernelApp
 
@@ -95,14 +104,22 @@ def main() -> None:
     app = IPKernelApp.instance(ignore_cwd=True)
     sys.path.append(settings["work"])
     # What bubblewrap or Python had to say until here is kept for the grader; from here on it is the student's.
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        os.dup2(nothing, descriptor)
-    app.initialize(sys.argv[2:])
+    close_standard_streams()
+    app.initialize(arguments)
     meter(app.session, settings["output_characters"])
     for module in settings["preload"]:
         importlib.import_module(module)
     app.start()
+
+
+def main() -> None:
+    """Run the kernel that the command line describes."""
+    settings = json.loads(sys.argv[1])
+    forget_own_folder()
+    if settings["user"]:
+        become(settings["user"])
+    limit(settings)
+    run_kernel(settings, sys.argv[2:])
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..course import CourseError
 from ..notebooks import ROOT
@@ -118,11 +119,9 @@ def environment(place: Place) -> dict[str, str]:
     }
 
 
-def command(place: Place, limits: Limits) -> list[str]:
-    """The kernel's command line, without ipykernel's own arguments."""
-    inside = Path(__file__).with_name("inside.py")
-    copy_font_lists(place.fonts)
-    settings = {
+def kernel_settings(place: Place, limits: Limits) -> dict[str, Any]:
+    """What a kernel in `place` is told about itself (see `inside.py`)."""
+    return {
         "user": place.user,
         "work": str(place.home / "work"),
         "files": "/lecture/files" if place.walls else str(place.files),
@@ -135,30 +134,60 @@ def command(place: Place, limits: Limits) -> list[str]:
         "preload": PRELOADED,
         "output_characters": int(limits.output_mb * MEGABYTE),
     }
-    start = [sys.executable, "/lecture/inside.py" if place.walls else str(inside), json.dumps(settings)]
+
+
+def command(place: Place, limits: Limits) -> list[str]:
+    """The kernel's command line, without ipykernel's own arguments."""
+    inside = Path(__file__).with_name("inside.py")
+    copy_font_lists(place.fonts)
+    settings = json.dumps(kernel_settings(place, limits))
+    start = [sys.executable, "/lecture/inside.py" if place.walls else str(inside), settings]
     if not place.walls:
         link_packages(place.folder / "python")
         return start
-    shared: list[str | Path] = [*_parents(Path("/lecture/python/autograders/_"))]
-    shared += ["--ro-bind", inside, "/lecture/inside.py"]
-    for name in PACKAGES:
-        shared += ["--ro-bind-try", ROOT / name, f"/lecture/python/{name}"]
+    shared: list[str | Path] = [*packages()]
     for path in (place.inputs, place.files, place.fonts):
         shared += ["--ro-bind", path, f"/lecture/{path.name}"]
     shared += [*_parents(place.sockets), "--bind", place.sockets, place.sockets]
-    for name, value in environment(place).items():
-        shared += ["--setenv", name, value]
-    return [*walls(limits, hidden=(place.course_root, ROOT)), *map(str, shared), "--remount-ro", "/", "--", *start]
+    hidden = (place.course_root, ROOT)
+    return [
+        *walls(limits, hidden),
+        *map(str, shared),
+        *variables(environment(place)),
+        "--remount-ro",
+        "/",
+        "--",
+        *start,
+    ]
 
 
-def walls(limits: Limits, hidden: Sequence[Path] = ()) -> list[str]:
-    """bubblewrap's arguments that do not depend on a submission. `hidden` folders are never seen inside."""
+def packages() -> list[str]:
+    """bubblewrap's arguments for what of the checkout is seen inside."""
+    shared = [*_parents(Path("/lecture/python/autograders/_"))]
+    for name in ("inside.py", "nested.py", "zygote.py"):
+        shared += ["--ro-bind", str(Path(__file__).with_name(name)), f"/lecture/{name}"]
+    for name in PACKAGES:
+        shared += ["--ro-bind-try", str(ROOT / name), f"/lecture/python/{name}"]
+    return shared
+
+
+def variables(environment: dict[str, str]) -> list[str]:
+    """bubblewrap's arguments for the environment."""
+    return [word for name, value in environment.items() for word in ("--setenv", name, value)]
+
+
+def walls(limits: Limits, hidden: Sequence[Path] = (), rights: Sequence[str] = ()) -> list[str]:
+    """bubblewrap's arguments that do not depend on a submission. `hidden` folders are never seen inside.
+
+    `rights` are capabilities that root keeps inside, besides those to become another user.
+    """
     arguments: list[str | Path] = [
         *("bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"),
         *("--die-with-parent", "--new-session", "--hostname", "sandbox", "--clearenv", "--cap-drop", "ALL"),
     ]
     if os.geteuid() == 0:
-        arguments += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+        for right in ("CAP_SETUID", "CAP_SETGID", *rights):
+            arguments += ["--cap-add", right]
     else:
         arguments += ["--unshare-user"]
     for path in map(Path, SYSTEM):

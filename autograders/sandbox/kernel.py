@@ -1,13 +1,15 @@
-"""A kernel manager that starts its kernel with a command of ours and talks to it over Unix sockets."""
+"""A kernel manager whose kernel is forked from a warm parent or started by a command, reached over Unix sockets."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import zmq
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
+from jupyter_client.provisioning import LocalProvisioner
 from traitlets import List, Unicode
 
 from .jail import Place
@@ -37,10 +39,27 @@ class JailedKernelManager(AsyncKernelManager):
             os.chown(self.connection_file, self.place.user, self.place.user)
 
 
-def make_manager(place: Place, command: list[str], **kwargs: Any) -> JailedKernelManager:
-    """A manager for one kernel in `place`."""
+class ForkedProvisioner(LocalProvisioner):
+    """Has a kernel forked where jupyter_client would start a program; what follows is the same."""
+
+    fork: Callable[[], Any]
+
+    async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
+        """Fork the kernel; the command is not needed."""
+        self.process = self.fork()
+        self.pid = self.process.pid
+        return self.connection_info
+
+
+def make_manager(
+    place: Place, command: list[str], fork: Callable[[], Any] | None = None, **kwargs: Any
+) -> JailedKernelManager:
+    """A manager for one kernel in `place`: what `fork` returns, or, without it, what the command starts."""
     manager = JailedKernelManager(kernel_name="python3", **kwargs)
     manager.place, manager.jailed_command = place, command
+    if fork is not None:
+        manager.provisioner = ForkedProvisioner(parent=manager, kernel_id="", kernel_spec=manager.kernel_spec)
+        manager.provisioner.fork = fork
     use_private_sockets(manager, place.sockets)
     manager.connection_file = str(place.sockets / CONNECTION)
     # A message that the kernel's sockets bring is the student's: none may fill the grader's memory.

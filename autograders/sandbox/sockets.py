@@ -15,4 +15,4 @@ def use_private_sockets(kernel_manager: Any, folder: Path) -> None:
     The path is absolute: kernel and client have different working directories, and a relative one hangs.
     """
     kernel_manager.transport = "ipc"
-    kernel_manager.ip = str(folder.resolve() / "kernel")
+    kernel_manager.ip = str(folder.resolve() / "k")  # short: a socket's path has 107 bytes at most
