@@ -137,9 +137,17 @@ def dead_units(evidence: Evidence) -> Finding | None:
                 when = "after training" if trained else "before training"
                 sign = f"{when} {int(units.sum())} of {units.numel()} units are 0 for all examples"
                 anew = confirmed_early(evidence, "A05", sign, initialised_anew, initialised_well, lifted)
+                if anew and trained and _killed_by_the_rate(evidence, anew):
+                    return None
                 if anew:
                     return anew
     return None
+
+
+def _killed_by_the_rate(evidence: Evidence, anew: Finding) -> bool:
+    """Whether units that died on the way stay alive at a smaller rate, which then brings as much: it is the cause."""
+    gains = [trials(evidence).gain(learning_rate_times(factor)) for factor in (0.1, 0.01)]
+    return any(gain.real and gain.share >= anew.data["gain"] for gain in gains)
 
 
 def saturated(evidence: Evidence) -> Finding | None:

@@ -25,6 +25,7 @@ class Gain:
         before, after: mean loss on validation or training examples, over the seeds.
         share: mean gain, as a share of the loss of the best constant answer.
         spread: standard deviation of it between seeds.
+        least: the smallest gain of a seed, as such a share.
 
     """
 
@@ -32,11 +33,12 @@ class Gain:
     after: float
     share: float
     spread: float
+    least: float
 
     @property
     def real(self) -> bool:
-        """Whether it is above the smallest effect, and beyond what seeds do."""
-        return self.share > EFFECT and self.share > BEYOND * self.spread
+        """Whether it is above the smallest effect with every seed, or on the whole and beyond what seeds do."""
+        return self.least > EFFECT or (self.share > EFFECT and self.share > BEYOND * self.spread)
 
     def __str__(self) -> str:
         runs = f"over {SEEDS} seeds ({self.share:+.0%} ± {self.spread:.0%} of a constant answer's loss)"
@@ -98,7 +100,7 @@ class Trials:
         options: dict[str, Any] = {"validation": validation, "epochs": longer or epochs}
         after = [min(self.loss(seed, change, **options), top) for seed in seeds]
         gains = [(a - b) / self.constant for a, b in zip(before, after, strict=True)]
-        return Gain(fmean(before), fmean(after), fmean(gains), stdev(gains))
+        return Gain(fmean(before), fmean(after), fmean(gains), stdev(gains), min(gains))
 
     @property
     def early(self) -> int:
