@@ -21,6 +21,7 @@ from conftest import ROOT
 from jupyter_client import BlockingKernelClient
 from jupyter_client.connect import write_connection_file
 from test_attacks import left_behind
+from test_refused import GRADER_WITH_KEYS, REFUSED, TRIES
 from test_sandbox import ASSIGNMENT, hand_in
 
 from autograders.course import Course
@@ -169,6 +170,8 @@ def test_who_kills_everything_kills_neither_the_other_nor_the_parent(
     )
     assert first.kernel.wait(60) == 0
     assert second.run("print(1 + 1)").strip() == "2"
+    # The kernel's own first process lets no signal of the kernel's end it either.
+    assert second.run("import os, signal, time; os.kill(1, signal.SIGINT); time.sleep(1); print(2)").strip() == "2"
     assert parent.lives()
     with ExitStack() as stack:
         assert start(parent, stack, "third").run("print(3)").strip() == "3"
@@ -181,6 +184,18 @@ libc = ctypes.CDLL(None, use_errno=True)
 print([n for n in range(3, 3000) if n != __import__("os").getpid() and libc.ptrace(16, n, 0, 0) == 0])
 """
     assert two[0].run(code).strip() == "[]"
+
+
+def test_a_kernel_can_make_no_call_that_goes_round_its_walls(two: tuple[Running, Running]) -> None:
+    assert json.loads(two[0].run(TRIES)) == REFUSED
+
+
+def test_two_kernels_share_no_keys_of_the_graders_session() -> None:
+    """In a process of its own, which joins a session: this one's would stay joined."""
+    command = [sys.executable, "-c", GRADER_WITH_KEYS]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout.splitlines()[-1]) == {"session": True, "first": -1, "second": -1}
 
 
 def test_two_kernels_draw_different_random_numbers(two: tuple[Running, Running]) -> None:

@@ -150,7 +150,6 @@ def _try_inside(missing: str | None) -> list[Finding]:
     found: dict[str, bool] = {}
     not_held = "not enforced" if missing is None else "not tried, since no sandbox starts"
     if missing is None:
-        inside = str(Path(__file__).with_name("inside.py"))
         settings: dict[str, int] = {
             "user": FIRST_USER + 1 if os.geteuid() == 0 else 0,
             "file_bytes": 50_000_000,
@@ -159,7 +158,9 @@ def _try_inside(missing: str | None) -> list[Finding]:
             "processes": 24,
         }
         command = [*walls(Limits(disk_mb=16)), "--perms", "0755", "--dir", "/lecture"]
-        command += ["--ro-bind", inside, "/lecture/inside.py", "--remount-ro", "/"]
+        for name in ("inside.py", "refused.py"):
+            command += ["--ro-bind", str(Path(__file__).with_name(name)), f"/lecture/{name}"]
+        command += ["--remount-ro", "/"]
         command += ["--", sys.executable, "-c", _TRIAL]
         with socket.create_server(("127.0.0.1", 0)) as server:
             settings["port"] = server.getsockname()[1]

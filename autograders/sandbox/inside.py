@@ -16,6 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import refused  # type: ignore[import-not-found]  # beside this file where it runs
+
 OBSERVATION = "application/vnd.lecture-lib.observation+json"
 _SHOWN = ("stream", "display_data", "update_display_data", "execute_result", "error", "comm_open", "comm_msg")
 
@@ -119,6 +121,9 @@ def main() -> None:
     if settings["user"]:
         become(settings["user"])
     limit(settings)
+    if settings["refuse"]:
+        refused.refuse_calls()
+    sys.modules.pop("refused")
     run_kernel(settings, sys.argv[2:])
 
 

@@ -1,7 +1,7 @@
 """The command that starts a kernel where it can read what Python needs, write into a private /tmp, and nothing else.
 
 bubblewrap (https://github.com/containers/bubblewrap) does the work. User namespaces stay allowed inside, so that one
-parent process can fork kernels that are kept apart from each other.
+parent process can fork kernels that are kept apart from each other; to a kernel itself they are refused.
 """
 
 from __future__ import annotations
@@ -123,6 +123,7 @@ def kernel_settings(place: Place, limits: Limits) -> dict[str, Any]:
     """What a kernel in `place` is told about itself (see `inside.py`)."""
     return {
         "user": place.user,
+        "refuse": place.walls,
         "work": str(place.home / "work"),
         "files": "/lecture/files" if place.walls else str(place.files),
         "fonts": "/lecture/fonts" if place.walls else str(place.fonts),
@@ -164,7 +165,7 @@ def command(place: Place, limits: Limits) -> list[str]:
 def packages() -> list[str]:
     """bubblewrap's arguments for what of the checkout is seen inside."""
     shared = [*_parents(Path("/lecture/python/autograders/_"))]
-    for name in ("inside.py", "nested.py", "zygote.py"):
+    for name in ("inside.py", "nested.py", "refused.py", "zygote.py"):
         shared += ["--ro-bind", str(Path(__file__).with_name(name)), f"/lecture/{name}"]
     for name in PACKAGES:
         shared += ["--ro-bind-try", str(ROOT / name), f"/lecture/python/{name}"]

@@ -15,6 +15,7 @@ import importlib
 import json
 import os
 import select
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import Any
 
 import inside  # type: ignore[import-not-found]  # beside this file where it runs
 import nested  # type: ignore[import-not-found]
+import refused  # type: ignore[import-not-found]
 
 _SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -50,6 +52,7 @@ def fork_kernel(settings: dict[str, Any], answer: socket.socket, control: socket
             nested.leave_user_namespace(user)
         nested.give_up_rights()
         inside.limit(settings)
+        refused.refuse_calls()
         os.chdir("/tmp")
         answer.send(b"ready")
         if answer.recv(100) != b"go":  # the grader has noted which process this is
@@ -64,7 +67,7 @@ def fork_kernel(settings: dict[str, Any], answer: socket.socket, control: socket
             os._exit(0)
         answer.close()
         refresh_randomness()
-        for name in ("inside", "nested"):
+        for name in ("inside", "nested", "refused"):
             sys.modules.pop(name, None)
         sys.argv[1:] = []
         inside.run_kernel(settings, ["-f", move_connection(), *settings["arguments"]])
@@ -87,6 +90,8 @@ def move_connection() -> str:
 def _wait_for(kernel: int) -> None:
     """Be the first process of a namespace: take leave of every process that ends, and end with the kernel."""
     inside.close_standard_streams()
+    # The system keeps from it every signal that it does not handle; Python handles this one.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     while True:
         try:
             if os.wait()[0] == kernel:
