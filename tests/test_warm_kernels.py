@@ -49,7 +49,7 @@ def tried(action):
         return None
 seen = {
     "processes": sorted(int(p) for p in os.listdir("/proc") if p.isdigit() and int(p) > 2 and int(p) != os.getpid()),
-    "other folders": glob.glob("/lecture/lobby/*") + glob.glob("/proc/*/root/lecture/lobby/*"),
+    "other folders": glob.glob("/lecture/lobby/*") + glob.glob("/proc/*/cwd/../lecture/lobby/*"),
     "inputs": sorted(os.listdir("/lecture/inputs")),
     "files": sorted(os.listdir("/lecture/files")),
     "sockets": sorted(name for name in os.listdir("/lecture/kernel") if not name.startswith(("k-", "connection"))),
