@@ -8,7 +8,7 @@ import importlib
 import json
 import pickle
 import pkgutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -60,7 +60,7 @@ class Question:
         What the judge computes for them once (a reference curve, a trained model) is kept with them: a class shares
         eight sets. Each call gives a copy of its own.
         """
-        cases: list[HiddenCase] = pickle.loads(_drawn(self.hidden, secret, version, self.id, index))
+        cases: list[HiddenCase] = pickle.loads(_drawn(self.hidden.draw, secret, version, self.id, index))
         return cases
 
     def judge(self, cases: Sequence[HiddenCase], published: Sequence[Any]) -> Verdict:
@@ -95,8 +95,8 @@ class Question:
 
 
 @functools.lru_cache(maxsize=512)  # two notebooks of 14 questions with eight sets each have 224
-def _drawn(hidden: ModuleType, secret: bytes, version: str, question_id: str, index: int) -> bytes:
-    return pickle.dumps(hidden.draw(generator(secret, version, question_id, index)), pickle.HIGHEST_PROTOCOL)
+def _drawn(draw: Callable[..., Any], secret: bytes, version: str, question_id: str, index: int) -> bytes:
+    return pickle.dumps(draw(generator(secret, version, question_id, index)), pickle.HIGHEST_PROTOCOL)
 
 
 def _read(question_id: str, published: Any, cases: int) -> list[dict[str, Any]]:
