@@ -128,7 +128,7 @@ def leftovers(course: Course) -> list[str]:
         if marks.intersection(variables):
             found.append(f"process {environment.parent.name}")
     found += [str(path) for path in Path(tempfile.gettempdir()).iterdir()]
-    found += [str(path) for path in course.root.rglob(".*") if path.name != ".writer"]
+    found += [str(path) for path in course.root.rglob(".*") if path.name not in (".writer", ".gitignore")]
     whole = {path.parent.parent.name for path in course.root.glob("autograded/*/*/*.ipynb")}
     found += [str(path) for path in course.root.glob("autograded/*") if path.name not in whole]
     return found
