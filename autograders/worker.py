@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import fcntl
 import functools
+import multiprocessing.util
 import os
 import shutil
 import signal
@@ -94,6 +95,8 @@ def start(lifeline: Connection, temporary: str) -> None:
     torch.set_num_threads(1)  # judges compute beside as many others as there are cores
     tempfile.tempdir = temporary
     signal.signal(signal.SIGTERM, _stop)
+    # A process that ends by itself is not to be ended once more, in the midst of its clearing up.
+    multiprocessing.util.Finalize(None, signal.signal, (signal.SIGTERM, signal.SIG_IGN), exitpriority=100)
     # Ctrl+C reaches every process of a terminal; the parent decides. No SIG_IGN: kernels would inherit that.
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

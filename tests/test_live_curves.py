@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 
 import pytest
 import torch
@@ -94,6 +95,19 @@ def test_the_button_stops_the_run_after_its_present_step() -> None:
     assert history.stopped == "asked to stop after step 3"
     assert history.has_best
     assert "asked to stop after step 3" in status(run)
+
+
+def test_what_the_run_says_of_its_end_comes_last() -> None:
+    loader = Gated()
+    run = live(*run_parts(epochs=50, loader=loader))
+    assert loader.reached.wait(30)
+    loader.gate.set()
+    # The run has said its end, but not done its last things, while the button's own function goes on.
+    run.box.children[0].observe(lambda change: "asked to" in change["new"] and time.sleep(0.5), "value")
+    run.button.observe(lambda _: time.sleep(0.25), "disabled")
+    run.stop()
+    assert run.history.stopped.startswith("asked to stop")
+    assert "asked to stop after step" in status(run)
 
 
 def test_an_interrupt_while_it_waits_stops_the_run_too(monkeypatch) -> None:

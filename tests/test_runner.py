@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
+import multiprocessing
 import os
 import signal
 import sqlite3
@@ -13,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from conftest import MIXED, ROOT, Finished, MixedClass, copy_course
 from killed_grading import leftovers, records, rewritten, scores
 
 from autograders import cluster as clusters
+from autograders import worker
 from autograders.cluster import cluster
 from autograders.course import Course, CourseError
 from autograders.grade import grade
@@ -229,6 +233,24 @@ def test_a_full_disk_in_a_process_stops_the_run(few: Course, variables: dict[str
     (triggers / "dora-04.full").unlink()
     assert run(few, variables, "--workers", "2").code == 0
     assert len(records(few)) == 4
+
+
+def told_to_end_at_its_end(lifeline: Connection, temporary: str) -> None:
+    """Grade nothing, and be asked to stop while the process clears up after itself."""
+    atexit.register(os.kill, os.getpid(), signal.SIGTERM)
+    worker.start(lifeline, temporary)
+    worker.ready()
+
+
+def test_a_process_that_ends_by_itself_is_not_ended_once_more(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
+    context = multiprocessing.get_context("spawn")
+    theirs, ours = context.Pipe(duplex=False)
+    process = context.Process(target=told_to_end_at_its_end, args=(theirs, str(tmp_path)))
+    process.start()
+    process.join(60)
+    ours.close()
+    assert process.exitcode == 0
+    assert capfd.readouterr().err == ""
 
 
 @pytest.fixture

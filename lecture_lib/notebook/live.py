@@ -30,6 +30,7 @@ class LiveRun:
 
         self._rows: list[Epoch] = []
         self._stop, self._ended = threading.Event(), threading.Event()
+        self._last_word, self._said_its_end = threading.Lock(), False
         self._result: History | None = None
         self._error: BaseException | None = None
         self._status = ipywidgets.HTML()
@@ -44,10 +45,12 @@ class LiveRun:
 
     def stop(self) -> None:
         """End the run after its present step, as the button does."""
+        # Said before the run hears of it: what the run says of its end comes last.
+        with self._last_word:
+            if not self._said_its_end:
+                self._say("stopping after this step")
         self._stop.set()
         self.button.disabled = True
-        if not self._ended.is_set():
-            self._say("stopping after this step")
 
     @property
     def history(self) -> History:
@@ -73,11 +76,11 @@ class LiveRun:
         torch.set_num_threads(threads)
         try:
             self._result = train(*arguments, **settings, on_epoch=self._show, stop=self._stop.is_set)
-            self._say(self._result.stopped or f"done: {self._last()}")
+            self._say_at_the_end(self._result.stopped or f"done: {self._last()}")
         except BaseException as error:
             # Raised again where the history is asked for; a thread's own exception would only be printed.
             self._error = error
-            self._say(f"ended by {type(error).__name__}: {error}")
+            self._say_at_the_end(f"ended by {type(error).__name__}: {error}")
         finally:
             self.button.disabled = True
             self._ended.set()
@@ -91,6 +94,11 @@ class LiveRun:
     def _last(self) -> str:
         row = self._rows[-1]
         return f"epoch {row.epoch}, training loss {row.train_loss:.3g}, validation loss {row.val_loss:.3g}"
+
+    def _say_at_the_end(self, text: str) -> None:
+        with self._last_word:
+            self._said_its_end = True
+            self._say(text)
 
     def _say(self, text: str) -> None:
         self._status.value = f'<span role="status" aria-live="polite">{html.escape(text)}</span>'
