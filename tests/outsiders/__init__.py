@@ -4,13 +4,7 @@ They wrote with the public interface and the table of faults alone, on base prog
 ladder named 80 of 92 faults and alarmed on 2 of 12 healthy programs; what it missed has led to more general rules.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
-from lecture_lib.debugging import Program, Spec
-
 from . import data, loop
+from .register import CASES, Make
 
-Make = Callable[[int], tuple[Program, Spec]]
-CASES: list[tuple[str, str, Make]] = [*data.CASES, *loop.CASES]
+__all__ = ["CASES", "Make", "data", "loop"]
