@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 import time
@@ -14,14 +15,13 @@ import nbformat
 from nbformat import NotebookNode
 from traitlets.config import Config
 
-from . import notebooks
 from .course import Course, CourseError
 from .files import write_text_atomically
 from .gradebook import open_gradebook
 from .intake import Unreadable, stage, submission_digest
 from .journal import Record
 from .nbgrader_api import ConversionError, autograde, put_in_place
-from .notebooks import STAMP
+from .notebooks import STAMP, as_text
 from .states import FAILED, GRADED, UNREADABLE, state_of
 
 _DISK = ("No space left on device", "Disk quota exceeded", "disk is full", "Read-only file system", "disk I/O error")
@@ -128,7 +128,7 @@ def _save(course: Course, assignment: str, student: str, executed: str) -> str:
             gradebook.update_or_create_submission(assignment, student)
         for step in _steps(config)[1]:
             nb, resources = step(config=config, log=log)(nb, resources)
-    return nbformat.writes(nb) + "\n"
+    return as_text(nb)
 
 
 def _outcome(assignment: str, student: str, work: Callable[[], Sequence[str]]) -> Outcome:
@@ -160,7 +160,8 @@ def record_of(
     if outcome.state != GRADED:
         return record
     record.seconds = outcome.seconds
-    stamp = notebooks.read(course.notebook("autograded", assignment, student)).metadata[STAMP]
+    # Not by nbformat, which checks the whole notebook again.
+    stamp = json.loads(course.notebook("autograded", assignment, student).read_bytes())["metadata"][STAMP]
     record.questions = dict(stamp["verdicts"])
     record.observations = dict(stamp["observations"])
     record.inputs, record.pool = dict(stamp["inputs"]), stamp["pool"]

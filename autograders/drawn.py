@@ -55,4 +55,12 @@ class DrawnCases:
 
     def cases(self, question: Question) -> list[HiddenCase]:
         """The hidden cases of one question; the same submission always gets the same ones."""
-        return question.draw(read_secret(self._root / "secret"), self.version, self.pool)
+        return question.draw(*self._set)
+
+    def inputs(self, question: Question) -> str:
+        """The inputs of these cases, as JSON."""
+        return question.inputs(*self._set)
+
+    @cached_property
+    def _set(self) -> tuple[bytes, str, int]:
+        return read_secret(self._root / "secret"), self.version, self.pool

@@ -10,6 +10,7 @@ from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode
 from nbgrader.preprocessors import CheckCellMetadata
 
+from .notebooks import as_text
 from .reading import read_notebook
 from .rebuild import RebuildFromMaster
 
@@ -25,6 +26,11 @@ class LenientExporter(NotebookExporter):
         resources = {} if resources is None else resources
         resources["metadata"] = {"name": path.stem, "path": str(path.parent)}
         return self.from_notebook_node(read_notebook(path.read_bytes()).notebook, resources=resources, **kwargs)
+
+    def from_notebook_node(self, nb: NotebookNode, resources: Any = None, **kwargs: Any) -> Any:
+        """Convert a notebook; returns its text and the resources."""
+        nb, resources = super(NotebookExporter, self).from_notebook_node(nb, resources, **kwargs)
+        return as_text(nb), resources
 
 
 class CheckMetadataOnce(CheckCellMetadata):

@@ -7,7 +7,6 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-import nbformat
 from nbformat import NotebookNode
 
 from . import notebooks
@@ -95,7 +94,7 @@ def stage(course: Course, assignment: str, student: str) -> tuple[str, ...]:
     nbgrader's own reading meets nothing but this file: no link, no other file, no other format.
     """
     received = receive(course, assignment, student)
-    write_text_atomically(course.notebook("received", assignment, student), nbformat.writes(received.notebook))
+    write_text_atomically(course.notebook("received", assignment, student), notebooks.as_text(received.notebook))
     return (*received.notes, *_collected_notes(course, assignment, student))
 
 

@@ -47,7 +47,7 @@ class JudgeCells(NbGraderPreprocessor):
                 verdict = question.zero(_why_nothing(cell, _incident(stamp, question.id)))
             stamp["verdicts"][question.id] = verdict.as_record()
             stamp["observations"][question.id] = published
-            stamp["inputs"][question.id] = inputs_digest(drawn.cases(question))
+            stamp["inputs"][question.id] = inputs_digest(drawn.inputs(question))
             cell.outputs = [*judged_outputs(verdict), *_visible_check(cell)]
         return nb, resources
 

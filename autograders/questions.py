@@ -60,8 +60,12 @@ class Question:
         What the judge computes for them once (a reference curve, a trained model) is kept with them: a class shares
         eight sets. Each call gives a copy of its own.
         """
-        cases: list[HiddenCase] = pickle.loads(_drawn(self.hidden.draw, secret, version, self.id, index))
+        cases: list[HiddenCase] = pickle.loads(_drawn(self.hidden.draw, secret, version, self.id, index)[0])
         return cases
+
+    def inputs(self, secret: bytes, version: str, index: int) -> str:
+        """The inputs of these cases as they travel to the student's process: JSON."""
+        return _drawn(self.hidden.draw, secret, version, self.id, index)[1]
 
     def judge(self, cases: Sequence[HiddenCase], published: Sequence[Any]) -> Verdict:
         """The verdict on what a notebook published: exactly one observation of this question, of these cases."""
@@ -95,8 +99,9 @@ class Question:
 
 
 @functools.lru_cache(maxsize=512)  # two notebooks of 14 questions with eight sets each have 224
-def _drawn(draw: Callable[..., Any], secret: bytes, version: str, question_id: str, index: int) -> bytes:
-    return pickle.dumps(draw(generator(secret, version, question_id, index)), pickle.HIGHEST_PROTOCOL)
+def _drawn(draw: Callable[..., Any], secret: bytes, version: str, question_id: str, index: int) -> tuple[bytes, str]:
+    cases = draw(generator(secret, version, question_id, index))
+    return pickle.dumps(cases, pickle.HIGHEST_PROTOCOL), json.dumps(encode_inputs(cases))
 
 
 def _read(question_id: str, published: Any, cases: int) -> list[dict[str, Any]]:
@@ -121,9 +126,9 @@ def encode_inputs(cases: Sequence[HiddenCase]) -> list[Any]:
     return [encode(dict(case.inputs)) for case in cases]
 
 
-def inputs_digest(cases: Sequence[HiddenCase]) -> str:
-    """A digest of the cases' inputs: observations can be judged again only against the inputs they were made on."""
-    return hashlib.sha256(json.dumps(encode_inputs(cases)).encode()).hexdigest()[:16]
+def inputs_digest(inputs: str) -> str:
+    """A digest of a question's inputs: observations can be judged again only against the inputs they were made on."""
+    return hashlib.sha256(inputs.encode()).hexdigest()[:16]
 
 
 def _found() -> dict[str, Question]:

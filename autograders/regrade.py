@@ -88,12 +88,12 @@ def _judge_again(record: Record, secret: bytes, questions: Sequence[str] | None)
         if (questions is not None and name not in questions) or name not in QUESTIONS or not published:
             continue  # nothing was observed: its reason stands, whatever the judge says
         question, place = QUESTIONS[name], (record.student, record.assignment, name, before["points"])
-        cases = question.draw(secret, record.version, record.pool or 0)
-        if record.pool is None or inputs_digest(cases) != record.inputs.get(name):
+        drawn = secret, record.version, record.pool or 0
+        if record.pool is None or inputs_digest(question.inputs(*drawn)) != record.inputs.get(name):
             why = "its hidden inputs are drawn differently now: `autograde grade --force` runs it again"
             changes.append(Change(*place, None, why))
             continue
-        after = question.judge(cases, published)
+        after = question.judge(question.draw(*drawn), published)
         if json.loads(json.dumps(after.as_record())) != before:
             verdicts[name] = after
             changes.append(Change(*place, after.points, _why(before, after)))

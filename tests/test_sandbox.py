@@ -213,6 +213,17 @@ def test_a_process_is_ended_at_its_computing_time_with_its_children(tmp_path: Pa
     assert [number for number in relatives if usage(number).threads] == []
 
 
+def test_a_process_is_watched_whatever_its_name() -> None:
+    code = r"open('/proc/self/comm', 'wb').write(b'\xff) R 1 ('); print(flush=True); sum(range(10**8))"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    process.stdout.readline()
+    seen = usage(process.pid)
+    process.kill()
+    process.communicate()
+    assert (seen.processes, seen.threads) == (1, 1)
+    assert seen.resident_bytes > 1e6
+
+
 def test_a_kernels_environment_holds_nothing_of_the_graders(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("SOME_TOKEN", "secret")
     monkeypatch.setenv("LECTURE_COURSE", "/somewhere")

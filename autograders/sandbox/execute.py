@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import errno
-import json
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from .. import notebooks
 from ..drawn import DrawnCases, solutions
 from ..notebooks import STAMP
 from ..probes import MIME
-from ..questions import by_test_id, encode_inputs
+from ..questions import by_test_id
 from .brought import copy_files, remove_followed_links
 from .jail import Place, SandboxError, command, environment, require_walls
 from .kernel import make_manager, started_process
@@ -31,7 +30,7 @@ from .limits import MEGABYTE, Limits
 from .output import Meter
 from .plan import ANSWER, OWN, RELEASED, SKIP, STAND_IN, TEST, NobodyToBlame, Plan, Step
 from .warm import ForkError, warm_parent
-from .watch import Usage, Watch, WatchError
+from .watch import Watch, WatchError
 
 _OUR_FAULT = (errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EDQUOT)
 
@@ -86,8 +85,7 @@ class ProbedExecute(Execute):
     def _lay_out(self, drawn: DrawnCases) -> None:
         self._place.inputs.mkdir(mode=0o755)
         for question in drawn.questions:
-            encoded = json.dumps(encode_inputs(drawn.cases(question)))
-            (self._place.inputs / f"{question.id}.json").write_text(encoded, "utf-8")
+            (self._place.inputs / f"{question.id}.json").write_text(drawn.inputs(question), "utf-8")
 
     def _run(self, nb: NotebookNode, resources: Any, plan: Plan, limits: Limits) -> None:
         """Run what is left in one kernel, until the end or an incident."""
@@ -113,12 +111,11 @@ class ProbedExecute(Execute):
         if exhausted is not None:
             plan.give_up(exhausted)
             return False
-        before = watch.now()
         reason = self._run_cell(nb.cells[step.index], step, plan.action(step) == STAND_IN, watch)
         if reason is None:
             published = [output for output in nb.cells[step.index].outputs if MIME in output.get("data", {})]
             plan.ran(step, bool(published))
-            return not self._burns(plan, step, watch, before)
+            return not self._burns(plan, step, watch)
         try:
             plan.blame(step, reason)
         except NobodyToBlame:
@@ -152,9 +149,9 @@ class ProbedExecute(Execute):
             cell.metadata["execution"] = running.metadata.get("execution", {})  # when it began and ended
         return watch.ended or reason
 
-    def _burns(self, plan: Plan, step: Step, watch: Watch, before: Usage) -> bool:
+    def _burns(self, plan: Plan, step: Step, watch: Watch) -> bool:
         """Whether a cell has left something behind that goes on computing: a loop in a thread, a child process."""
-        left = watch.left_behind(before)
+        left = watch.left_behind()
         if left is not None:
             plan.suspect(step, f"{step.name} had left {left} behind")
         if step.kind in (TEST, OWN) and plan.is_suspect(step) and watch.is_busy():

@@ -57,10 +57,10 @@ def watching(seen: Seen) -> Iterator[None]:
 
     @contextlib.contextmanager
     def counted(self: Watch, seconds: float) -> Iterator[None]:
-        before = usage(self._root).cpu_seconds
+        before = self.cpu_seconds
         with cell(self, seconds):
             yield
-        seen.cells += usage(self._root).cpu_seconds - before
+        seen.cells += self.cpu_seconds - before
 
     def killed(self: Watch) -> None:
         seen.kernels += usage(self._root).cpu_seconds
