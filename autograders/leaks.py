@@ -93,6 +93,10 @@ class LeakCheck:
             for secret, all_runs in self._whole.items()
             for run in all_runs - (printed if secret.written_by_code else common)
         }
+        self._holders: dict[tuple[str, ...], list[Secret]] = {}
+        for secret, all_runs in self._whole.items():
+            for run in () if secret.written_by_code else all_runs:
+                self._holders.setdefault(run, []).append(secret)
         self._lengths = sorted({len(run) for all_runs in self._whole.values() for run in all_runs})
 
     def search(self, where: str, text: str) -> list[Leak]:
@@ -104,10 +108,13 @@ class LeakCheck:
             }
             for run in present & self._own.keys():
                 leaks.setdefault(self._own[run], Leak(where, self._own[run].name, " ".join(run)))
-            for secret, all_runs in self._whole.items():
-                shared = all_runs & present
-                if not secret.written_by_code and len(shared) > WHOLE * len(all_runs):
-                    leaks.setdefault(secret, Leak(where, secret.name, " ".join(min(shared))))
+            shared: dict[Secret, list[tuple[str, ...]]] = {}
+            for run in present & self._holders.keys():
+                for secret in self._holders[run]:
+                    shared.setdefault(secret, []).append(run)
+            for secret, its in shared.items():
+                if len(its) > WHOLE * len(self._whole[secret]):
+                    leaks.setdefault(secret, Leak(where, secret.name, " ".join(min(its))))
         return list(leaks.values())
 
     def search_folder(self, folder: Path) -> list[Leak]:

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import commands
 import nbformat
 import pytest
+from commands import Finished
 from nbformat import NotebookNode
 
 from autograders import notebooks
@@ -127,24 +129,14 @@ def copy_course(course: Course, to: Path) -> Course:
     return Course(to)
 
 
-@dataclass(frozen=True)
-class Finished:
-    """A command that has ended."""
-
-    code: int
-    out: str
-    err: str
-
-
 def autograde(*arguments: str | Path, course: Course | None = None) -> Finished:
     """Run `autograde` as an instructor would, in a process of its own."""
-    command = [sys.executable, "-m", "autograders", *map(str, arguments)]
+    given = list(map(str, arguments))
     if arguments[0] == "grade" and "--workers" not in arguments:
-        command += ["--workers", "1"]  # pytest's own processes have the cores already
+        given += ["--workers", "1"]  # pytest's own processes have the cores already
     if course is not None:
-        command += ["--course", str(course.root)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return Finished(done.returncode, done.stdout, done.stderr)
+        given += ["--course", str(course.root)]
+    return commands.run(given)
 
 
 def torchrun(count: int, *arguments: object) -> subprocess.CompletedProcess[str]:

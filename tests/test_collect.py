@@ -16,7 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Finished, autograde, copy_course
+from commands import Finished
+from conftest import ROOT, autograde, copy_course
 from submissions import ACCUMULATE, CLIP, FIRST, SECOND, WORDS, Notebook, cell_of, handed_in, position_of, source_of
 
 from autograders.collect import Collected, collect

@@ -60,7 +60,7 @@ def test_killed_while_notebooks_run(
 def test_killed_between_the_notebooks(
     mixed: Course, mixed_graded: MixedClass, tmp_path: Path, repetitions: Callable[[int, int], int]
 ) -> None:
-    kills = repetitions(40, 500)
+    kills = repetitions(20, 500)
     replay = ("--replay", mixed_graded.course.root)
     check(kill_again_and_again(mixed.root, tmp_path / "killed", kills, 2, 0.5, *replay), kills)
 

@@ -21,7 +21,8 @@ from typing import Any
 
 import killed_grading
 import pytest
-from conftest import MIXED, ROOT, Finished, MixedClass, copy_course
+from commands import Finished
+from conftest import MIXED, ROOT, MixedClass, copy_course
 from killed_grading import leftovers, records, rewritten, scores
 
 from autograders import cluster as clusters

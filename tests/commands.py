@@ -1,0 +1,56 @@
+"""Runs `autograde` in processes that are forked from one which has imported PyTorch and nbgrader already.
+
+A command of its own takes five seconds for that, and the tests run a hundred. What a process holds besides its imports
+is its own, as it is for an instructor; test_runner.py and test_published_course.py start commands from nothing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing
+import multiprocessing.util
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+_FORKED = multiprocessing.get_context("forkserver")
+_FORKED.set_forkserver_preload(["autograders.__main__", "autograders.grade", "nbgrader.converters"])
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run(arguments: Sequence[str]) -> Finished:
+    """Run `autograde` with these arguments at the top of the checkout."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [str(Path(folder) / name) for name in ("out", "err")]
+        process = _FORKED.Process(target=_run, args=(arguments, dict(os.environ), files))
+        process.start()
+        process.join()
+        out, err = (Path(file).read_text("utf-8") for file in files)
+    assert process.exitcode is not None
+    return Finished(process.exitcode, out, err)
+
+
+def _run(arguments: Sequence[str], environment: Mapping[str, str], files: Sequence[str]) -> None:
+    os.chdir(ROOT)
+    os.environ.clear()
+    os.environ.update(environment)
+    for stream, file in enumerate(files, start=1):
+        os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT), stream)
+    multiprocessing.util.Finalize(None, atexit._run_exitfuncs, exitpriority=0)
+    from autograders.__main__ import main
+
+    sys.argv = ["autograde", *arguments]
+    sys.exit(main(list(arguments)))
