@@ -31,11 +31,11 @@ class Finished:
     err: str
 
 
-def run(arguments: Sequence[str]) -> Finished:
-    """Run `autograde` with these arguments at the top of the checkout."""
+def run(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Finished:
+    """Run `autograde` with these arguments at the top of the checkout, in this environment or another."""
     with tempfile.TemporaryDirectory() as folder:
         files = [str(Path(folder) / name) for name in ("out", "err")]
-        process = _FORKED.Process(target=_run, args=(arguments, dict(os.environ), files))
+        process = _FORKED.Process(target=_run, args=(arguments, dict(environment or os.environ), files))
         process.start()
         process.join()
         out, err = (Path(file).read_text("utf-8") for file in files)

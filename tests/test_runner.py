@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import commands
 import killed_grading
 import pytest
 from commands import Finished
@@ -95,6 +96,9 @@ def command(course: Course, *options: str) -> list[str]:
 
 
 def run(course: Course, variables: dict[str, str], *options: str) -> Finished:
+    if "--workers" in options and options[options.index("--workers") + 1] != "1":
+        # The processes that it starts read `variables`; one that grades by itself is started with them.
+        return commands.run(command(course, *options)[3:], variables)
     done = subprocess.run(
         command(course, *options), cwd=ROOT, env=variables, capture_output=True, text=True, check=False
     )
