@@ -54,6 +54,17 @@ def test_the_notebook_is_built_from_its_text(text: Path) -> None:
 
 
 @each_notebook
+def test_the_text_with_a_line_for_each_cell_is_the_same_notebook(text: Path) -> None:
+    nb = notebooks.read(notebook_path(text))
+    nb.cells[0].source += "\n“quoted” \u2028 \ud83d\ude00"
+    written = notebooks.as_text(nb)
+    assert nbformat.reads(written, as_version=4) == nb
+    assert len(written.split("\n")) == len(nb.cells) + 4
+    nb.cells = []
+    assert nbformat.reads(notebooks.as_text(nb), as_version=4) == nb
+
+
+@each_notebook
 def test_it_was_executed_without_an_error_or_warning(text: Path) -> None:
     nb = notebooks.read(notebook_path(text))
     for cell in nb.cells:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
 import zipfile
@@ -14,10 +15,12 @@ import nbformat
 import pytest
 from conftest import ROOT, autograde
 from nbclient import NotebookClient
+from nbgrader.api import get_alembic_version
 
 from autograders import notebooks, release
 from autograders.course import Course
 from autograders.course_check import check_master
+from autograders.nbgrader_api import put_scripts_on_path
 from autograders.notebooks import assignments, master_path
 from autograders.questions import ANSWERS, QUESTIONS
 from autograders.release import ReleaseError, leak_check
@@ -70,6 +73,13 @@ def test_the_release_is_stamped(released: Course) -> None:
         assert stamp["assignments"][name] == version
         nb = notebooks.read(released.bundle / "notebooks" / f"{name}.ipynb")
         assert nb.metadata["lecture"] == {"assignment": name, "version": version}
+
+
+def test_the_database_has_the_version_that_nbgrader_gives_it(released: Course) -> None:
+    put_scripts_on_path()
+    with sqlite3.connect(released.root / "gradebook.db") as database:
+        found = database.execute("select version_num from alembic_version").fetchall()
+    assert found == [(get_alembic_version(),)]
 
 
 @pytest.mark.parametrize("name", assignments())
