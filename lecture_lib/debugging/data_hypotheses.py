@@ -114,10 +114,10 @@ def weighted_wrongly(evidence: Evidence) -> Finding | None:
     if train is None or val is None or evidence.spec.task != "classification" or train.y.is_floating_point():
         return None
     sampled = hasattr(getattr(evidence.program.train_loader, "sampler", None), "weights")
-    weight = calls[0].options["weight"].double() if calls else None
     pair = sample(evidence)
-    if not calls and pair is not None:
-        weight = _weights_by_gradient(evidence, *pair)
+    weight = None if pair is None else _weights_by_gradient(evidence, *pair)  # with what the author does besides
+    if weight is None and calls:
+        weight = calls[0].options["weight"].double()
     if weight is None and not sampled:
         return None
     stored = getattr(getattr(evidence.program.train_loader, "dataset", None), "tensors", (None, train.y))[1]
