@@ -76,8 +76,8 @@ def with_short_limits(patch: pytest.MonkeyPatch) -> None:
     def config(self: Course):
         made = original(self)
         made.ProbedExecute.cell_seconds = 5.0
-        made.ProbedExecute.wall_factor = 2.5
-        made.ProbedExecute.memory_mb = 1250.0
+        made.ProbedExecute.wall_factor = 2.0
+        made.ProbedExecute.memory_mb = 1500.0
         return made
 
     patch.setattr(Course, "config", config)
