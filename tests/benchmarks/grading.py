@@ -187,7 +187,7 @@ def measure(quick: bool) -> list[harness.Row]:
     if (cold := why_cold()) is not None:
         harness.progress(f"kernels are started one by one here: {cold}")
     rows = []
-    sizes = {"small assignment": 6 if quick else 40} | {name[:3]: 3 if quick else 20 for name in WHOLE}
+    sizes = {"small assignment": 6 if quick else 24} | {name[:3]: 3 if quick else 10 for name in WHOLE}
     for what, students in sizes.items():
         name = next((name for name in WHOLE if name.startswith(what)), WHOLE[0])
         with tempfile.TemporaryDirectory(prefix="grading-") as folder:
