@@ -39,9 +39,7 @@ class DrawnCases:
     @cached_property
     def version(self) -> str:
         """The version of the assignment that this course released."""
-        return notebooks.assignment_version(
-            notebooks.read(self._root / "source" / self._assignment / f"{self._assignment}.ipynb")
-        )
+        return notebooks.read_version(self._root / "source" / self._assignment / f"{self._assignment}.ipynb")
 
     @cached_property
     def questions(self) -> list[Question]:

@@ -88,9 +88,7 @@ def _grade(
 ) -> Summary:
     from tqdm import tqdm
 
-    versions = {
-        name: notebooks.assignment_version(notebooks.read(course.notebook("source", name))) for name in assignments
-    }
+    versions = {name: notebooks.read_version(course.notebook("source", name)) for name in assignments}
     summary, records, todo = Summary(), dict[Job, Record](), list[Job]()
     for job in _jobs(course, assignments, students):
         record = look_up(course, *job)

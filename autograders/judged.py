@@ -7,8 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from nbformat import NotebookNode
-from nbformat.v4 import new_output
+from nbformat import NotebookNode, from_dict
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Unicode
 
@@ -91,10 +90,10 @@ def judged_outputs(verdict: Verdict) -> list[NotebookNode]:
     text = explain(verdict)
     style = "border-left:4px solid #0072B2;padding:0.5em 0.8em;white-space:pre-wrap;word-break:normal"
     page = f'<pre style="{style}">{html.escape(text)}</pre>'
-    return [
-        new_output("execute_result", {"text/plain": repr(points)}, execution_count=None),
-        new_output("display_data", {"text/html": page, "text/plain": text}),
-    ]
+    # Not by new_output, which validates each: the notebook is validated as a whole when it is written.
+    score = {"output_type": "execute_result", "data": {"text/plain": repr(points)}, "execution_count": None}
+    shown = {"output_type": "display_data", "data": {"text/html": page, "text/plain": text}}
+    return [from_dict({**output, "metadata": {}}) for output in (score, shown)]
 
 
 def explain(verdict: Verdict) -> str:

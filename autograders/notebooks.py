@@ -58,14 +58,29 @@ def assignments() -> list[str]:
 
 def read(path: Path) -> NotebookNode:
     """Read a notebook of ours (not a student's: those go through `intake`)."""
-    state = path.stat()
-    nb: NotebookNode = pickle.loads(_read(path, (state.st_ino, state.st_size, state.st_mtime_ns)))
+    nb: NotebookNode = pickle.loads(_read(path, _state(path)))
     return nb
+
+
+def read_version(path: Path) -> str:
+    """The version of the assignment whose notebook, one of ours, is in this file."""
+    return _version(path, _state(path))
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """What changes when a file is written."""
+    state = path.stat()
+    return state.st_ino, state.st_size, state.st_mtime_ns
 
 
 @functools.lru_cache(maxsize=8)  # the released notebook is needed five times for each submission
 def _read(path: Path, state: tuple[int, ...]) -> bytes:
     return pickle.dumps(nbformat.read(path, as_version=4), pickle.HIGHEST_PROTOCOL)
+
+
+@functools.lru_cache(maxsize=8)
+def _version(path: Path, state: tuple[int, ...]) -> str:
+    return assignment_version(read(path))
 
 
 def as_text(nb: NotebookNode) -> str:
