@@ -157,7 +157,10 @@ def parts(h: int, w: int) -> list[tuple[str, Tensor]]:
 
 
 def confidence_off(evidence: Evidence) -> Finding | None:
-    """E07: probabilities are not the shares that come true, and one temperature mends it."""
+    """E07: probabilities are higher than the shares that come true, and one temperature mends it.
+
+    Too low ones are what a run has that could have gone on.
+    """
     outputs, val = evidence.run.outputs[1], evidence.val
     if outputs is None or val is None or evidence.spec.task != "classification" or evidence.spec.mixes_labels:
         return None
@@ -177,7 +180,7 @@ def confidence_off(evidence: Evidence) -> Finding | None:
     losses = [float(torch.nn.functional.cross_entropy(logits[:half] / t, y[:half])) for t in temperatures]
     best = float(temperatures[int(np.argmin(losses))])
     before, after = (float(torch.nn.functional.cross_entropy(logits[half:] / t, y[half:])) for t in (1.0, best))
-    if low < OFF or before - after < 0.1 * before or not math.isfinite(before):
+    if low < OFF or best <= 1 or before - after < 0.1 * before or not math.isfinite(before):
         return None
     return Finding(
         "E07",

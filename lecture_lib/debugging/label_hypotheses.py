@@ -149,11 +149,12 @@ def noisy_labels(evidence: Evidence) -> Finding | None:
         losses = _trained_on(half, plain, evidence)
         if not losses:
             return None
-        own, other = min(losses, key=lambda both: both[0])  # before it learns them by heart
+        least = min(own for own, _ in losses)  # before it learns them by heart; one epoch alone says little
+        own, other = np.mean([both for both in losses if both[0] <= 1.15 * least], axis=0)
         if other > 0.7 * evidence.constant_loss:
             return None  # nothing is learnt that noise could hide
         gaps.append((own - other) / evidence.constant_loss)
-    if min(gaps) < 0.1:
+    if min(gaps) < 0.05 or sum(gaps) / 2 < 0.1:
         return None
     return Finding(
         "D10",
