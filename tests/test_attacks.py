@@ -76,7 +76,7 @@ def with_short_limits(patch: pytest.MonkeyPatch) -> None:
     def config(self: Course):
         made = original(self)
         made.ProbedExecute.cell_seconds = 5.0
-        made.ProbedExecute.wall_factor = 2.0
+        made.ProbedExecute.wall_factor = 3.0
         made.ProbedExecute.memory_mb = 1500.0
         return made
 
