@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 import sqlite3
@@ -92,6 +93,25 @@ def test_a_released_notebook_runs_unanswered(released: Course, name: str, tmp_pa
     for cell in checks:
         assert [output.output_type for output in cell.outputs] == ["display_data"]
         assert "not answered yet" in cell.outputs[0].data["text/plain"]
+
+
+@pytest.mark.parametrize("name", assignments())
+def test_one_question_left_out_breaks_no_later_section(
+    released: Course, name: str, tmp_path: Path, repetitions: Callable[[int, int], int]
+) -> None:
+    """Every other question is answered rightly, so that the sections behind it go as far as they can."""
+    right = {question.id: question.answers()[0].source for question in QUESTIONS.values()}
+    released_notebook = notebooks.read(released.bundle / "notebooks" / f"{name}.ipynb")
+    ids = [cell.metadata.get("nbgrader", {}).get("grade_id", "") for cell in released_notebook.cells]
+    asked = [each for each in ids if each in right]
+    for left_out in asked[: repetitions(1, len(asked))]:
+        nb = copy.deepcopy(released_notebook)
+        for cell, question in zip(nb.cells, ids, strict=True):
+            if question in right and question != left_out:
+                cell.source = right[question]
+        NotebookClient(nb, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+        said = [str(cell.outputs) for cell in nb.cells if cell.source.startswith("check(")]
+        assert ["not answered yet" in each for each in said] == [question == left_out for question in asked]
 
 
 @pytest.mark.parametrize("name", assignments())
