@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,6 +169,9 @@ def test_a_process_that_is_left_behind_is_seen() -> None:
     command = [sys.executable, "-c", "import time; time.sleep(600)", "left-behind-for-a-test"]
     process = subprocess.Popen(command)
     try:
+        deadline = time.monotonic() + 20
+        while not left_behind(b"left-behind-for-a-test") and time.monotonic() < deadline:
+            time.sleep(0.05)  # the system writes a command's line a moment after it has started
         assert len(left_behind(b"left-behind-for-a-test")) == 1
     finally:
         process.kill()
