@@ -42,6 +42,7 @@ COMPARED = (
     "L20-length-of-features-of-nothing-digits",
     "A06-steep-tanh-regression",
     "A21-four-layers-of-256,-no-decay-digits",
+    "E01-columns-that-know-nothing-regression",
     "E05-the-machine-tells-who-is-ill-x-rays",
     "E05-form-with-a-box-for-each-digit-digits",
 )

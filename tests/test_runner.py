@@ -12,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -144,8 +145,8 @@ def test_real_notebooks_in_two_processes(mixed: Course, mixed_graded: MixedClass
     same(course, mixed_graded.course)
 
 
-@pytest.fixture(scope="module")
-def dask_cluster(variables: dict[str, str]) -> Iterator[str]:
+@contextlib.contextmanager
+def local_cluster(folder: Path, environment: dict[str, str]) -> Iterator[str]:
     """The address of a scheduler with two worker processes, each of which is started again when it is killed."""
     pytest.importorskip("distributed")
     script = (
@@ -155,16 +156,23 @@ def dask_cluster(variables: dict[str, str]) -> Iterator[str]:
         "        print(cluster.scheduler_address, flush=True)\n"
         "        sys.stdin.read()\n"
     )
-    path = Path(variables["TRIGGERS"]).with_name("dask_cluster.py")
+    path = folder / "dask_cluster.py"
     path.write_text(script, "utf-8")
-    alone = {name: value for name, value in variables.items() if name != "TMPDIR"}
     process = subprocess.Popen(
-        [sys.executable, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=alone, text=True, cwd=ROOT
+        [sys.executable, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True, cwd=ROOT
     )
     with process:
         assert process.stdout is not None
         yield process.stdout.readline().strip()
         process.communicate()
+
+
+@pytest.fixture(scope="module")
+def dask_cluster(variables: dict[str, str]) -> Iterator[str]:
+    """A cluster that grades without kernels."""
+    alone = {name: value for name, value in variables.items() if name != "TMPDIR"}
+    with local_cluster(Path(variables["TRIGGERS"]).parent, alone) as address:
+        yield address
 
 
 def test_a_dask_cluster_gives_the_scores_of_one_process(
@@ -356,16 +364,46 @@ def test_fewer_than_one_worker_is_refused(few: Course, variables: dict[str, str]
     assert "at least one is needed" in done.err
 
 
+@pytest.fixture(scope="module")
+def two_hundred(released: Course, tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """A class of 200 that handed in every notebook."""
+    course = copy_course(released, tmp_path_factory.mktemp("two-hundred") / "course")
+    simulate(course, assignments(), 200)
+    return course
+
+
+def kill_one(address: str, course: Course, wanted: int, killed: list[int]) -> None:
+    """Kill one of the cluster's worker processes as soon as so many submissions are in the journal."""
+    from distributed import Client
+
+    while len(records(course)) < wanted:
+        time.sleep(0.5)
+    with Client(address) as client:
+        killed.extend(list(client.run(os.getpid).values())[:1])
+        os.kill(killed[0], signal.SIGKILL)
+
+
+@pytest.mark.parametrize("manner", ["one process", "two processes", "Dask"])
 def test_two_hundred_students_and_two_notebooks(
-    released: Course, tmp_path: Path, variables: dict[str, str], request: pytest.FixtureRequest
+    manner: str, tmp_path: Path, variables: dict[str, str], request: pytest.FixtureRequest
 ) -> None:
     if not request.config.getoption("--full"):
         pytest.skip("long: in make test-full")
-    course = copy_course(released, tmp_path / "class")
-    simulate(course, assignments(), 200)
-    real = {name: value for name, value in variables.items() if name != "PYTHONPATH"} | {"PYTHONPATH": str(ROOT)}
+    course = copy_course(request.getfixturevalue("two_hundred"), tmp_path / "class")
+    real = variables | {"PYTHONPATH": str(ROOT)}
     names = [option for name in assignments() for option in ("--assignment", name)]
-    done = run(course, real, *names, "--workers", "2")
+    killed: list[int] = []
+    with contextlib.ExitStack() as stack:
+        if manner == "Dask":
+            address = stack.enter_context(local_cluster(tmp_path, real))
+            threading.Thread(target=kill_one, args=(address, course, 50, killed), daemon=True).start()
+            how = ["--scheduler", address]
+        else:
+            how = ["--workers", "1" if manner == "one process" else "2"]
+        done = run(course, real, *names, *how)
     assert done.code == 0, done.err
-    assert compare_known(course)[1] == []
     assert f"{2 * 200} graded" in done.out
+    compared, different = compare_known(course)
+    assert compared >= 2 * 200
+    assert different == []
+    assert len(killed) == (manner == "Dask")

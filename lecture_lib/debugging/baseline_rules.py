@@ -87,7 +87,7 @@ def no_better_than_baseline(evidence: Evidence) -> Finding | None:
         z = float(difference.mean() / max(difference.std() / math.sqrt(len(val.y)), 1e-12))
         spread = 0.05
     # Where one class is nearly all, the share that is right says little, and the loss still shows what is known.
-    learnt = evidence.run.rows[-1].val_loss < KNOWN * evidence.constant_loss
+    learnt = train.classes and evidence.run.rows[-1].val_loss < KNOWN * evidence.constant_loss
     if model < dumb + 2 * spread and not learnt:
         return Finding("E01", f"the model scores {model:.2f}, one answer for all {dumb:.2f}", {"model": model}, False)
     if linear > model + 0.03 and z > 3:

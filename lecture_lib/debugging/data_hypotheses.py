@@ -92,8 +92,9 @@ def augmentation_harms(evidence: Evidence) -> Finding | None:
     data = evidence.plain
     known = {row for batch in recording.of(Batch) for row in batch.rows}
     fed = {row for one in recording.fed[True] if one.ndim for row in fingerprints(one)}
-    # A row that is mixed with itself, or drawn as it was, may stay what it is.
-    in_step = len(fed & known) < SAME * len(fed) and program.forward is None
+    # A row that is mixed with itself, or drawn as it was, may stay what it is; labels that are mixed too stay right.
+    changed = len(fed & known) < SAME * len(fed) and program.forward is None
+    in_step = changed and not evidence.spec.mixes_labels
     if program.plain_loader is None and not in_step:
         return None
 

@@ -160,7 +160,7 @@ def statistics_of_normalisation(evidence: Evidence) -> Finding | None:
     norms = [m for m in evidence.program.model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     if any(m.running_mean is None for m in norms):
         return Finding("P17", "track_running_stats is False: validation depends on which examples share a batch")
-    (bad, _), (good, _) = evidence.run.statistics
+    bad, good = evidence.run.statistics
     constant = evidence.constant_loss
     if not (0 < good < 0.7 * constant and bad > 1.5 * good and bad - good > 0.1 * constant):
         return None

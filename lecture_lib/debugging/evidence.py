@@ -123,12 +123,13 @@ class Evidence:
             self._influence(recorder.recording)
         return run
 
-    def _statistics(self) -> tuple[tuple[float, float], tuple[float, float]]:
+    def _statistics(self) -> tuple[float, float]:
         norms = [m for m in self.program.model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
         if self.train is None or not norms or any(m.running_mean is None for m in norms):
             return Run(Recording()).statistics
         part = self.train.part(slice(0, 512))
-        before = self.measure(part)[:2]
+        loss, _, outputs = self.measure(part)
+        before = min(loss, self.cooled(outputs, part.y, least=1.0))  # too high confidence is another matter
         self.program.model.eval()
         momenta = [norm.momentum for norm in norms]
         for norm in norms:
@@ -138,18 +139,22 @@ class Evidence:
         with torch.no_grad():
             for x, _ in self.train.batches():
                 self.program.outputs(x.to(self.device))
-        after = self.measure(part)[:2]
+        after = self.measure(part)[0]
         with torch.no_grad():  # the model is in evaluation mode, its norms are not: each batch has its own statistics
             for norm in norms:
                 norm.train()
             pairs = [(x.to(self.device), y.to(self.device)) for x, y in part.batches()]
             own = [self.own_loss(self.program.outputs(x), y) * len(y) for x, y in pairs]
-            of_batches = float(sum(own)) / len(part.y)
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum
-        if of_batches < after[0]:
-            after = (of_batches, math.nan)
-        return before, after
+        return before, min(after, float(sum(own)) / len(part.y))
+
+    def cooled(self, outputs: Tensor | None, y: Tensor, least: float = 0.1) -> float:
+        """Loss with the best temperature, `least` or more; infinite where there are no logits."""
+        if outputs is None or self.spec.task != "classification" or outputs.ndim != 2:
+            return math.inf
+        y = y[: len(outputs)]
+        return min(float(self.own_loss(outputs / t, y)) for t in torch.logspace(math.log10(least), 2, 31))
 
     def measure(self, examples: Examples | None) -> tuple[float, float, Tensor | None]:
         """Loss, metric and outputs for examples in evaluation mode; NaN and None for what cannot be had."""

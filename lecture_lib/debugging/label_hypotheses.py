@@ -113,7 +113,7 @@ def _unrelated(evidence: Evidence) -> str:
     best = min(row.val_loss for row in evidence.run.rows)
     if not min(losses) < 0.9 * constant or best < 0.98 * constant or evidence.spec.task != "classification":
         return ""
-    held_out = [own for half in (0, 1) for own, _ in _trained_on(half, plain, evidence)]
+    held_out = [own for half in (0, 1) for own, _ in trained_on(half, plain, evidence)]
     if not held_out or min(held_out) < 0.98 * constant:
         return ""
     return (
@@ -122,7 +122,7 @@ def _unrelated(evidence: Evidence) -> str:
     )
 
 
-def _trained_on(half: int, plain: Examples, evidence: Evidence) -> list[tuple[float, float]]:
+def trained_on(half: int, plain: Examples, evidence: Evidence) -> list[tuple[float, float]]:
     """Losses on the other half of the training examples and on validation, epoch by epoch; none if the run fails."""
     seen, kept = plain.part(slice(half, None, 2)), plain.part(slice(1 - half, None, 2))
     losses = []
@@ -137,38 +137,6 @@ def _trained_on(half: int, plain: Examples, evidence: Evidence) -> list[tuple[fl
         except Exception:
             return []
     return losses
-
-
-def noisy_labels(evidence: Evidence) -> Finding | None:
-    """D10: held-out training labels are far harder to name than validation labels, for the program itself."""
-    plain, val, program = evidence.plain, evidence.val, evidence.program
-    if plain is None or val is None or program.loss_fn is None or evidence.spec.shift_expected or not _hint(evidence):
-        return None
-    gaps = []
-    for half in (0, 1):
-        losses = _trained_on(half, plain, evidence)
-        if not losses:
-            return None
-        least = min(own for own, _ in losses)  # before it learns them by heart; one epoch alone says little
-        own, other = np.mean([both for both in losses if both[0] <= 1.15 * least], axis=0)
-        if other > 0.7 * evidence.constant_loss:
-            return None  # nothing is learnt that noise could hide
-        gaps.append((own - other) / evidence.constant_loss)
-    if min(gaps) < 0.05 or sum(gaps) / 2 < 0.1:
-        return None
-    return Finding(
-        "D10",
-        f"trained on half of the training data the program errs more on the other half than in validation: loss "
-        f"{own:.3g} against {other:.3g}",
-        {"gaps": gaps},
-        certain=False,
-    )
-
-
-def _hint(evidence: Evidence) -> bool:
-    """Whether a run that learns leaves more loss on training labels than on validation labels, before it memorises."""
-    gaps = [row.train_loss - row.val_loss for row in evidence.run.rows]
-    return bool(gaps) and max(gaps) > 0.05 * evidence.constant_loss
 
 
 def gives_target_away(evidence: Evidence) -> Finding | None:

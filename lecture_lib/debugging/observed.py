@@ -64,7 +64,7 @@ class Run:
             none.
         error: what ended it; None where it went through.
         line: the last line of the author's that the error passed.
-        statistics: loss and metric on training examples as it is, and with new statistics of batch normalisation.
+        statistics: loss on training examples as it is, and with new statistics of batch normalisation.
         tested: how often the test loader was read.
 
     """
@@ -75,5 +75,5 @@ class Run:
     outputs: tuple[Tensor | None, Tensor | None] = (None, None)
     error: BaseException | None = None
     line: str = ""
-    statistics: tuple[tuple[float, float], tuple[float, float]] = ((math.nan, math.nan), (math.nan, math.nan))
+    statistics: tuple[float, float] = (math.nan, math.nan)
     tested: int = 0

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 
 from .changes import learning_rate_of, learning_rate_times, replacing
 from .comparing import both, confirmed, nothing, room, trials
@@ -26,10 +26,12 @@ LONGER = 0.2  # smallest gain of a longer run, as a share of a constant answer's
 
 def batch_size_unsuitable(evidence: Evidence) -> Finding | None:
     """H03: one example or nearly all of them in a batch, and a usual batch learns better."""
-    loader = evidence.program.train_loader
-    examples, size = evidence.examples, evidence.train.batch_size if evidence.train else 0
-    dataset = getattr(loader, "dataset", None)
-    if not examples or dataset is None or not room(evidence) or not (size <= 4 or size >= examples / 3):
+    train = evidence.train
+    if train is None or not room(evidence):
+        return None
+    dataset = getattr(evidence.program.train_loader, "dataset", None) or TensorDataset(train.x, train.y)
+    examples, size = evidence.examples or len(train.x), train.batch_size
+    if not (size <= 4 or size >= examples / 3):
         return None
 
     def usual(program: Program) -> Any:
@@ -121,15 +123,6 @@ def too_much_dropout(evidence: Evidence) -> Finding | None:
     return confirmed(evidence, "A18", f"dropout of up to {max(seen):g}", change, validation=True)
 
 
-def cooled(evidence: Evidence) -> float:
-    """Validation loss at the end with the best temperature; infinite where there are no logits."""
-    outputs, val = evidence.run.outputs[1], evidence.val
-    if outputs is None or val is None or evidence.spec.task != "classification" or outputs.ndim != 2:
-        return math.inf
-    temperatures = torch.logspace(-1, 2, 31)
-    return min(float(evidence.own_loss(outputs / t, val.y[: len(outputs)])) for t in temperatures)
-
-
 def memorised(evidence: Evidence) -> Finding | None:
     """A21: validation loss turned, and rose beyond what chance does, while training loss went on falling."""
     rows, val = evidence.run.rows, evidence.val
@@ -143,7 +136,7 @@ def memorised(evidence: Evidence) -> Finding | None:
     smallest = 0.05 if rows[-1].train_loss < 0.01 * evidence.constant_loss else 0.15
     if best > 0.7 * len(losses) or rise < smallest or not falling or losses[-1] < 1.2 * losses[best]:
         return None
-    if cooled(evidence) < 0.6 * losses[best]:
+    if evidence.cooled(evidence.run.outputs[1], val.y) < 0.6 * losses[best]:
         return None  # it is the confidence that is off
     others = [
         (trials(evidence).plain(seed, True), trials(evidence).plain(seed, True, best + 1)) for seed in range(1, SEEDS)

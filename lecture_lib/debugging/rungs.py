@@ -15,7 +15,7 @@ from .evaluation_rules import EVALUATION_RULES, schedule_misstepped, trained_in_
 from .evidence import Evidence
 from .finding import Finding
 from .input_rules import other_statistics
-from .label_hypotheses import gives_target_away, noisy_labels, not_together
+from .label_hypotheses import gives_target_away, not_together
 from .loop_rules import LOOP_RULES
 from .loop_rules import Rule as RecordingRule
 from .loss_probes import broadcast
@@ -30,6 +30,7 @@ from .loss_rules import (
     unstable,
 )
 from .model_rules import MODEL_RULES, all_affine, inputs_ignored, outputs_random
+from .noise_hypotheses import noisy_labels
 from .run_hypotheses import batch_size_unsuitable, learning_rate, memorised, too_much_dropout, too_short
 from .rung_texts import WHY
 from .start_hypotheses import (

@@ -12,6 +12,7 @@ from .observed import Examples
 IDS = 10  # different ones, before their numbering says anything
 ENDS = 0.9  # of the sequences end in their padding, if they are read rightly
 NEARLY, SEQUENCES = 0.15, 400  # share of near copies that is no accident, among so many sequences
+SHORT = 8  # places; a sequence of fewer has near relatives by nature
 
 
 def steps_first(evidence: Evidence) -> Finding | None:
@@ -92,10 +93,12 @@ def nearly_copied(evidence: Evidence) -> Finding | None:
         return None
     if train.x.shape[1:] != val.x.shape[1:] or len(train.x) < 2:
         return None
+    padding = -1 if evidence.spec.padding_index is None else evidence.spec.padding_index
     rows, near = val.x[:SEQUENCES], 0
     for row in rows:
         nearest, second = (train.x != row).sum(dim=1).topk(2, largest=False).values.tolist()
-        near += 0 < nearest <= min(second / 2, len(row) / 4)
+        length = int((row != padding).sum())
+        near += 0 < nearest <= min(second / 2, length / 4) and length >= SHORT
     share = near / len(rows)
     if share < NEARLY:
         return None

@@ -119,12 +119,13 @@ def _(base: str, seed: int) -> tuple[Program, Spec]:
     return make(base, seed, parts=parts)
 
 
-@case("K07", "SGD with 0.2 and norms", "shapes")
+@case("K07", "SGD with 0.1 and norms", "shapes")
 def _(base: str, seed: int) -> tuple[Program, Spec]:
     def sgd(model: nn.Module) -> torch.optim.Optimizer:
-        return torch.optim.SGD(model.parameters(), lr=0.2, weight_decay=1e-4)
+        return torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=1e-4)
 
-    return make(base, seed, parts=changed(base, optimizer=sgd))
+    spec = replace(PARTS[base].spec, epochs=32)
+    return make(base, seed, spec, changed(base, optimizer=sgd))
 
 
 def train_by_steps(p: Program) -> None:
