@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from bank import Case, all_cases
 from bank.programs import BASES, changed, make
 from conftest import ROOT
+from pretending import move, other_device
 from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
@@ -77,6 +78,33 @@ def test_the_fault_is_named_first_and_at_its_rung(case: Case) -> None:
 def test_a_fault_that_only_comparisons_show_is_named(name: str) -> None:
     case = next(one for one in all_cases() if str(one) == name)
     assert [one.fault for one in climbed(case).findings] == [case.row]
+
+
+@pytest.mark.parametrize("name", ["K32-the-same-program-regression", *COMPARED])
+@pytest.mark.filterwarnings("ignore")
+def test_a_program_on_another_device_is_told_the_same(name: str, request: pytest.FixtureRequest) -> None:
+    """Model and data lie there, as on a GPU, and nothing of the CPU mixes with them."""
+    if name in COMPARED and not request.config.getoption("--full"):
+        pytest.skip("long: in make test-full")
+    case = next(one for one in all_cases() if str(one) == name)
+    here = climbed(case)
+    program, spec = case.make(1)
+    move(program)
+    with other_device(), threadpool_limits(1):
+        there = climb(program, spec)
+    assert [one.fault for one in there.findings] == [one.fault for one in here.findings]
+    assert [one.unchecked for one in there.results] == [one.unchecked for one in here.results]
+
+
+def test_the_other_device_refuses_what_a_gpu_refuses() -> None:
+    with other_device() as device:
+        there = torch.ones(2, 2).to(device)
+        assert there.device == device
+        assert (2 * there @ there).sum().cpu().item() == 16
+        with pytest.raises(RuntimeError, match="same device"):
+            there + torch.ones(2, 2)
+        with pytest.raises(RuntimeError, match=r"numpy\(\) is not supported"):
+            there.numpy()
 
 
 def test_every_row_has_two_variants() -> None:

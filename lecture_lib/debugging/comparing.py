@@ -36,21 +36,19 @@ def confirmed(
 def confirmed_early(evidence: Evidence, fault: str, sign: str, *changes: Change) -> Finding | None:
     """The same a quarter of the run in, where a bad start shows most; then at its end."""
     found = None
-    if early_room(evidence):
+    if room(evidence, early=True):
         found = confirmed(evidence, fault, sign, *changes, epochs=trials(evidence).early)
     if found is None and room(evidence):
         found = confirmed(evidence, fault, sign, *changes)
     return found
 
 
-def room(evidence: Evidence) -> bool:
-    """Whether training examples are learnt so badly that a change can bring something."""
-    return evidence.train is not None and evidence.program.loss_fn is not None and trials(evidence).room > 0.1
-
-
-def early_room(evidence: Evidence) -> bool:
-    """The same a quarter of the run in."""
-    return evidence.train is not None and evidence.program.loss_fn is not None and trials(evidence).early_room > 0.1
+def room(evidence: Evidence, early: bool = False) -> bool:
+    """Whether training examples are learnt so badly, at the end or early, that a change can bring something."""
+    if evidence.train is None or evidence.program.loss_fn is None:
+        return False
+    epochs = trials(evidence).early if early else 0
+    return trials(evidence).plain(0, False, epochs) > 0.1 * trials(evidence).constant
 
 
 def both(one: Change, other: Change) -> Change:

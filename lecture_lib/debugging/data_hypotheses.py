@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, TensorDataset
 
 from .comparing import confirmed, trials
 from .events import Batch, LossCall
@@ -100,9 +99,7 @@ def augmentation_harms(evidence: Evidence) -> Finding | None:
 
     @contextmanager
     def plain(program: Program) -> Iterator[None]:
-        generator = torch.Generator().manual_seed(int(torch.randint(2**31, ())))
-        dataset = TensorDataset(data.x, data.y)
-        program.train_loader = DataLoader(dataset, data.batch_size, shuffle=True, generator=generator)
+        program.train_loader = data.loader(int(torch.randint(2**31, ())))
         if in_step:
             program.train_epoch = program.step = None
         yield

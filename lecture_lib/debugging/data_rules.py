@@ -28,11 +28,7 @@ def not_finite(evidence: Evidence) -> Finding | None:
             continue
         for what, values in (("inputs", examples.x), ("targets", examples.y)):
             if values.is_floating_point() and not values.isfinite().all():
-                rows = (
-                    (~values.isfinite()).flatten(1).any(dim=1).nonzero()[:, 0]
-                    if values.ndim > 1
-                    else ((~values.isfinite()).nonzero()[:, 0])
-                )
+                rows = (~values.isfinite()).reshape(len(values), -1).any(dim=1).nonzero()[:, 0]
                 first = rows[:5].tolist()
                 return Finding(
                     "D06",
@@ -61,14 +57,13 @@ def axes_scrambled(evidence: Evidence) -> Finding | None:
         if (name == "[H, W, C]" and c == 1) or (name == "[C, W, H]" and h == w):
             continue
         ratio = roughness(other) / rough
-        share = float((ratio < 1).float().mean())
-        median = float(ratio.median())
+        share, median = float((ratio < 1).float().mean()), float(ratio.median())
         if (share > 0.95 and median < SMOOTHER) or (share > 0.8 and median < MUCH_SMOOTHER):
             return Finding(
                 "D08",
-                f"read as {name}, {share:.0%} of the images are smoother: neighbours differ by {ratio.median():.0%} "
+                f"read as {name}, {share:.0%} of the images are smoother: neighbours differ by {median:.0%} "
                 "of what they do as they are fed",
-                {"ratio": float(ratio.median())},
+                {"ratio": median},
             )
     return None
 

@@ -7,7 +7,7 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 
 from .events import Event, Forward, Mark, Step
 from .evidence import Evidence
@@ -99,7 +99,7 @@ def depends_on_batch_size(evidence: Evidence) -> Finding | None:
     found = []
     with untouched(program, evidence.seed):
         for size in (len(val.y), 7, max(2, len(val.y) - 3)):
-            program.val_loader = DataLoader(TensorDataset(val.x, val.y), size)
+            program.val_loader = DataLoader(val.dataset(), size)
             torch.manual_seed(evidence.seed)
             found.append(program.run_evaluation())
     for name in found[0]:
@@ -178,7 +178,7 @@ def resumed_run_differs(evidence: Evidence) -> Finding | None:
         return None
     import copy
 
-    batch = DataLoader(TensorDataset(train.x[:32], train.y[:32]), 32)
+    batch = DataLoader(train.part(slice(0, 32)).dataset(), 32)
 
     def one_step() -> dict[str, Tensor]:
         program.train_loader = batch

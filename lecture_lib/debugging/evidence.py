@@ -17,7 +17,7 @@ from .observed import Examples, Row, Run
 from .observing import _attribute, _some, _tensor, authors_line, watch
 from .program import Program, Spec
 from .recorder import Recorder
-from .untouched import untouched
+from .untouched import evaluating, untouched
 from .watching import fingerprints
 
 
@@ -78,7 +78,7 @@ class Evidence:
             except Exception as error:
                 self.unseen.append(f"{name} data: {type(error).__name__}: {error}")
                 return None
-        return Examples(x, y, len(parts[0][0])) if len(x) else None
+        return Examples(x, y, len(parts[0][0]), parts[0][0].device) if len(x) else None
 
     def _joined(self, parts: list[Tensor], target: int) -> Tensor:
         """Batches one after the other; sequences that each batch fills up by itself get the length of the longest."""
@@ -138,13 +138,12 @@ class Evidence:
             norm.momentum = None  # the mean over all batches
         with torch.no_grad():
             for x, _ in self.train.batches():
-                self.program.outputs(x.to(self.device))
+                self.outputs(x)
         after = self.measure(part)[0]
         with torch.no_grad():  # the model is in evaluation mode, its norms are not: each batch has its own statistics
             for norm in norms:
                 norm.train()
-            pairs = [(x.to(self.device), y.to(self.device)) for x, y in part.batches()]
-            own = [self.own_loss(self.program.outputs(x), y) * len(y) for x, y in pairs]
+            own = [self.own_loss(self.outputs(x), y) * len(y) for x, y in part.batches()]
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum
         return before, min(after, float(sum(own)) / len(part.y))
@@ -161,11 +160,9 @@ class Evidence:
         program = self.program
         if examples is None:
             return math.nan, math.nan, None
-        modes = [(module, module.training) for module in program.model.modules()]
-        with torch.no_grad():
-            program.model.eval()
+        with evaluating(program.model):
             try:
-                found = [program.outputs(x.to(self.device)) for x, _ in examples.batches()]
+                found = [self.outputs(x) for x, _ in examples.batches()]
                 if not all(isinstance(one, Tensor) for one in found):
                     return math.nan, math.nan, None
                 outputs, y = torch.cat(found), examples.y.to(self.device)
@@ -174,16 +171,18 @@ class Evidence:
                 outputs = outputs.cpu()
             except Exception:  # the author's own evaluation says what is wrong with it
                 return math.nan, math.nan, None
-            finally:
-                for module, mode in modes:
-                    module.training = mode
         return loss, metric, outputs
+
+    def outputs(self, x: Tensor) -> Any:
+        """What the program gives for inputs, fed where the model is."""
+        return self.program.outputs(x.to(self.device))
 
     @cached_property
     def own_loss(self) -> Callable[[Any, Any], Tensor]:
-        """The program's loss function, unwatched."""
-        assert self.program.loss_fn is not None
-        return self.program.loss_fn
+        """The program's loss function, unwatched; it is asked where the model is."""
+        own = self.program.loss_fn
+        assert own is not None
+        return lambda outputs, targets: own(outputs.to(self.device), targets.to(self.device))
 
     @cached_property
     def examples(self) -> int | None:

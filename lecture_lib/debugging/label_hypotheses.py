@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 
 from .comparing import trials
 from .data_hypotheses import SATISFIED
@@ -40,9 +40,7 @@ def not_together(evidence: Evidence) -> Finding | None:
         return Finding("D09", shifted, certain=False)
     half = len(val.y) // 2
     with untouched(program, evidence.seed):
-        generator = torch.Generator().manual_seed(evidence.seed)
-        data = TensorDataset(val.x[:half], val.y[:half])
-        program.train_loader = DataLoader(data, min(plain.batch_size, 32), shuffle=True, generator=generator)
+        program.train_loader = val.part(slice(0, half)).loader(evidence.seed, min(plain.batch_size, 32))
         try:
             for _ in range(max(10, 2 * trials(evidence).epochs)):
                 program.run_epoch()
@@ -101,7 +99,7 @@ def in_order(evidence: Evidence) -> Examples | None:
     batches = DataLoader(data, 256, collate_fn=getattr(loader, "collate_fn", None))
     with untouched(evidence.program):  # a loader draws a seed for its workers, also where it has none
         parts = [evidence.program.parts(batch) for batch in batches]
-    x, y = (torch.cat([part[i] for part in parts]) for i in (0, 1))
+    x, y = (torch.cat([part[i] for part in parts]).cpu() for i in (0, 1))
     return Examples(x, y, 1)
 
 
@@ -127,9 +125,7 @@ def trained_on(half: int, plain: Examples, evidence: Evidence) -> list[tuple[flo
     seen, kept = plain.part(slice(half, None, 2)), plain.part(slice(1 - half, None, 2))
     losses = []
     with untouched(evidence.program, evidence.seed + half) as program:
-        generator = torch.Generator().manual_seed(evidence.seed)
-        data = TensorDataset(seen.x, seen.y)
-        program.train_loader = DataLoader(data, plain.batch_size, shuffle=True, generator=generator)
+        program.train_loader = seen.loader(evidence.seed)
         try:
             for _ in range(trials(evidence).epochs):
                 program.run_epoch()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -57,9 +58,9 @@ def against_the_loss(evidence: Evidence) -> Finding | None:
 
         program.model.train()
         torch.manual_seed(evidence.seed)  # dropout leaves out the same units both times
-        loss = evidence.own_loss(program.outputs(batch.x), batch.y)
+        loss = evidence.own_loss(evidence.outputs(batch.x), batch.y)
         wanted = torch.autograd.grad(loss, parameters, allow_unused=True)
-        program.train_loader = [(batch.x, batch.y)]
+        program.train_loader = [batch.dataset()[:]]
         handle = program.optimizers[0].register_step_pre_hook(keep)
         torch.manual_seed(evidence.seed)
         try:
@@ -138,19 +139,17 @@ def class_axis(evidence: Evidence) -> Finding | None:
     found = calls(evidence, "cross_entropy", "nll_loss")
     if not found or evidence.train is None or found[0].outputs.ndim < 3:
         return None
-    x = evidence.train.x[:4]
-    outputs = evidence.measure(evidence.train.part(slice(0, 4)))[2]
+    four = evidence.train.part(slice(0, 4))
+    x, outputs = four.x, evidence.measure(four)[2]
     if outputs is None or outputs.ndim != 3 or x.ndim < 2:
         return None
     changed = x.clone()
     last = x.shape[1] - 1
     changed[:, last] = x[[1, 2, 3, 0], 0]
-    other = evidence.program
-    with torch.no_grad():
-        was = other.model.training
-        other.model.eval()
-        difference = (other.outputs(changed) - outputs).abs()
-        other.model.train(was)
+    after = evidence.measure(replace(four, x=changed))[2]
+    if after is None:
+        return None
+    difference = (after - outputs).abs()
     moved = (difference > 0).any(dim=0)
     alone = int(moved.sum()) == moved.shape[0]  # as many outputs as classes, and no column of them
     if evidence.spec.causal and alone and not moved[:, -1].all() and not moved[-1].all():

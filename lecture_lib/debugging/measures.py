@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 
 from ..data.contract import CONTRACTS, check_contract
 from .evidence import Evidence
@@ -90,7 +90,7 @@ def one_batch(evidence: Evidence) -> dict[str, Any]:
     floor = attainable(evidence, batch)
     with untouched(program, evidence.seed):
         start = evidence.measure(batch)[0]
-        program.train_loader = [(batch.x, batch.y)] * (STEPS // 5)
+        program.train_loader = [batch.dataset()[:]] * (STEPS // 5)
         for _ in range(5):
             program.run_epoch()
         reached = evidence.measure(batch)[0]
@@ -119,7 +119,7 @@ def small_subset(evidence: Evidence) -> dict[str, Any]:
 
 def shuffled(examples: Examples) -> DataLoader[Any]:
     """Examples in batches of training's size, in another order each time."""
-    return DataLoader(TensorDataset(examples.x, examples.y), examples.batch_size, shuffle=True)
+    return DataLoader(examples.dataset(), examples.batch_size, shuffle=True)
 
 
 def mixed_batch(train: Examples, size: int = BATCH) -> Examples:

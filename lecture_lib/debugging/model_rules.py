@@ -9,7 +9,7 @@ from .changes import Replaced, drawn_large
 from .events import Batch, Forward
 from .evidence import Evidence
 from .finding import Finding
-from .untouched import untouched
+from .untouched import evaluating, untouched
 from .watching import fingerprints
 
 SAME = 1e-4  # of outputs that rounding alone parts, relative to their spread
@@ -18,17 +18,11 @@ AFFINE = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 def outputs_of(evidence: Evidence, x: Tensor) -> Tensor | None:
     """Outputs for these inputs in evaluation mode; None where they are no tensor or the model objects."""
-    program = evidence.program
-    modes = [(module, module.training) for module in program.model.modules()]
     try:
-        program.model.eval()
-        with torch.no_grad():
-            found = program.outputs(x.to(evidence.device))
+        with evaluating(evidence.program.model):
+            found = evidence.outputs(x)
     except Exception:
         return None
-    finally:
-        for module, mode in modes:
-            module.training = mode
     return found.cpu() if isinstance(found, Tensor) else None
 
 
@@ -198,7 +192,7 @@ def _directly_chained(evidence: Evidence, x: Tensor) -> Finding | None:
             handles.append(module.register_forward_hook(hook))
     with untouched(evidence.program, evidence.seed) as program, drawn_large(program):
         program.model.eval()
-        outputs = program.outputs(x)
+        outputs = evidence.outputs(x)
     for handle in handles:
         handle.remove()
     for before, name, between in chained:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
+from torch.utils.data import DataLoader, TensorDataset
 
 from .events import Recording
 
@@ -19,15 +21,17 @@ class Examples:
     """Inputs and targets of a loader, in its order.
 
     Attributes:
-        x: inputs, [N, ...].
-        y: targets, [N, ...].
+        x: inputs, [N, ...], on the CPU.
+        y: targets, [N, ...], on the CPU.
         batch_size: of the first batch.
+        device: where the loader puts them.
 
     """
 
     x: Tensor
     y: Tensor
     batch_size: int
+    device: torch.device | str = "cpu"
 
     def flat(self) -> np.ndarray:
         """Inputs as rows, float64 [N, D]."""
@@ -35,11 +39,20 @@ class Examples:
 
     def part(self, rows: Any) -> Examples:
         """The examples at these positions."""
-        return Examples(self.x[rows], self.y[rows], self.batch_size)
+        return Examples(self.x[rows], self.y[rows], self.batch_size, self.device)
 
     def batches(self) -> list[tuple[Tensor, Tensor]]:
         """As a list of large batches."""
         return list(zip(self.x.split(BATCH), self.y.split(BATCH), strict=True))
+
+    def dataset(self) -> TensorDataset:
+        """As the program meets them: on the loader's device."""
+        return TensorDataset(self.x.to(self.device), self.y.to(self.device))
+
+    def loader(self, seed: int, batch_size: int = 0) -> DataLoader[Any]:
+        """The same in batches, in another order each epoch."""
+        generator = torch.Generator().manual_seed(seed)
+        return DataLoader(self.dataset(), batch_size or self.batch_size, shuffle=True, generator=generator)
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 
 from .changes import learning_rate_of, learning_rate_times, replacing
 from .comparing import both, confirmed, nothing, room, trials
@@ -21,6 +21,7 @@ from .trials import SEEDS, Gain
 from .untouched import untouched
 
 FACTORS = (0.1, 0.01, 10.0, 100.0, 1e4, 1e6)  # of the learning rate
+CURVE = 4  # epochs; of fewer no curve shows whether it still falls
 LONGER = 0.2  # smallest gain of a longer run, as a share of a constant answer's loss; a little it always brings
 
 
@@ -29,7 +30,7 @@ def batch_size_unsuitable(evidence: Evidence) -> Finding | None:
     train = evidence.train
     if train is None or not room(evidence):
         return None
-    dataset = getattr(evidence.program.train_loader, "dataset", None) or TensorDataset(train.x, train.y)
+    dataset = getattr(evidence.program.train_loader, "dataset", None) or train.dataset()
     examples, size = evidence.examples or len(train.x), train.batch_size
     if not (size <= 4 or size >= examples / 3):
         return None
@@ -91,7 +92,7 @@ def too_short(evidence: Evidence) -> Finding | None:
     losses = [row.val_loss for row in rows]
     third = max(1, len(losses) // 3)
     fall = median(losses[-2 * third : -third] or losses[:1]) - median(losses[-third:])
-    if not fall > 0.02 * trials(evidence).constant:
+    if not (fall > 0.02 * trials(evidence).constant or len(rows) < CURVE):
         return None
     peak = max(step.learning_rates[0] for step in evidence.run.recording.of(Step) if step.learning_rates)
     epochs = 4 * trials(evidence).epochs

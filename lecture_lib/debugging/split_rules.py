@@ -180,7 +180,7 @@ def _drawn_anew(evidence: Evidence) -> bool:
             handle = program.model.register_forward_pre_hook(keep)
             try:
                 assert evidence.train is not None
-                program.train_loader = evidence.train.part(slice(0, 32)).batches()
+                program.train_loader = [evidence.train.part(slice(0, 32)).dataset()[:]]
                 program.run_epoch()
             except Exception:
                 return False
@@ -208,11 +208,8 @@ def shifts(evidence: Evidence) -> Finding | None:
     if task == "classification" and y.ndim == 1 and not y.is_floating_point():
         labels = (y.numpy(), w.numpy())
     elif task == "regression" and y[0].numel() == 1:
-        edges = torch.quantile(y.flatten().double(), torch.tensor([0.25, 0.5, 0.75], dtype=torch.double))
-        labels = (
-            torch.bucketize(y.flatten().double(), edges).numpy(),
-            torch.bucketize(w.flatten().double(), edges).numpy(),
-        )
+        edges = np.quantile(y.flatten().double().numpy(), [0.25, 0.5, 0.75])
+        labels = (np.searchsorted(edges, y.flatten().double()), np.searchsorted(edges, w.flatten().double()))
     report = shift_report(x, v, labels=labels, seed=evidence.seed)
     if task == "sequence" and report.primary is None:
         rows, tags = zip(*(_one_word(one, ids) for one in (plain, evidence.val)), strict=True)

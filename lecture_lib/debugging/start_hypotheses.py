@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from .changes import Seen, clipped, initialised_anew, initialised_well, learning_rate_times, replacing
-from .comparing import both, confirmed_early, early_room, trials
+from .comparing import both, confirmed_early, room, trials
 from .evidence import Evidence
 from .finding import Finding
 from .loop_rules import looked
@@ -32,7 +32,7 @@ LARGE, SMALL = 3.0, 0.2  # deviation of weights, relative to PyTorch's initialis
 def inputs_unscaled(evidence: Evidence) -> Finding | None:
     """D01: large or uneven inputs; standardised ones learn better."""
     fed = evidence.run.recording.fed[True]
-    if not fed or not fed[0].is_floating_point() or not early_room(evidence):
+    if not fed or not fed[0].is_floating_point() or not room(evidence, early=True):
         return None
     x = torch.cat([one for one in fed if one.shape[1:] == fed[0].shape[1:]]).double()
     over = [0] if x.ndim == 2 else [0, *range(2, x.ndim)]
@@ -95,7 +95,7 @@ def initial_scale_too_large(evidence: Evidence) -> Finding | None:
 def initial_scale_too_small(evidence: Evidence) -> Finding | None:
     """A03: weights start far smaller than PyTorch's, and default ones learn better."""
     small = [(name, ratio) for name, ratio in weights(evidence) if ratio < SMALL]
-    if not small or not early_room(evidence):
+    if not small or not room(evidence, early=True):
         return None
     name, ratio = min(small, key=lambda one: one[1])
     sign = f"{name} starts {ratio:.2g} times as large as PyTorch would"
@@ -113,13 +113,13 @@ def activations(evidence: Evidence, trained: bool) -> list[tuple[str, Tensor, Te
                 program.run_epoch()
         program.model.eval()
         with torch.no_grad(), Seen() as seen:
-            program.outputs(part.x)
+            evidence.outputs(part.x)
     return seen.calls
 
 
 def dead_units(evidence: Evidence) -> Finding | None:
     """A05: most ReLUs of a layer are 0 for all examples, and weights drawn anew learn better."""
-    if not early_room(evidence):
+    if not room(evidence, early=True):
         return None
 
     def around_its_mean(function: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -137,10 +137,8 @@ def dead_units(evidence: Evidence) -> Finding | None:
                 when = "after training" if trained else "before training"
                 sign = f"{when} {int(units.sum())} of {units.numel()} units are 0 for all examples"
                 anew = confirmed_early(evidence, "A05", sign, initialised_anew, initialised_well, lifted)
-                if anew and trained and _killed_by_the_rate(evidence, anew):
-                    return None
                 if anew:
-                    return anew
+                    return None if trained and _killed_by_the_rate(evidence, anew) else anew
     return None
 
 
@@ -152,7 +150,7 @@ def _killed_by_the_rate(evidence: Evidence, anew: Finding) -> bool:
 
 def saturated(evidence: Evidence) -> Finding | None:
     """A06: sigmoids and tanhs sit where their slope is 0, and learn when their inputs are made smaller."""
-    if not early_room(evidence):
+    if not room(evidence, early=True):
         return None
 
     def centred(function: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -175,8 +173,7 @@ def saturated(evidence: Evidence) -> Finding | None:
     gates = [m for m in evidence.program.model.modules() if isinstance(m, nn.RNNBase)]
     biases = [float(p.detach().abs().max()) for m in gates for n, p in m.named_parameters() if "bias" in n]
     if biases and max(biases) > 4:
-        sign = f"gates start with a bias of {max(biases):.3g}"
-        return confirmed_early(evidence, "A06", sign, initialised_anew)
+        return confirmed_early(evidence, "A06", f"gates start with a bias of {max(biases):.3g}", initialised_anew)
     return None
 
 
@@ -187,7 +184,7 @@ def relative_updates(evidence: Evidence) -> list[float]:
     batch = evidence.train.part(slice(0, 128))
     with untouched(evidence.program, evidence.seed) as program:
         program.model.train()
-        loss = evidence.own_loss(program.outputs(batch.x), batch.y)
+        loss = evidence.own_loss(evidence.outputs(batch.x), batch.y)
         named = [p for p in program.model.parameters() if p.requires_grad and p.ndim >= 2]
         found = torch.autograd.grad(loss, named, allow_unused=True)
     sizes = [(p.detach().norm(), g) for p, g in zip(named, found, strict=True) if g is not None]
@@ -196,7 +193,7 @@ def relative_updates(evidence: Evidence) -> list[float]:
 
 def vanishing(evidence: Evidence) -> Finding | None:
     """A07: the first layers hardly move, and do when gradients find a way around."""
-    if not early_room(evidence):
+    if not room(evidence, early=True):
         return None
     updates = relative_updates(evidence)
     if len(updates) < 4 or updates[-1] == 0 or min(updates[: len(updates) // 2]) > VANISHED * max(updates):
@@ -240,7 +237,7 @@ def exploding(evidence: Evidence) -> Finding | None:
     size = max((n for n in first if math.isfinite(n)), default=0.0) / max(evidence.constant_loss, 1e-9)
     burst = broke is not None and (broke.what == "gradient" or (broke.step < 3 and broke.largest < 100))
     huge = size > EXPLODED or burst
-    if not huge or not (early_room(evidence) or broke):
+    if not huge or not (room(evidence, early=True) or broke):
         return None
     sign = f"the gradient's norm is {max(first, default=math.nan):.3g} at the start"
     return confirmed_early(evidence, "A08", sign, clipped, both(clipped, learning_rate_times(0.1)), unit_variance)

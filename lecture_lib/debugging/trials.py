@@ -108,16 +108,6 @@ class Trials:
         return max(1, self.epochs // 4)
 
     @property
-    def room(self) -> float:
-        """The largest gain that is possible on training examples, if the lowest loss is 0."""
-        return self.plain(0, False) / self.constant
-
-    @property
-    def early_room(self) -> float:
-        """The same a quarter of the run in."""
-        return self.plain(0, False, self.early) / self.constant
-
-    @property
     def constant(self) -> float:
         """Loss of the best constant answer on training examples; that of the untrained model where it is unknown."""
         return self.evidence.constant_loss
