@@ -79,9 +79,8 @@ def learning_rate(evidence: Evidence) -> Finding | None:
 
 def _only_short(evidence: Evidence, gain: Gain) -> bool:
     """Whether the run as it is does as well when it is merely longer: then the rate is not to blame."""
-    constant = trials(evidence).constant
     longer = trials(evidence).loss(0, epochs=5 * trials(evidence).epochs)
-    return longer < gain.after + 0.05 * constant
+    return longer < gain.after + 0.05 * trials(evidence).constant
 
 
 def too_short(evidence: Evidence) -> Finding | None:
@@ -95,10 +94,9 @@ def too_short(evidence: Evidence) -> Finding | None:
     if not (fall > 0.02 * trials(evidence).constant or len(rows) < CURVE):
         return None
     peak = max(step.learning_rates[0] for step in evidence.run.recording.of(Step) if step.learning_rates)
-    epochs = 4 * trials(evidence).epochs
-    sign = f"after {len(rows)} epochs"
+    sign, longer = f"after {len(rows)} epochs", 4 * trials(evidence).epochs
     same = learning_rate_of(peak)
-    return confirmed(evidence, "H04", sign, nothing, same, validation=True, longer=epochs, effect=LONGER)
+    return confirmed(evidence, "H04", sign, nothing, same, validation=True, longer=longer, effect=LONGER)
 
 
 def too_much_dropout(evidence: Evidence) -> Finding | None:

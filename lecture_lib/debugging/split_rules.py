@@ -208,8 +208,9 @@ def shifts(evidence: Evidence) -> Finding | None:
     if task == "classification" and y.ndim == 1 and not y.is_floating_point():
         labels = (y.numpy(), w.numpy())
     elif task == "regression" and y[0].numel() == 1:
-        edges = np.quantile(y.flatten().double().numpy(), [0.25, 0.5, 0.75])
-        labels = (np.searchsorted(edges, y.flatten().double()), np.searchsorted(edges, w.flatten().double()))
+        one, other = y.flatten().double().numpy(), w.flatten().double().numpy()
+        edges = np.quantile(one, [0.25, 0.5, 0.75])
+        labels = (np.searchsorted(edges, one), np.searchsorted(edges, other))
     report = shift_report(x, v, labels=labels, seed=evidence.seed)
     if task == "sequence" and report.primary is None:
         rows, tags = zip(*(_one_word(one, ids) for one in (plain, evidence.val)), strict=True)
