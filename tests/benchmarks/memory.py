@@ -96,7 +96,8 @@ def server(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str, Path]]:
         options = ["--no-browser", "--allow-root", "--port=0", f"--IdentityProvider.token={_TOKEN}"]
         command = [sys.executable, "-m", "jupyterlab", *options, f"--ServerApp.root_dir={folder}"]
         with (Path(place) / "log").open("w+", encoding="utf-8") as log:
-            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, text=True)
+            # Elsewhere than in the checkout, whose nbgrader_config.py is the instructor's, and imports PyTorch.
+            process = subprocess.Popen(command, cwd=place, env=environment, stdout=log, stderr=log, text=True)
             try:
                 yield process, _address(process, runtime), runtime
             finally:
