@@ -1,4 +1,4 @@
-"""A second device without one: tensors that say they are on CUDA, compute on the CPU, and do not mix with the CPU's."""
+"""A second device without one: tensors that say they lie elsewhere, compute on the CPU, and do not mix with its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch.utils.data import TensorDataset
 
 from lecture_lib.debugging import Program
 
-OTHER = torch.device("meta")
+OTHER = torch.device("meta")  # autograd asks no driver about it, as it does about "cuda"
 # Tensors of the CPU may say where, and be copied.
 MIXING = {
     torch.ops.aten.index.Tensor,
@@ -69,7 +69,7 @@ def computed(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     known = {id(one.near if isinstance(one, Far) else one): one for one in tensors}  # what is changed in place
 
     def wrapped(one: Any) -> Any:
-        return known.get(id(one)) if id(one) in known else Far(one) if far and isinstance(one, Tensor) else one
+        return known.get(id(one), Far(one) if far else one) if isinstance(one, Tensor) else one
 
     return tree_map(wrapped, found)
 
@@ -84,7 +84,7 @@ class Pretending(TorchDispatchMode):
 
 @contextmanager
 def other_device() -> Iterator[torch.device]:
-    """Within it there is a device `cuda:0`."""
+    """Within it tensors can be made there, and moved there and back."""
     with Pretending():
         yield OTHER
 

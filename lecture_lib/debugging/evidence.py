@@ -12,12 +12,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..training.preserve import preserved_modes
 from .events import Recording
 from .observed import Examples, Row, Run
 from .observing import _attribute, _some, _tensor, authors_line, watch
 from .program import Program, Spec
 from .recorder import Recorder
-from .untouched import evaluating, untouched
+from .untouched import untouched
 from .watching import fingerprints
 
 
@@ -160,7 +161,8 @@ class Evidence:
         program = self.program
         if examples is None:
             return math.nan, math.nan, None
-        with evaluating(program.model):
+        with preserved_modes(program.model), torch.no_grad():
+            program.model.eval()
             try:
                 found = [self.outputs(x) for x, _ in examples.batches()]
                 if not all(isinstance(one, Tensor) for one in found):

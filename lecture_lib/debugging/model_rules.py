@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from ..training.preserve import preserved_modes
 from .changes import Replaced, drawn_large
 from .events import Batch, Forward
 from .evidence import Evidence
 from .finding import Finding
-from .untouched import evaluating, untouched
+from .untouched import untouched
 from .watching import fingerprints
 
 SAME = 1e-4  # of outputs that rounding alone parts, relative to their spread
@@ -18,8 +19,10 @@ AFFINE = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 def outputs_of(evidence: Evidence, x: Tensor) -> Tensor | None:
     """Outputs for these inputs in evaluation mode; None where they are no tensor or the model objects."""
+    model = evidence.program.model
     try:
-        with evaluating(evidence.program.model):
+        with preserved_modes(model), torch.no_grad():
+            model.eval()
             found = evidence.outputs(x)
     except Exception:
         return None

@@ -75,16 +75,3 @@ def _plain(module: nn.Module) -> dict[str, tuple[Any, Any]]:
         for name, value in vars(module).items()
         if not name.startswith("_") and name not in hidden
     }
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """In evaluation mode and without a graph; each module gets its own mode back."""
-    modes = [(module, module.training) for module in model.modules()]
-    try:
-        with torch.no_grad():
-            model.eval()
-            yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
