@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := build/demo
 
-.PHONY: setup run test test-full lab text notebooks bench lint
+.PHONY: setup run test test-fast test-full test-question lab text notebooks bench lint
 
 setup: .venv/.ready
 
@@ -34,8 +34,16 @@ test: setup
 test-full: setup
 	$(BIN)/python -m pytest tests --full --nbval notebooks --nbval-sanitize-with tests/nbval.cfg -n auto --dist loadfile
 
+test-fast: setup
+	$(BIN)/python -m pytest tests -m "not slow" -n auto --dist loadfile
+
+test-question: setup
+	$(if $(ID),,$(error name a question: make test-question ID=03a-clip))
+	$(BIN)/autograde verify --question $(ID)
+	$(BIN)/python -m pytest -q tests/lecture_lib/notebook/test_checks.py tests/autograders/questions -k "$(ID)"
+
 lab: setup
-	$(BIN)/jupyter lab notebooks/03a-training-recipe/03a-training-recipe.ipynb
+	$(BIN)/jupyter lab notebooks
 
 notebooks: setup
 	$(BIN)/autograde build
@@ -44,9 +52,9 @@ text: setup
 	$(BIN)/autograde text
 
 lint: setup
-	$(BIN)/ruff check .
+	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 bench: setup
-	@for benchmark in $(filter-out %/harness.py,$(wildcard tests/benchmarks/*.py)); do $(BIN)/python $$benchmark || exit 1; done
+	@for benchmark in $(filter-out tests/benchmarks/harness.py tests/benchmarks/test_%,$(wildcard tests/benchmarks/*.py)); do $(BIN)/python $$benchmark || exit 1; done

@@ -32,7 +32,7 @@ ANSWER = '''def accumulate_epoch(model, micro_batches, optimizer, loss_fn, accum
 def section() -> nbformat.NotebookNode:
     """The question's cells alone, answered and executed."""
     from autograders.notebooks import from_text
-    from autograders.sandbox.sockets import use_private_sockets
+    from autograders.private_sockets import use_private_sockets
 
     nb = from_text(ROOT / "notebooks" / "03a-training-recipe.py")
     position = next(i for i, cell in enumerate(nb.cells) if cell["id"] == QUESTION)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from .class_commands import add_class_commands
-from .course import Course
-from .grade_command import add_grade_command
-from .release_commands import add_release_commands
+from .commands.class_commands import add_class_commands
+from .commands.grade_command import add_grade_command
+from .commands.notebook_commands import add_notebook_commands
+from .commands.question_commands import add_question_commands
+from .commands.release_commands import add_release_commands
+from .course import Course, default_assignments
+from .plain_text import plain
 
 OK, FAILED, SET_ASIDE = 0, 1, 3
 
@@ -31,22 +35,24 @@ Exit codes: 0 all is well, 1 the command failed, 2 wrong usage, 3 some submissio
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names of students' files are printed: one that the terminal's encoding does not have must stop nothing.
+        sys.stdout.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(arguments)
-    from .bank import BankError
-    from .checkout import CheckoutError
-    from .course import CourseError
-    from .nbgrader_api import ConversionError
+    from .course import CourseError, ReleaseError
+    from .nbgrader.nbgrader_api import ConversionError
     from .notebooks import NotebookError
-    from .release import ReleaseError
-    from .repository import RepositoryError
-    from .seeds import SecretError
+    from .questions.bank import BankError
+    from .questions.seeds import SecretError
+    from .release.checkout import CheckoutError
+    from .release.repository import RepositoryError
 
     of_the_course = (BankError, CourseError, ConversionError, NotebookError, SecretError)
     try:
         code: int = options.run(options)
         return code
     except (*of_the_course, CheckoutError, ReleaseError, RepositoryError, OSError) as error:
-        print(f"autograde {options.command}: {error}", file=sys.stderr)
+        print(f"autograde {options.command}: {plain(error, lines=True)}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
         print("\nstopped; what was finished is kept, and the same command goes on from there", file=sys.stderr)
@@ -85,7 +91,10 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "paths", nargs="+", type=Path, metavar="PATH", help="a packed file, a notebook, a zip, a folder"
     )
-    text = "whose a file is: a CSV with the columns file or name (a pattern), id, and optionally submitted"
+    text = (
+        "whose a file is: a CSV with the columns file or name (a pattern), id, and optionally submitted and late; or "
+        "Moodle's grading worksheet"
+    )
     command.add_argument("--mapping", type=Path, metavar="FILE", help=text)
     text = "the files' times in an LMS's zip are the times of handing in (not with every LMS: look first)"
     command.add_argument("--archive-times", action="store_true", help=text)
@@ -110,21 +119,14 @@ def _parser() -> argparse.ArgumentParser:
         course=False,
     )
 
-    command = add("verify", _verify, "Run the bank of answers through probe and judge.", course=False)
-    command.add_argument("--seeds", type=int, default=3, metavar="N", help="sets of hidden inputs (default: 3)")
-    command.add_argument("--question", action="append", metavar="ID", help="only this question (repeatable)")
-    command.add_argument("--update", action="store_true", help="write the table into autograders/README.md")
-
-    command = add("build", _build, "Build and execute the notebooks from their texts (make notebooks).", course=False)
-    command.add_argument("--discard-edits", action="store_true", help="drop edits that were made in the .ipynb")
-    add("text", _text, "Bring edits of the .ipynb back into the texts (make text).", course=False)
+    add_question_commands(add)
+    add_notebook_commands(add)
     return parser
 
 
 def _course(options: argparse.Namespace) -> tuple[Course, list[str]]:
     """The course's folder and the assignments that the command is about."""
     from .notebooks import master_path
-    from .release import default_assignments
 
     for name in options.assignment or ():
         master_path(name)
@@ -133,23 +135,24 @@ def _course(options: argparse.Namespace) -> tuple[Course, list[str]]:
 
 
 def _collect(options: argparse.Namespace) -> int:
-    from .collect import collect
+    from .intake.collect import collect
 
     course, assignments = _course(options)
     collected = collect(
         course, options.paths, assignments, mapping=options.mapping, archive_times=options.archive_times
     )
     for item in collected:
-        print(f"{item.label}: {item.problem or f'{item.student}: ' + ', '.join(item.notebooks)}")
+        taken = f"{item.student}: {', '.join(item.notebooks) or 'beside the notebook'}"
+        print(plain(f"{item.label}: {item.problem or taken}"))
         for note in item.notes:
-            print(f"    {note}")
+            print(f"    {plain(note)}")
     bad = sum(item.problem is not None for item in collected)
     print(f"{len(collected) - bad} taken, {bad} set aside")
     return SET_ASIDE if bad else OK
 
 
 def _simulate(options: argparse.Namespace) -> int:
-    from .simulate import simulate
+    from .questions.simulate import simulate
 
     course, assignments = _course(options)
     known = simulate(course, assignments, options.students)
@@ -166,7 +169,7 @@ def _doctor(_: argparse.Namespace) -> int:
 
 
 def _feedback(options: argparse.Namespace) -> int:
-    from .feedback import write_feedback
+    from .results.feedback import write_feedback
 
     course, assignments = _course(options)
     pages = write_feedback(course, assignments, options.student, progress=not options.quiet)
@@ -175,56 +178,22 @@ def _feedback(options: argparse.Namespace) -> int:
 
 
 def _gradebook(options: argparse.Namespace) -> int:
-    from .gradebook import compare_known, table, write_csv
+    from .grading.states import State
+    from .results.gradebook import compare_known, table, write_csv
 
     course, assignments = _course(options)
     found = write_csv(course, assignments)
     print(table(found))
     print(f"\nfor the registrar: {course.grades}; by question: {course.root / 'questions.csv'}")
     if not course.known.exists():
-        return SET_ASIDE if any(row.state == "failed" for row in found) else OK
+        open_ones = (State.FAILED, State.TO_CONFIRM, State.NOT_PLACED)
+        return SET_ASIDE if any(row.state in open_ones for row in found) else OK
     known, differences = compare_known(course)
     if differences:
         print(f"{len(differences)} of {known} scores differ from the known ones:")
-        print("\n".join(f"  {difference}" for difference in differences))
+        print("\n".join(f"  {plain(difference)}" for difference in differences))
         return FAILED
     print(f"simulated class: all {known} scores and misconceptions equal the known ones")
-    return OK
-
-
-def _verify(options: argparse.Namespace) -> int:
-    from tqdm import tqdm
-
-    from .questions import QUESTIONS
-    from .verify import table, update_readme, verify
-
-    unknown = sorted(set(options.question or ()) - set(QUESTIONS))
-    if unknown:
-        print(f"no question {', '.join(unknown)}; there are: {', '.join(QUESTIONS)}", file=sys.stderr)
-        return FAILED
-    wanted = [question for name, question in QUESTIONS.items() if not options.question or name in options.question]
-    outcomes = list(tqdm(verify(wanted, options.seeds), desc="verifying", unit="answer"))
-    print(table(outcomes))
-    if options.update:
-        update_readme(outcomes)
-    wrong = [outcome for outcome in outcomes if not outcome.holds]
-    print(f"\n{len(outcomes)} answers on {options.seeds} sets of hidden inputs, {len(wrong)} not as declared")
-    return FAILED if wrong else OK
-
-
-def _build(options: argparse.Namespace) -> int:
-    from .notebooks import build, text_paths
-
-    for text in text_paths():
-        print(f"built {build(text, discard_edits=options.discard_edits)}")
-    return OK
-
-
-def _text(_: argparse.Namespace) -> int:
-    from .notebooks import text_paths, to_text
-
-    for text in text_paths():
-        print(f"{text.name}: {'updated' if to_text(text) else 'no change'}")
     return OK
 
 

@@ -1,26 +1,37 @@
-"""A course's working folder, and the nbgrader configuration that goes with it."""
+"""A course's working folder: where each thing in it lies."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from traitlets.config import Config
-
-from .notebooks import ROOT
+from .notebooks import NOTEBOOKS, ROOT, assignments
 
 COURSE_VARIABLE = "LECTURE_COURSE"
 STUB = "...  # write your answer here"
 TEXT_STUB = "*Write your answer here.*"
 CELL_SECONDS = 30
 """The computing time of one cell while grading; the notebooks state it with each question."""
+LOCK_SECONDS = 60
+"""How long to wait for a gradebook that another program has locked; SQLite's own patience is five seconds."""
 WITHOUT_SANDBOX_VARIABLE = "LECTURE_WITHOUT_SANDBOX"
 
 
 class CourseError(RuntimeError):
     """The working folder or its configuration cannot be used; the message has the remedy."""
+
+
+class ReleaseError(RuntimeError):
+    """What would ship gives something away, or the course is not in order; nothing was written."""
+
+
+def default_assignments() -> list[str]:
+    """Every assignment that has been built. Raises CourseError when there is none."""
+    found = assignments()
+    if not found:
+        raise CourseError(f"no notebooks in {NOTEBOOKS}: run `make notebooks` first.")
+    return found
 
 
 @dataclass(frozen=True)
@@ -69,7 +80,12 @@ class Course:
     @property
     def gradebook(self) -> str:
         """nbgrader's database, as an SQLAlchemy address."""
-        return f"sqlite:///{self.root / 'gradebook.db'}"
+        return f"sqlite:///{self.database}?timeout={LOCK_SECONDS}"
+
+    @property
+    def database(self) -> Path:
+        """The file of nbgrader's database."""
+        return self.root / "gradebook.db"
 
     @property
     def staged(self) -> Path:
@@ -88,89 +104,14 @@ class Course:
         """The journal record of one submission."""
         return self.root / "journal" / assignment / f"{student}.json"
 
-    def config(self) -> Config:
-        """nbgrader's configuration for this course: the same that `nbgrader_config.py` gives its own commands."""
-        config = own_settings()
-        configure(config, self)
-        return config
-
     def require_release(self, assignment: str) -> None:
         """Raise CourseError unless `assignment` was released into this folder."""
         if not self.notebook("source", assignment).exists():
             raise CourseError(f"{assignment} was not released into {self.root}: run `autograde release` first.")
 
 
-def own_settings() -> Config:
-    """What the instructor added to the checkout's nbgrader_config.py, such as a plugin for late penalties."""
-    from traitlets.config.loader import PyFileConfigLoader
-
-    config: Config = PyFileConfigLoader("nbgrader_config.py", path=str(ROOT)).load_config()
-    return config
-
-
-def configure(config: Any, course: Course) -> None:
-    """Enter our settings and preprocessors into an nbgrader configuration."""
-    from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
-    from nbgrader.converters import GenerateAssignment
-    from nbgrader.preprocessors import (
-        ClearHiddenTests,
-        ClearMarkScheme,
-        ClearOutput,
-        DeduplicateIds,
-        GetGrades,
-        IgnorePattern,
-        LimitOutput,
-        OverwriteCells,
-        OverwriteKernelspec,
+def released(course: Course) -> list[str]:
+    """Every assignment that was released into a course, in order."""
+    return sorted(
+        path.parent.name for path in course.step("release").glob("*/*.ipynb") if path.stem == path.parent.name
     )
-
-    from .exporter import CheckMetadataOnce, LenientExporter
-    from .judged import JudgeCells
-    from .late import LatePenalties
-    from .readable import ReadableFeedback
-    from .rebuild import RebuildFromMaster
-    from .sandbox.execute import ProbedExecute
-    from .saved import SaveGrades
-    from .set_aside import SetAsideOddFiles
-    from .stamp import StampRelease
-
-    config.CourseDirectory.root = str(course.root)
-    config.CourseDirectory.db_url = course.gradebook
-    config.ClearSolutions.code_stub = {"python": STUB}
-    config.ClearSolutions.text_stub = TEXT_STUB
-    for ours in (RebuildFromMaster, ProbedExecute, JudgeCells, SaveGrades, LatePenalties, ReadableFeedback):
-        config[ours.__name__].course_root = str(course.root)
-    config.ProbedExecute.cell_seconds = CELL_SECONDS
-    config.ProbedExecute.without_sandbox = course.without_sandbox
-    config.ProbedExecute.skip_cells_with_tag = "demo"
-    stock = GenerateAssignment.class_traits()["preprocessors"].default()
-    config.GenerateAssignment.preprocessors = [StampRelease, *stock]
-    config.Autograde.exporter_class = LenientExporter
-    config.LenientExporter.optimistic_validation = True  # once at the end, not after each of nine steps
-    config.Autograde.pre_convert_hook = SetAsideOddFiles(str(course.root))
-    config.Autograde.sanitize_preprocessors = [
-        RebuildFromMaster,
-        ClearOutput,
-        DeduplicateIds,
-        OverwriteKernelspec,
-        OverwriteCells,
-        CheckMetadataOnce,
-    ]
-    # nbgrader's list without ClearMetadataPreprocessor: enabled, it strips the metadata that scores are saved by.
-    config.Autograde.autograde_preprocessors = [
-        ProbedExecute,
-        IgnorePattern,
-        JudgeCells,
-        LimitOutput,
-        SaveGrades,
-        LatePenalties,
-        CheckMetadataOnce,
-    ]
-    # Stock feedback prints hidden tests and mark schemes.
-    config.GenerateFeedback.preprocessors = [
-        GetGrades,
-        ClearHiddenTests,
-        ClearMarkScheme,
-        CSSHTMLHeaderPreprocessor,
-        ReadableFeedback,
-    ]

@@ -11,8 +11,11 @@ PART = ".part"
 
 
 def write_text_atomically(path: Path, text: str) -> None:
-    """Write `text` to `path` as UTF-8, whole or not at all."""
-    write_bytes_atomically(path, text.encode("utf-8"))
+    r"""Write `text` to `path` as UTF-8, whole or not at all.
+
+    Half a character, which UTF-8 cannot hold, is written as its escape (`\udcdc`); in JSON that means the same.
+    """
+    write_bytes_atomically(path, text.encode("utf-8", "backslashreplace"))
 
 
 def write_bytes_atomically(path: Path, content: bytes) -> None:

@@ -7,18 +7,23 @@ import hashlib
 import json
 import pickle
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import jupytext
-import nbformat
-from nbformat import NotebookNode
+from typing import TYPE_CHECKING, Any
 
 from .files import write_text_atomically
-from .sandbox.sockets import use_private_sockets
+from .private_sockets import use_private_sockets
+
+# Seconds of computing time, which a command that reads no notebook does not need.
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ROOT / "notebooks"
+POINTS = ROOT / "lecture_lib" / "notebook" / "points.json"
+"""What every question of every notebook is worth, for the summary at a notebook's end; written by the build."""
+TO_FILL_IN = "FILL IN:"
+"""Stands in a new notebook's text before what its author has to write."""
 STAMP = "lecture"
 """The notebook metadata entry that is ours; nbgrader's own stand beside it."""
 
@@ -51,6 +56,23 @@ def master_path(assignment: str) -> Path:
     return path
 
 
+def separate_solutions(source: str, stub: str = "") -> tuple[str, list[str]]:
+    """An answer cell as nbgrader releases it, with the stub in the place of each marked solution; and the solutions."""
+    kept: list[str] = []
+    solutions: list[list[str]] = []
+    inside = False
+    for line in source.splitlines():
+        if "### BEGIN SOLUTION" in line:
+            kept.append(line[: len(line) - len(line.lstrip())] + stub)
+            solutions.append([])
+            inside = True
+        elif "### END SOLUTION" in line:
+            inside = False
+        else:
+            (solutions[-1] if inside else kept).append(line)
+    return "\n".join(kept), ["\n".join(lines) for lines in solutions]
+
+
 def assignments() -> list[str]:
     """Every assignment that has been built."""
     return [text.stem for text in text_paths() if notebook_path(text).exists()]
@@ -75,6 +97,8 @@ def _state(path: Path) -> tuple[int, ...]:
 
 @functools.lru_cache(maxsize=8)  # the released notebook is needed five times for each submission
 def _read(path: Path, state: tuple[int, ...]) -> bytes:
+    import nbformat
+
     return pickle.dumps(nbformat.read(path, as_version=4), pickle.HIGHEST_PROTOCOL)
 
 
@@ -92,8 +116,11 @@ def as_text(nb: NotebookNode) -> str:
 
 def from_text(path: Path) -> NotebookNode:
     """The notebook that `path` describes, not executed, with cell ids that do not change from build to build."""
+    import jupytext
+    from nbformat import from_dict
+
     nb = jupytext.read(path, fmt="py:percent")
-    nb.metadata = NotebookNode(_HEADER)
+    nb.metadata = from_dict(_HEADER)
     nb.nbformat, nb.nbformat_minor = 4, 5
     used: set[str] = set()
     for cell in nb.cells:
@@ -112,7 +139,10 @@ def _cell_id(cell: NotebookNode, used: set[str]) -> str:
 
 def code_cell(source: str, cell_id: str) -> NotebookNode:
     """A code cell without outputs or metadata."""
-    return nbformat.v4.new_code_cell(source, id=cell_id)
+    from nbformat.v4 import new_code_cell
+
+    cell: NotebookNode = new_code_cell(source, id=cell_id)
+    return cell
 
 
 def content_digest(nb: NotebookNode) -> str:
@@ -134,11 +164,49 @@ def assignment_version(nb: NotebookNode) -> str:
     return content_digest(nb)[:12]
 
 
+def build_all(*, discard_edits: bool = False) -> Iterator[Path]:
+    """Build every notebook, and write down what its questions are worth. Raises NotebookError, as `build` does."""
+    for text in text_paths():
+        yield build(text, discard_edits=discard_edits)
+    write_text_atomically(POINTS, json.dumps(points(), indent=1) + "\n")
+
+
+def points() -> dict[str, dict[str, float]]:
+    """What every question is worth, in the order of the notebooks: number of the notebook -> question -> points."""
+    return {number_of(text.stem): _points_of(from_text(text)) for text in text_paths()}
+
+
+def number_of(assignment: str) -> str:
+    """The number of a notebook, with which the ids of its questions begin: `03a` of `03a-training-recipe`."""
+    return assignment.split("-")[0]
+
+
+def _points_of(nb: NotebookNode) -> dict[str, float]:
+    metas = (cell.metadata.get("nbgrader", {}) for cell in nb.cells)
+    return {meta["grade_id"].removesuffix("-test"): meta["points"] for meta in metas if meta.get("grade")}
+
+
+def not_filled_in(text: Path) -> list[str]:
+    """What a notebook's author has still to write, each with its line."""
+    lines = enumerate(text.read_text("utf-8").splitlines(), 1)
+    asked = ((number, line.partition(TO_FILL_IN)[2].strip(' |"')) for number, line in lines if TO_FILL_IN in line)
+    return [f"line {number}: {what}" for number, what in asked]
+
+
 def build(text: Path, *, discard_edits: bool = False) -> Path:
     """Build and execute the notebook of `text`. An edit made in JupyterLab is never overwritten silently.
 
-    Raises NotebookError when the notebook holds edits that the text does not have, or when a cell fails.
+    Raises NotebookError when the text is not filled in yet, when the notebook holds edits that the text does not have,
+    or when a cell fails.
     """
+    from nbformat import writes
+
+    if missing := not_filled_in(text):
+        listed = "\n".join(f"  {entry}" for entry in missing)
+        raise NotebookError(
+            f"{text.name} is not filled in, nothing was written. Write what these lines ask for, without the words "
+            f"{TO_FILL_IN}\n{listed}"
+        )
     target = notebook_path(text)
     nb = from_text(text)
     if target.exists() and not discard_edits:
@@ -146,7 +214,7 @@ def build(text: Path, *, discard_edits: bool = False) -> Path:
     _execute(nb, text)
     nb.metadata[STAMP] = {"built": content_digest(nb)}
     target.parent.mkdir(exist_ok=True)
-    write_text_atomically(target, nbformat.writes(nb) + "\n")
+    write_text_atomically(target, writes(nb) + "\n")
     return target
 
 
@@ -163,12 +231,14 @@ def _refuse_to_overwrite(target: Path, nb: NotebookNode) -> None:
 def _execute(nb: NotebookNode, text: Path) -> None:
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
+    from nbformat import from_dict
 
     client = NotebookClient(
         nb,
         timeout=300,
         kernel_name="python3",
         record_timing=False,
+        coalesce_streams=True,  # how a kernel cuts its text into pieces is chance
         resources={"metadata": {"path": str(text.parent)}},
     )
     with tempfile.TemporaryDirectory(prefix="lecture-build-") as folder:
@@ -178,19 +248,22 @@ def _execute(nb: NotebookNode, text: Path) -> None:
             client.execute()
         except CellExecutionError as error:
             raise NotebookError(f"{text.name}: a cell failed, nothing was written.\n{error}") from None
-    nb.metadata = NotebookNode(_HEADER)
+    nb.metadata = from_dict(_HEADER)
     for cell in nb.cells:
         cell.metadata.pop("execution", None)
 
 
 def to_text(text: Path) -> bool:
     """Bring edits of the notebook back into its text. Returns whether the text changed."""
+    import jupytext
+    from nbformat import from_dict
+
     target = notebook_path(text)
     if not target.exists():
         raise NotebookError(f"{target.relative_to(ROOT)} does not exist: run `make notebooks`")
     nb = read(target)
     for cell in nb.cells:
-        cell.metadata = NotebookNode({key: cell.metadata[key] for key in ("nbgrader", "tags") if key in cell.metadata})
+        cell.metadata = from_dict({key: cell.metadata[key] for key in ("nbgrader", "tags") if key in cell.metadata})
         cell.metadata.get("nbgrader", {}).pop("checksum", None)
     existing = text.read_text("utf-8")
     # The text keeps its own header: jupytext would write its version into it.

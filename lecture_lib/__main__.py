@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     if training:
         # PyTorch reads it when it is imported: it would warn twice that no layer is left unused.
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-        from lecture_lib import program
+        from lecture_lib.commands import train as program
 
         program.add_arguments(command)
     options = parser.parse_args(arguments)
@@ -37,13 +37,13 @@ def main(arguments: list[str] | None = None) -> int:
         return program.run(options)
 
     if options.command == "doctor":
-        from lecture_lib import doctor
+        from lecture_lib.commands import doctor
 
         findings = doctor.examine()
         print(doctor.report(findings))
         return 0 if all(finding.holds for finding in findings) else 1
 
-    from lecture_lib.notebook.submit import SubmitError, submit
+    from lecture_lib.commands.submit import SubmitError, submit
 
     try:
         print(submit(options.id, options.name, folder=options.folder, to=options.to))

@@ -33,6 +33,7 @@
 
 # %% tags=["setup"]
 import copy
+import inspect
 import math
 import tempfile
 import time
@@ -55,13 +56,13 @@ from lecture_lib import tape
 from lecture_lib.analysis import diagnose
 from lecture_lib.analysis.metrics import auroc, macro_f1, mae, rmse
 from lecture_lib.data import TensorLoader, cifar10, fashion_mnist, load_digits, stratified_split
-from lecture_lib.debugging import find_lr
 from lecture_lib.experiments import RunRecord, content_id, set_seed
 from lecture_lib.notebook import (
     check, predict, reveal, saved_bytes, show_arrows, show_figure, show_float_formats, show_images,
     show_progress, show_runs, show_walk, train_live
 )
-from lecture_lib.training import choose_precision, evaluate, train
+from lecture_lib.training import choose_precision, evaluate, find_lr, train
+from lecture_lib.training.step import TrainingStep
 
 # %% [markdown]
 # ## 1 Tape: what `backward()` walks through
@@ -193,17 +194,19 @@ reveal("two_layers", slopes[0.5][0])
 #
 # ### Question 03a-graph · 4 points
 #
-# Write the two walks above as formulas that hold for any numbers.
+# Write the two backward passes above as formulas that hold for any numbers.
 #
 # - `square_graph(w, x, b)`, with $u = w x$, $v = u + b$ and $L = v^2$, returns two lists: the values $u, v, L$ and the
 #   gradients of $L$ towards $w, x, b$.
 # - `relu_graph(w1, w2, x, y)`, with $h$, $p$ and $L$ as above, returns two lists: the values $h, p, L$ and the gradients
 #   of $L$ towards $w_1, w_2$.
 #
-# All arguments are numbers, and so is everything in the lists. Work it out by hand. An autograd would give the same
-# numbers and the same points; but then it has practised, not you.
+# All arguments are floats, of either sign or 0, and the lists hold numbers. The slope of relu at exactly 0 is 0. Work
+# the formulas out by hand. Autograd is allowed and gives the same numbers and the same points, but then you would not
+# have practised.
 #
-# Hidden cases: values and gradients of each graph, 1 point each; gates are open and closed. Limit: 30 seconds.
+# Hidden cases: values and gradients of each graph, 1 point each, with every gate open, closed and at exactly 0.
+# Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -312,18 +315,20 @@ print("slopes:", around_zero.grad.tolist())
 # %% [markdown]
 # ### Question 03a-backward · 8 points
 #
-# Write two backward rules. All arguments are NumPy arrays of float64, and so is what you return.
+# Write two backward rules. All arguments are NumPy arrays of float64 with finite entries, and so is what you return.
 #
-# - `relu_rule(x, gradient)` returns the gradient of relu's input `x`. Both arrays have the same shape, whichever it is.
-#   At 0 nothing passes.
+# - `relu_rule(x, gradient)` returns the gradient of relu's input `x`. Both arrays have the same shape, with one axis or
+#   more. At x = 0 the gradient is 0.
 # - `linear_rule(x, weight, bias, gradient)` is for `x @ weight + bias`, with shapes `[examples, inputs]`,
-#   `[inputs, outputs]` and `[outputs]`; `gradient` is that of the result. It returns three arrays: the gradients of
-#   `x`, `weight` and `bias`, each of the shape of what it belongs to.
+#   `[inputs, outputs]` and `[outputs]`; `gradient` is the gradient of the result. It returns three arrays: the gradients
+#   of `x`, `weight` and `bias`, each in the shape of the array that it belongs to.
 #
-# `gradient` is read-only, as on the tape, where several rules share it: return new arrays.
+# The arguments are read-only, because on the tape several rules share them: return new arrays.
 #
 # Hidden cases: relu 2 points, `x` and `weight` 3, `bias` 2, and two layers on the tape with your rules 1; also with one
-# example, one input, one output, and at the kink. Limit: 30 seconds. The ready-made versions are switched off.
+# example, one input, one output, and at the kink. Limit: 30 seconds. While your answer is checked, `relu`, `linear` and
+# `matmul` of `lecture_lib.tape` and all of PyTorch's autograd (`backward()`, `torch.autograd.grad`) are switched off:
+# here the rules themselves are the question.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -641,13 +646,17 @@ for name, (x, y) in broken.items():
 #
 # - `"x.shape"`: `x` has neither 4 dimensions (images) nor 2 (vectors).
 # - `"x.dtype"`: `x` is neither `float32` nor `bfloat16`.
-# - `"x.range"`: some entry of `x` does not lie between −10 and 10. NaN lies nowhere.
+# - `"x.range"`: some entry of `x` does not lie between −10 and 10. Exactly −10 and 10 are allowed; NaN is a problem.
 # - `"y.shape"`: `y` has not exactly one dimension, or not one label for each example (the first dimension of `x`).
 # - `"y.dtype"`: `y` is not `int64`.
 #
-# Hidden cases: each name when it is found in every batch that has the problem and in no other: `x.shape` 2 points,
-# `x.dtype` 1, `x.range` 2, `y.shape` 2, `y.dtype` 1. Good batches come as RGB images, vectors, single examples and in
-# `bfloat16`. The course's own check is switched off while your answer is checked. Limit: 30 seconds.
+# Sizes are not limited: an image may have any number of channels, a batch may have one example. Both tensors have at
+# least one dimension and one entry. When `x` has the wrong number of dimensions, a `y` with one dimension always has as
+# many labels as the first dimension of `x`.
+#
+# Hidden cases: each name when it is reported for every batch that has the problem and for no other: `x.shape` 2 points,
+# `x.dtype` 1, `x.range` 2, `y.shape` 2, `y.dtype` 1. Batches have up to five problems. The course's own check is
+# switched off while your answer is checked. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -1199,7 +1208,8 @@ show_arrows(
 #
 # ### Question 03a-clip · 8 points
 #
-# Write two functions of a list of gradients (tensors of any shapes) and a positive number `max_norm`.
+# Write two functions of a list of gradients and a positive number `max_norm`. The gradients are tensors of any shapes,
+# all float32 or all float64. No tensor is all zeros.
 #
 # - `clip_by_global_norm(gradients, max_norm)` returns the list of clipped gradients and the global norm before clipping.
 # - `per_parameter_cosine(gradients, max_norm)` clips *each tensor by its own norm* and returns the cosine of the angle
@@ -2010,7 +2020,16 @@ show_figure(
 # You should see `True`, and an accuracy around 99 %. The validation part chose the epoch, so its accuracy is a little
 # too good to report; the test part chose nothing. Reading the curves: training loss keeps falling while validation
 # loss levels off. The gap is what regularisation works on, and where notebook 03b takes over.
-#
+
+# %% [markdown]
+# One step of `train` fits on a screen. It does what you did by hand in the sections above, and the order matters: weigh
+# the loss of each micro-batch, add up the gradients, unscale them, clip them once, step, and clear them. `find_lr` uses
+# the same step. The guard refuses losses, gradients and updates that are not finite.
+
+# %% tags=["demo"]
+print(inspect.getsource(TrainingStep.learn))
+
+# %% [markdown]
 # A long run should be watched. `train_live` takes the arguments of `train`: its curves grow as it trains, a button
 # stops it, and its `.history` is what `train` returns. Below, the same network runs at thirty times the rate, without
 # the schedule. Stop it when you have seen enough; a page that does not run shows the whole run.

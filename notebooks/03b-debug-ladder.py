@@ -41,15 +41,15 @@ from torch import nn
 from lecture_lib.analysis import bucket_errors, ceiling_analysis, collect_outputs, diagnose
 from lecture_lib.data import TensorLoader, chronological_split, grouped_split, leakage_report
 from lecture_lib.data import load_digits, shapes, shift_report, stratified_split
-from lecture_lib.debugging import Program, Spec, climb, find_lr
+from lecture_lib.debugging import Program, Spec, climb
 from lecture_lib.experiments import RunRecord, ablate, compare_records
 from lecture_lib.notebook import (
     check, choose_rate_by_hand, label_mistakes, predict, quiz, reveal, show_figure, show_gains,
     show_losses, show_progress, show_runs, show_splits
 )
+from lecture_lib.notebook.questions.zoo import CHECKLIST, gap_after, small_run
 from lecture_lib.notebook.quiz_texts import FLAT_LOSS, NEXT_STEP
-from lecture_lib.notebook.zoo import CHECKLIST, gap_after, small_run
-from lecture_lib.training import evaluate, train
+from lecture_lib.training import evaluate, find_lr, train
 
 # %% [markdown]
 # ## Before you start: a pop quiz
@@ -589,13 +589,15 @@ choose_rate_by_hand(sweep)
 #
 # ### Question 03b-lr · 6 points
 #
-# Write `choose_rate(rates, losses)`. Both are NumPy arrays `[N]`, the rates rising. Return one rate, as a number. It may
-# be any number in the *good range*: from the rate at which a tenth of the whole fall has happened to half the rate of
-# the lowest loss, on the curve without its noise. Return `None` when the loss never falls by more than 10 % of the first
-# one. A sweep that diverged ends in `nan` or `inf`; one that was broken from the start holds nothing else.
+# Write `choose_rate(rates, losses)`. Both are NumPy arrays `[N]`, the rates rising, the losses positive. Return one rate,
+# as a number. It may be any number in the *good range*: from the rate at which a tenth of the whole fall has happened to
+# half the rate of the lowest loss, on the curve without its noise. Return `None` when the loss never falls by more than
+# 10 % of the first one. A sweep that diverged ends in `nan` or `inf`; one that was broken from the start holds nothing
+# else. No curve is near the limit of 10 %: those that fall do so by at least 18 %, the others by 8 % at most.
 #
-# Hidden curves: 2 points for three clean ones. Once these are right, 2 for noisy ones (about 1.5 % of the loss) and diverged ones, and 2
-# for four curves that allow no choice. Limit: 30 seconds.
+# Hidden curves: 2 points for three clean ones, with losses of hundreds as well as of hundredths. Once these are right, 2
+# for noisy ones (about 1.5 % of the loss) and diverged ones, and 2 for six curves that allow no choice. Limit: 30
+# seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -1392,17 +1394,19 @@ for stage in ceiling_analysis(accuracy_with.__getitem__, ["detect", "align", "re
 # Write two functions.
 #
 # - `rank_buckets(mistakes, accuracy)`: `mistakes` is a list with the name of a bucket for each mistake that was looked
-#   at, `accuracy` the model's accuracy in percent. Return a list with one triple `(name, ceiling, intervention)` for
-#   each bucket. The ceiling is the accuracy in percent if all mistakes of this kind were right; the mistakes looked at
-#   stand for all. The largest bucket comes first; equal ones are ordered by name. Interventions are called `"augment"`
-#   (blur), `"collect-or-reweight"` (rare class), `"clean-labels"` (ambiguous label), `"change-backgrounds"` (background
-#   shortcut), `"tune-threshold"` (threshold) and, for every other bucket, `"look-at-ten"`.
-# - `best_component(base, alone)`: `base` is the accuracy of a pipeline in percent, `alone` maps each component, in the
-#   order of the pipeline, to the accuracy with it alone made perfect. Return `(name, gain)` of the one with the largest
-#   gain; of equal ones, the first.
+#   at (at least one mistake, names in small letters), `accuracy` the model's accuracy in percent (30 or more). Return a
+#   list with one triple `(name, ceiling, intervention)` for each bucket. The ceiling is the accuracy in percent if all
+#   mistakes of this kind alone were right. The mistakes looked at stand for all mistakes of the model. The largest
+#   bucket comes first; equal ones are ordered by name from a to z. Interventions are called `"augment"` (blur),
+#   `"collect-or-reweight"` (rare class), `"clean-labels"` (ambiguous label), `"change-backgrounds"` (background
+#   shortcut), `"tune-threshold"` (threshold) and, for every other name, `"look-at-ten"`.
+# - `best_component(base, alone)`: `base` is the accuracy of a pipeline in percent, `alone` maps each component (at least
+#   one), in the order of the pipeline, to the accuracy with it alone made perfect. Return `(name, gain)` of the one with
+#   the largest gain in points; of equal ones, the first in the pipeline. A gain can be negative: a perfect component
+#   may not suit the components behind it.
 #
-# Hidden cases, with ties and without: 2 points for the order, 2 for the ceilings, 2 for the interventions, 2 for the
-# component. Rounding to two decimals is fine. Limit: 30 seconds.
+# Hidden cases, with ties and without, and with a single bucket: 2 points for the order, 2 for the ceilings, 2 for the
+# interventions, 2 for the component. Rounding to two decimals is fine. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -1537,13 +1541,13 @@ print("different:", [name for name, _, _ in compare_records(one, other).changes]
 # ### Question 03b-ablate · 6 points
 #
 # Write `ablate_one(run, base, change, seeds)`. `run(config, seed)` trains and returns an accuracy in percent (a
-# stand-in does it here). `base` is a dict of settings, `change` a dict of settings that are to be different, `seeds` a
-# list of three.
+# stand-in does it here). `base` is a dict of settings (numbers, text, `True` or `False`), `change` a dict of settings
+# that are to be different, `seeds` a list of three different seeds in any order.
 #
 # 1. Unless `change` has exactly one entry, of a setting that `base` has, with another value than in `base`, raise a
-#    `ValueError` before any run.
-# 2. Run `base` and the changed configuration with each seed, each pair of configuration and seed once. Leave `base` as
-#    it is.
+#    `ValueError` before any run. Two entries are refused also when one of them has the value of `base`.
+# 2. Run `base` and the changed configuration with each of the seeds, each pair of configuration and seed once, in any
+#    order. Leave `base` unchanged.
 # 3. Take the difference for each seed, change minus base. The gain is their mean, *s* their standard deviation
 #    (dividing by n - 1), and the 95 % interval reaches 4.303 · *s* / √3 to both sides of the gain.
 # 4. Return `(gain, low, high, verdict)`: `"likely useful"` when the interval lies above 0, `"worse"` when it lies below

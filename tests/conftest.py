@@ -1,49 +1,54 @@
-"""Shared fixtures: a released course, and a class of fourteen graded once for all tests that look at the result."""
+"""Shared fixtures: a released course, and classes graded once for all tests that look at the result."""
 
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import commands
 import nbformat
 import pytest
-from commands import Finished
+from helpers import command_line
+from helpers.command_line import Finished
 from nbformat import NotebookNode
 
 from autograders import notebooks
 from autograders.course import WITHOUT_SANDBOX_VARIABLE, Course
 from autograders.notebooks import assignments
-from autograders.questions import ANSWERS
-from autograders.release import release
+from autograders.questions.question import ANSWERS
+from autograders.questions.simulate import simulate
+from autograders.release.release import release
 from autograders.sandbox.jail import why_no_walls
-from autograders.simulate import simulate
 
 # One thread a process: outputs and scores do not depend on the machine, and processes do not wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Hidden inputs that no run has seen before; with this variable a failure can be repeated.
+SECRET_VARIABLE = "LECTURE_TEST_SECRET"
+os.environ.setdefault(SECRET_VARIABLE, secrets.token_hex(32))
 
 # Where this machine has no sandbox, the tests of everything else still run, with limits alone.
 if why_no_walls() is not None:
     os.environ[WITHOUT_SANDBOX_VARIABLE] = "1"
 
 ROOT = Path(__file__).resolve().parents[1]
-CLASS_SIZE = 14
+HELPERS = ROOT / "tests" / "helpers"
 
 
 SHARED = {
-    "a class of two notebooks": ("test_grading.py", "test_report.py"),
+    "a class of two notebooks": ("grading/test_grading.py", "results/test_report.py"),
     "a class of many states": (
-        "test_states.py",
-        "test_journal.py",
-        "test_regrade.py",
-        "test_formgrader.py",
-        "test_runner.py",
+        "grading/test_states.py",
+        "grading/test_journal.py",
+        "grading/test_regrade.py",
+        "nbgrader/test_formgrader.py",
+        "grading/test_runner.py",
     ),
 }
 """Files that look at the same graded class: one process grades it."""
@@ -54,7 +59,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With `-n`, a file stays together, and so do the files that look at the same class."""
     from xdist.scheduler import LoadFileScheduling
 
-    groups = {f"tests/{file}": group for group, files in SHARED.items() for file in files}
+    groups = {f"tests/autograders/{file}": group for group, files in SHARED.items() for file in files}
 
     class ByFileAndClass(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
@@ -68,6 +73,31 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="with the long repetitions")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--full"):
+        for item in items:
+            if item.get_closest_marker("full"):
+                item.add_marker(pytest.mark.skip(reason="long: in make test-full"))
+
+
+def pytest_report_header() -> str:
+    return f"hidden inputs of this run: {SECRET_VARIABLE}={os.environ[SECRET_VARIABLE]}"
+
+
+@pytest.fixture(autouse=True)
+def figures_are_closed() -> Iterator[None]:
+    """matplotlib warns at the twenty-first open figure of a process, whichever test has opened the others."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
+@pytest.fixture(scope="session")
+def fresh_secret() -> bytes:
+    """The secret of this run, from which some tests draw hidden inputs."""
+    return bytes.fromhex(os.environ[SECRET_VARIABLE])
 
 
 @pytest.fixture(scope="session")
@@ -100,7 +130,7 @@ def released(shorter: Path, tmp_path_factory: pytest.TempPathFactory) -> Course:
     course = Course(tmp_path_factory.mktemp("released") / "course")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(notebooks, "NOTEBOOKS", shorter)
-        release(course, assignments())
+        release(course, assignments(), verify=False)
     return course
 
 
@@ -108,7 +138,7 @@ def released(shorter: Path, tmp_path_factory: pytest.TempPathFactory) -> Course:
 def released_in_full(tmp_path_factory: pytest.TempPathFactory) -> Course:
     """Both notebooks released as they are, with every question; tests leave it as it is."""
     course = Course(tmp_path_factory.mktemp("released-in-full") / "course")
-    release(course, assignments())
+    release(course, assignments(), verify=False)
     return course
 
 
@@ -136,7 +166,7 @@ def autograde(*arguments: str | Path, course: Course | None = None) -> Finished:
         given += ["--workers", "1"]  # pytest's own processes have the cores already
     if course is not None:
         given += ["--course", str(course.root)]
-    return commands.run(given)
+    return command_line.run(given)
 
 
 def torchrun(count: int, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -158,10 +188,16 @@ class GradedClass:
 
 
 @pytest.fixture(scope="session")
-def simulated(released: Course, tmp_path_factory: pytest.TempPathFactory) -> Course:
-    """A class of fourteen that has handed in both notebooks."""
+def class_size(repetitions: Callable[[int, int], int]) -> int:
+    """In `make test-full` every answer of the bank is handed in."""
+    return repetitions(8, 14)
+
+
+@pytest.fixture(scope="session")
+def simulated(released: Course, class_size: int, tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """A class that has handed in both notebooks."""
     course = copy_course(released, tmp_path_factory.mktemp("simulated") / "course")
-    simulate(course, assignments(), CLASS_SIZE)
+    simulate(course, assignments(), class_size)
     return course
 
 

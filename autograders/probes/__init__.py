@@ -15,7 +15,9 @@ from typing import Any
 
 from lecture_lib.notebook.check import name_functions
 from lecture_lib.notebook.observe import observe
+from lecture_lib.notebook.process_state import reset_process
 from lecture_lib.notebook.questions import find_question
+from lecture_lib.notebook.replaced_functions import put_back_functions, remember_functions
 
 from .codec import decode, encode
 
@@ -31,8 +33,17 @@ def probe(question_id: str, *functions: Callable[..., Any]) -> None:
     from IPython.display import display
 
     cases = json.loads((Path(folder) / f"{question_id}.json").read_text("utf-8"))
-    published = {"question": question_id, "cases": observe_cases(question_id, functions, cases)}
+    published = observe_question(question_id, functions, cases)
     display({MIME: published, "text/plain": "(observed)"}, raw=True)
+
+
+def observe_question(question_id: str, functions: tuple[Callable[..., Any], ...], cases: list[Any]) -> dict[str, Any]:
+    """What is published: the observation of each encoded case, and what the answer's code left changed."""
+    remember_functions()
+    observed = observe_cases(question_id, functions, cases)
+    left = [*left_by_cells, *put_back_functions()]
+    left_by_cells.clear()
+    return {"question": question_id, "cases": observed, "left": left}
 
 
 def observe_cases(question_id: str, functions: tuple[Callable[..., Any], ...], cases: list[Any]) -> list[Any]:
@@ -40,6 +51,16 @@ def observe_cases(question_id: str, functions: tuple[Callable[..., Any], ...], c
     question = find_question(question_id)
     named = name_functions(question, functions)
     return [_encoded(observe(question, named, decode(case))) for case in cases]
+
+
+left_by_cells: list[str] = []
+"""What cells have left changed in the process since the last question."""
+
+
+def reset_between_cells(shell: Any) -> None:
+    """From now on every cell of an IPython shell starts with the standard settings, whatever the last one left."""
+    remember_functions()
+    shell.events.register("pre_run_cell", lambda info: left_by_cells.extend(reset_process()))
 
 
 def _encoded(observation: dict[str, Any]) -> dict[str, Any]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from dataclasses import replace
 
 from ..course import Course
+from ..tables import read_table
 from .jail import require_walls, why_no_walls
 
 
@@ -29,6 +29,5 @@ def _is_simulated(course: Course) -> bool:
     """Whether everybody who handed in was invented by `autograde simulate`."""
     if not course.known.exists():
         return False
-    with course.known.open(encoding="utf-8", newline="") as file:
-        invented = {row["student"] for row in csv.DictReader(file)}
+    invented = {row["student"] for row in read_table(course.known)}
     return {path.name for path in course.step("submitted", "").glob("*") if path.is_dir()} <= invented

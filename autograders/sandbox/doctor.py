@@ -13,10 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .jail import FIRST_USER, walls, why_no_walls
-from .limits import Limits
-from .warm import why_cold
-from .watch import usage
+from .bubblewrap import walls
+from .control_groups import MEMORY, TIME, counted, describe
+from .jail import FIRST_USER, why_no_walls
+from .limits import ADDRESSES, Limits
+from .processes import usage
+from .warm.warm import why_cold
 
 _TRIAL = """
 import json, mmap, os, socket, sys
@@ -114,9 +116,19 @@ def examine() -> list[Finding]:
             "--security-opt systempaths=unconfined --cap-add SYS_ADMIN`",
         ),
         _cpu(),
+        _groups(),
         _warm(),
         *_try_inside(missing),
     ]
+
+
+def _groups() -> Finding:
+    """Whether the system can count what a kernel's processes use together, also what no process shows."""
+    remedy = (
+        "none needed: what cannot be counted is refused. To have it counted, start the grader in a group of its own: "
+        "`systemd-run --user --scope -p Delegate=yes autograde grade` (as root without --user)"
+    )
+    return Finding("control groups", counted() == {MEMORY, TIME}, describe(), remedy, essential=False)
 
 
 def _warm() -> Finding:
@@ -155,11 +167,12 @@ def _try_inside(missing: str | None) -> list[Finding]:
             "file_bytes": 50_000_000,
             "memory_bytes": 300_000_000,
             "cpu_seconds": 30,
+            "addresses": ADDRESSES,
             "processes": 24,
         }
         command = [*walls(Limits(disk_mb=16)), "--perms", "0755", "--dir", "/lecture"]
-        for name in ("inside.py", "refused.py"):
-            command += ["--ro-bind", str(Path(__file__).with_name(name)), f"/lecture/{name}"]
+        for name in ("inside.py", "nested.py", "refused.py"):
+            command += ["--ro-bind", str(Path(__file__).with_name("inside") / name), f"/lecture/{name}"]
         command += ["--remount-ro", "/"]
         command += ["--", sys.executable, "-c", _TRIAL]
         with socket.create_server(("127.0.0.1", 0)) as server:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import errno
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -19,17 +20,20 @@ from nbgrader.preprocessors import Execute
 from traitlets import Bool, Float, Integer, Unicode
 
 from .. import notebooks
-from ..drawn import DrawnCases, solutions
 from ..notebooks import STAMP
 from ..probes import MIME
-from ..questions import by_test_id
-from .brought import copy_files, remove_followed_links
-from .jail import Place, SandboxError, command, environment, require_walls
-from .kernel import make_manager, started_process
+from ..questions.hidden_cases import DrawnCases, solutions
+from ..questions.question import by_test_id
+from ..reasons import Kind, Reason
+from .control_groups import ControlGroup, counted
+from .jail import Place, SandboxError, require_walls
+from .kernel import make_manager, start_alone, started_process
 from .limits import MEGABYTE, Limits
+from .messages import plain
 from .output import Meter
 from .plan import ANSWER, OWN, RELEASED, SKIP, STAND_IN, TEST, NobodyToBlame, Plan, Step
-from .warm import ForkError, warm_parent
+from .student_files import copy_files, remove_followed_links
+from .warm.warm import ForkError, warm_parent
 from .watch import Watch, WatchError
 
 _OUR_FAULT = (errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EDQUOT)
@@ -65,6 +69,7 @@ class ProbedExecute(Execute):
         release = notebooks.read(root / "release" / assignment / f"{assignment}.ipynb")
         plan = Plan(list(steps(nb, release, self.skip_cells_with_tag)))
         self._stubs, self._spent = solutions(release), (0.0, 0.0)
+        self._unshown = int(limits.notebook_output_mb * MEGABYTE)
         stamp = nb.metadata.setdefault(STAMP, {})
         self._parent = warm_parent(root, limits) if walls else None
         with self._parent.place() if self._parent else tempfile.TemporaryDirectory(prefix="lecture-") as folder:
@@ -96,7 +101,7 @@ class ProbedExecute(Execute):
         self.shutdown_kernel = "immediate"
         self._check_assign_resources(resources)
         with self._kernel():
-            watch = Watch(self._process, self._place.sockets, limits, self._spent)
+            watch = Watch(self._process, limits, self._spent, self._group)
             try:
                 for step in plan.todo():
                     if plan.action(step) != SKIP and not self._go_on(nb, plan, step, watch):
@@ -115,19 +120,22 @@ class ProbedExecute(Execute):
         if reason is None:
             published = [output for output in nb.cells[step.index].outputs if MIME in output.get("data", {})]
             plan.ran(step, bool(published))
+            if self._wanted_to_end is not None:
+                plan.note(step, self._wanted_to_end)
             return not self._burns(plan, step, watch)
         try:
-            plan.blame(step, reason)
+            plan.blame(step, reason, died=watch.ended is None)
         except NobodyToBlame:
-            raise SandboxError(f"a kernel ended before anything of the student's ran: {reason}") from None
+            raise SandboxError(f"a kernel ended before anything of the student's ran: {reason.text}") from None
         return False
 
-    def _run_cell(self, cell: NotebookNode, step: Step, empty: bool, watch: Watch) -> str | None:
+    def _run_cell(self, cell: NotebookNode, step: Step, empty: bool, watch: Watch) -> Reason | None:
         """Run one cell, or the empty answer in its place. Returns why it ended its kernel, or None."""
         running = copy.deepcopy(cell)
         if empty:
             running.source = self._stubs.get(str(step.question), "")
-        self._meter = Meter(int(self.output_mb * MEGABYTE))
+        self._meter = Meter(max(0, min(int(self.output_mb * MEGABYTE), self._unshown)))
+        self._wanted_to_end: Reason | None = None
         seconds = self.cell_seconds
         if step.kind == RELEASED:
             seconds = max(seconds, Limits.released_seconds)
@@ -136,13 +144,16 @@ class ProbedExecute(Execute):
             with watch.cell(seconds):
                 self.execute_cell(running, step.index, store_history=True)
         except DeadKernelError:
-            reason = "the kernel died: the cell ended its own process"
+            reason = Reason(Kind.KERNEL_DIED, "the kernel died: the cell ended its own process")
         except CellTimeoutError:
-            reason = "the kernel was stopped: what the cell showed could not be read to its end"
+            text = "the kernel was stopped: what the cell showed could not be read to its end"
+            reason = Reason(Kind.KERNEL_STOPPED, text)
         except Exception as error:
             if isinstance(error, MemoryError | WatchError) or getattr(error, "errno", None) in _OUR_FAULT:
                 raise
-            reason = f"the kernel was stopped: it sent what is not a message ({type(error).__name__})"
+            text = f"the kernel was stopped: it sent what is not a message ({type(error).__name__})"
+            reason = Reason(Kind.KERNEL_STOPPED, text)
+        self._unshown -= self._meter.taken
         self.nb.cells[step.index] = cell
         if not empty:
             cell.outputs, cell.execution_count = running.outputs, running.execution_count
@@ -155,15 +166,28 @@ class ProbedExecute(Execute):
         if left is not None:
             plan.suspect(step, f"{step.name} had left {left} behind")
         if step.kind in (TEST, OWN) and plan.is_suspect(step) and watch.is_busy():
-            plan.drop(step, "out of time: a thread or process that it left behind went on computing and was stopped")
+            text = "out of time: a thread or process that it left behind went on computing and was stopped"
+            plan.drop(step, Reason(Kind.OUT_OF_TIME, text))
             return True
         return False
 
+    def on_cell_executed(self, **kwargs: Any) -> None:
+        """Note whether the cell asked the kernel to end, which goes on (see `inside.py`), or ended itself."""
+        super().on_cell_executed(**kwargs)
+        content = kwargs["execute_reply"]["content"]
+        if any(payload.get("source") == "ask_exit" for payload in content.get("payload", [])):
+            text = "the kernel was told to end (exit, quit or a restart); the cells after it ran all the same"
+            self._wanted_to_end = Reason(Kind.KERNEL_TOLD_TO_END, text)
+        elif content.get("ename") == "SystemExit":
+            text = "the cell ended itself (SystemExit); the cells after it ran all the same"
+            self._wanted_to_end = Reason(Kind.CELL_ENDED_ITSELF, text)
+
     def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> NotebookNode | None:
-        """Take a kernel's message unless the cell has shown too much already."""
-        if not self._meter.takes(msg, cell):
+        """Take a kernel's message, as far as a notebook can hold it, unless the cell has shown too much already."""
+        readable = plain(msg)
+        if readable is None or not self._meter.takes(readable, cell):
             return None
-        output: NotebookNode | None = super().process_message(msg, cell, cell_index)
+        output: NotebookNode | None = super().process_message(readable, cell, cell_index)
         return output
 
     def create_kernel_manager(self) -> Any:
@@ -174,18 +198,15 @@ class ProbedExecute(Execute):
             folder.mkdir(mode=0o700)
         if place.user:
             shutil.chown(place.sockets, place.user, place.user)
-        if self._parent is not None:
-            self.km = make_manager(place, ["(forked)"], self._fork, config=self.config)
-        else:
-            self.km = make_manager(place, command(place, self.limits), config=self.config)
+        self.km = make_manager(place, self._start_kernel, config=self.config)
         return self.km
 
-    def _fork(self) -> Any:
-        """A kernel from the warm parent."""
-        assert self._parent is not None
-        arguments = self.extra_arguments
+    def _start_kernel(self) -> Any:
+        """A kernel from the warm parent, or one that is started alone."""
+        if self._parent is None:
+            return start_alone(self._place, self.limits, self.extra_arguments, self._said[1], self._group)
         try:
-            return self._parent.fork(self._place, self.limits, arguments)
+            return self._parent.fork(self._place, self.limits, self.extra_arguments, self._group)
         except ForkError as error:
             raise SandboxError(f"no kernel was forked: {error}") from None
 
@@ -193,18 +214,27 @@ class ProbedExecute(Execute):
     def _kernel(self) -> Iterator[None]:
         """A kernel that runs; when it does not start, nothing of the student's is to blame."""
         with contextlib.ExitStack() as stack:
+            # What a kernel says before the student's code runs; a pipe, since a file of ours could be filled later.
+            self._said = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+            for descriptor in self._said:
+                stack.callback(os.close, descriptor)
+            self._group = None
+            if self._place.walls and counted():
+                self._group = ControlGroup(self.limits)
+                stack.callback(self._group.close)
             try:
                 stack.enter_context(self.setup_kernel())
             except RuntimeError as error:
-                said = (self._place.folder / "stderr").read_text("utf-8", "replace").strip()
-                raise SandboxError(f"the sandbox did not start: {said[-300:] or error}") from None
+                said = b""
+                with contextlib.suppress(BlockingIOError):
+                    said = os.read(self._said[0], 65536)
+                text = said.decode("utf-8", "replace").strip()
+                raise SandboxError(f"the sandbox did not start: {text[-300:] or error}") from None
             yield
 
     async def async_start_new_kernel(self, **kwargs: Any) -> None:
         """Start the kernel in an environment of its own: no start-up files, no history, one thread, private sockets."""
-        with (self._place.folder / "stderr").open("wb") as said:
-            kwargs |= {"env": environment(self._place), "cwd": str(self._place.folder), "stdout": said, "stderr": said}
-            await super().async_start_new_kernel(**kwargs)
+        await super().async_start_new_kernel(**kwargs)
         self._process = started_process(self.km)
 
     # nbclient binds the blocking name to its own coroutine when the class is made.

@@ -12,17 +12,20 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..course import CourseError
 from ..notebooks import ROOT
+from ..private_sockets import CONNECTION
 from ..probes import INPUTS_VARIABLE
 from ..writer import RUN_VARIABLE
-from .installed import PACKAGES, SYSTEM, copy_font_lists, link_packages, other_packages, python_folders
-from .limits import MEGABYTE, Limits
+from .bubblewrap import packages, parents, variables, walls
+from .control_groups import MEMORY, TIME, counted
+from .installation import copy_font_lists, link_packages, other_packages, python_folders
+from .limits import ADDRESSES, FILES, MEGABYTE, PRIVATE_FOLDERS, Limits
 
 # One thread a kernel: under load two threads make the same training ten times slower, and scores must not depend on it.
 _ENVIRONMENT = {
@@ -38,10 +41,9 @@ _ENVIRONMENT = {
 # Taken over from the grader's environment where they are set; nothing else is.
 # The run's id is how the next writer finds what a killed grader left behind.
 _ALLOWED = (RUN_VARIABLE, "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
-_ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "fonts", "localtime", "alternatives", "mime.types")
 # Imported before the first cell. PyTorch imports its compiler when the first optimizer is made: seconds of computing
 # time, many on a loaded machine, which would be laid on whichever answer makes it.
-PRELOADED = ("torch", "torch._dynamo", "lecture_lib.notebook")
+PRELOADED = ("torch", "torch._dynamo", "lecture_lib.notebook", "autograders.probes")
 FIRST_USER = 2_000_000_000
 """Where root grades, each sandbox gets a user number of its own above this one, which no account has."""
 
@@ -71,7 +73,7 @@ class Place:
 
     @property
     def sockets(self) -> Path:
-        """The kernel's sockets and connection file: the only host folder that is writable from inside."""
+        """The kernel's sockets and connection file, read inside. No folder of the host is written inside."""
         return self.folder / "kernel"
 
     @property
@@ -123,7 +125,14 @@ def kernel_settings(place: Place, limits: Limits) -> dict[str, Any]:
     """What a kernel in `place` is told about itself (see `inside.py`)."""
     return {
         "user": place.user,
-        "refuse": place.walls,
+        "walls": place.walls,
+        "uncounted": sorted({MEMORY, TIME} - counted()),
+        "connection": f"/lecture/{place.sockets.name}/{CONNECTION}" if place.walls else str(place.sockets / CONNECTION),
+        "private_folders": PRIVATE_FOLDERS,
+        # Python's packages may stand below /tmp, which is the kernel's own inside.
+        "below_tmp": [str(path) for path in python_folders() if path.is_relative_to("/tmp")],
+        "files_written": FILES,
+        "addresses": ADDRESSES,
         "work": str(place.home / "work"),
         "files": "/lecture/files" if place.walls else str(place.files),
         "fonts": "/lecture/fonts" if place.walls else str(place.fonts),
@@ -133,26 +142,29 @@ def kernel_settings(place: Place, limits: Limits) -> dict[str, Any]:
         # Without walls all processes of the grader's account count, and some of them are not ours.
         "processes": limits.processes if place.walls else 0,
         "preload": PRELOADED,
+        "prepare_shell": ["autograders.probes", "reset_between_cells"],
         "output_characters": int(limits.output_mb * MEGABYTE),
     }
 
 
-def command(place: Place, limits: Limits) -> list[str]:
-    """The kernel's command line, without ipykernel's own arguments."""
-    inside = Path(__file__).with_name("inside.py")
+def command(place: Place, limits: Limits, sockets: Mapping[str, int] | None = None) -> list[str]:
+    """The kernel's command line, without ipykernel's own arguments.
+
+    `sockets` are the descriptors that it inherits, by port.
+    """
+    inside = Path(__file__).with_name("inside") / "inside.py"
     copy_font_lists(place.fonts)
-    settings = json.dumps(kernel_settings(place, limits))
+    settings = json.dumps({**kernel_settings(place, limits), "sockets": dict(sockets or {})})
     start = [sys.executable, "/lecture/inside.py" if place.walls else str(inside), settings]
     if not place.walls:
         link_packages(place.folder / "python")
         return start
     shared: list[str | Path] = [*packages()]
-    for path in (place.inputs, place.files, place.fonts):
+    for path in (place.inputs, place.files, place.fonts, place.sockets):
         shared += ["--ro-bind", path, f"/lecture/{path.name}"]
-    shared += [*_parents(place.sockets), "--bind", place.sockets, place.sockets]
     hidden = (place.course_root, ROOT)
     return [
-        *walls(limits, hidden),
+        *walls(limits, hidden, ("CAP_SYS_ADMIN",)),
         *map(str, shared),
         *variables(environment(place)),
         "--remount-ro",
@@ -162,63 +174,6 @@ def command(place: Place, limits: Limits) -> list[str]:
     ]
 
 
-def packages() -> list[str]:
-    """bubblewrap's arguments for what of the checkout is seen inside."""
-    shared = [*_parents(Path("/lecture/python/autograders/_"))]
-    for name in ("inside.py", "nested.py", "refused.py", "zygote.py"):
-        shared += ["--ro-bind", str(Path(__file__).with_name(name)), f"/lecture/{name}"]
-    for name in PACKAGES:
-        shared += ["--ro-bind-try", str(ROOT / name), f"/lecture/python/{name}"]
-    return shared
-
-
-def variables(environment: dict[str, str]) -> list[str]:
-    """bubblewrap's arguments for the environment."""
-    return [word for name, value in environment.items() for word in ("--setenv", name, value)]
-
-
-def walls(limits: Limits, hidden: Sequence[Path] = (), rights: Sequence[str] = ()) -> list[str]:
-    """bubblewrap's arguments that do not depend on a submission. `hidden` folders are never seen inside.
-
-    `rights` are capabilities that root keeps inside, besides those to become another user.
-    """
-    arguments: list[str | Path] = [
-        *("bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"),
-        *("--die-with-parent", "--new-session", "--hostname", "sandbox", "--clearenv", "--cap-drop", "ALL"),
-    ]
-    if os.geteuid() == 0:
-        for right in ("CAP_SETUID", "CAP_SETGID", *rights):
-            arguments += ["--cap-add", right]
-    else:
-        arguments += ["--unshare-user"]
-    for path in map(Path, SYSTEM):
-        if path.is_symlink():
-            arguments += ["--symlink", path.readlink(), path]
-        else:
-            arguments += ["--ro-bind-try", path, path]
-    for name in _ETC:
-        arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
-    below = [path for path in hidden if any(path.is_relative_to(system) for system in SYSTEM)]
-    for path in below:
-        arguments += ["--tmpfs", path]
-    size = str(int(limits.disk_mb * MEGABYTE))
-    # /dev/shm is where data loaders' workers hand over tensors.
-    arguments += ["--proc", "/proc", "--dev", "/dev"]
-    for folder in ("/tmp", "/dev/shm"):
-        arguments += ["--perms", "1777", "--size", size, "--tmpfs", folder]
-    # After the private /tmp: the checkout and its environment may stand in the machine's own.
-    for path in python_folders():
-        arguments += [*_parents(path), "--ro-bind", path, path]
-    return [*map(str, arguments), "--remount-ro", "/dev", "--chdir", "/tmp"]
-
-
-def _parents(path: Path) -> Iterator[str]:
-    """Folders above a mounted one, open for every user: bubblewrap's own would be root's alone."""
-    for parent in reversed(path.parents[:-1]):
-        if parent != Path("/tmp"):
-            yield from ("--perms", "0755", "--dir", str(parent))
-
-
 @functools.cache
 def why_no_walls() -> str | None:
     """Why bubblewrap does not work on this machine, in a line; None when it does."""
@@ -226,16 +181,9 @@ def why_no_walls() -> str | None:
         return f"{sys.platform} has no bubblewrap; grade on Linux"
     if shutil.which("bwrap") is None:
         return "bubblewrap is not installed (`apt install bubblewrap`, `dnf install bubblewrap`)"
-    packages = [
-        *_parents(Path("/lecture/_")),
-        "--ro-bind",
-        str(ROOT / "lecture_lib"),
-        "/lecture/lecture_lib",
-        "--remount-ro",
-        "/",
-    ]
+    library = [*parents(Path("/lecture/_")), "--ro-bind", str(ROOT / "lecture_lib"), "/lecture/lecture_lib"]
     user = FIRST_USER if os.geteuid() == 0 else 0
-    tried = [*walls(Limits()), *packages, "--", sys.executable, "-c", _TRIAL, str(user)]
+    tried = [*walls(Limits()), *library, "--remount-ro", "/", "--", sys.executable, "-c", _TRIAL, str(user)]
     done = subprocess.run(tried, capture_output=True, text=True, check=False, timeout=60)
     if done.returncode == 0 and done.stdout.strip() == "inside":
         return None

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import zmq
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
-from traitlets import List, Unicode
 
-from .jail import Place
-from .sockets import CONNECTION, use_private_sockets
+from ..private_sockets import CONNECTION, listening, use_private_sockets
+from .control_groups import ControlGroup
+from .jail import Place, command, environment
+from .limits import Limits
+from .processes import family
 
 MOST_MESSAGE_BYTES = 64_000_000
 _MOST_WAITING = 200
@@ -22,15 +26,12 @@ _MOST_WAITING = 200
 class JailedKernelManager(AsyncKernelManager):
     """Starts one kernel in a place. Students' own kernel specifications play no part."""
 
-    jailed_command = List(Unicode())
     place: Place
 
     @property
     def kernel_spec(self) -> KernelSpec:
         """A specification that exists nowhere else: its provisioner starts the sandbox."""
-        return KernelSpec(
-            argv=[*self.jailed_command, "-f", "{connection_file}"], display_name="Python 3", language="python"
-        )
+        return KernelSpec(argv=["(started by the grader)"], display_name="Python 3", language="python")
 
     def write_connection_file(self, **kwargs: Any) -> None:
         """Write the file by which the kernel learns its sockets, readable for the kernel's user."""
@@ -39,33 +40,54 @@ class JailedKernelManager(AsyncKernelManager):
             os.chown(self.connection_file, self.place.user, self.place.user)
 
 
-class ForkedProvisioner(LocalProvisioner):
-    """Has a kernel forked where jupyter_client would start a program; what follows is the same."""
+class JailedProvisioner(LocalProvisioner):
+    """Has the grader start a kernel where jupyter_client would start a program; what follows is the same."""
 
-    fork: Callable[[], Any]
+    start: Callable[[], Any]
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
-        """Fork the kernel; the command is not needed."""
-        self.process = self.fork()
+        """Start the kernel; the command is not needed."""
+        self.process = self.start()
         self.pid = self.process.pid
         return self.connection_info
 
 
-def make_manager(
-    place: Place, command: list[str], fork: Callable[[], Any] | None = None, **kwargs: Any
-) -> JailedKernelManager:
-    """A manager for one kernel in `place`: what `fork` returns, or, without it, what the command starts."""
+def make_manager(place: Place, start: Callable[[], Any], **kwargs: Any) -> JailedKernelManager:
+    """A manager for one kernel in `place`: the process that `start` returns when its connection file is written."""
     manager = JailedKernelManager(kernel_name="python3", **kwargs)
-    manager.place, manager.jailed_command = place, command
-    if fork is not None:
-        manager.provisioner = ForkedProvisioner(parent=manager, kernel_id="", kernel_spec=manager.kernel_spec)
-        manager.provisioner.fork = fork
+    manager.place = place
+    manager.provisioner = JailedProvisioner(parent=manager, kernel_id="", kernel_spec=manager.kernel_spec)
+    manager.provisioner.start = start
     use_private_sockets(manager, place.sockets)
     manager.connection_file = str(place.sockets / CONNECTION)
     # A message that the kernel's sockets bring is the student's: none may fill the grader's memory.
     manager.context.setsockopt(zmq.MAXMSGSIZE, MOST_MESSAGE_BYTES)
     manager.context.setsockopt(zmq.RCVHWM, _MOST_WAITING)
     return manager
+
+
+def start_alone(
+    place: Place, limits: Limits, arguments: Sequence[str], said: int, group: ControlGroup | None
+) -> subprocess.Popen[bytes]:
+    """Start a kernel for what lies in `place` by a command. What it says goes to the descriptor `said`."""
+    with listening(place.sockets) as sockets:
+        process = subprocess.Popen(
+            [*command(place, limits, sockets), *arguments],
+            env=environment(place),
+            cwd=place.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            pass_fds=[*sockets.values()],
+            start_new_session=True,
+        )
+    if group is not None:
+        # Twice: bubblewrap may just have started the first process inside. Nothing of the student's runs yet.
+        for _ in range(2):
+            for each in list(family(process.pid)):
+                with contextlib.suppress(ProcessLookupError):
+                    group.add(each)
+    return process
 
 
 def started_process(manager: Any) -> int:

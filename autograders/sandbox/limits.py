@@ -5,6 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MEGABYTE = 1_000_000
+PRIVATE_FOLDERS = ("/tmp", "/dev/shm")
+"""Where a notebook can write behind walls: file systems in memory, its own, that go when it goes."""
+FILES = 20_000
+"""Files, folders, links and sockets in each of them: each takes a kilobyte of the machine's memory, empty or not."""
+ADDRESSES = 64_000 * MEGABYTE
+"""Addresses of one process. The tables of addresses take memory too, 1 byte for 512, and belong to no other limit."""
 
 
 @dataclass(frozen=True)
@@ -16,16 +22,22 @@ class Limits:
     notebook_seconds: float = 900.0
     """Computing time of the whole notebook, repeated cells included."""
     wall_factor: float = 4.0
-    """How many times longer than its computing time something may take by the clock: a sleep ends here."""
+    """How many times longer than its computing time something may take by the clock: a sleep ends here.
+
+    Time in which it is ready to compute and the machine computes for others does not count."""
     memory_mb: float = 3000.0
-    """Private memory of one process, and of all of them together. A kernel with every import takes about 950 MB."""
+    """Private memory of one process, and private and shared memory of all of them together.
+
+    A kernel with every import takes about 950 MB."""
     processes: int = 64
     """Processes and threads together, the kernel's own (about 15) included."""
     disk_mb: float = 256.0
-    """Everything written into the private /tmp, and any one file."""
+    """Everything written into the private /tmp, as much again in /dev/shm, and any one file."""
     output_mb: float = 1.0
     """What one cell may show; what follows is cut, with a note."""
 
+    notebook_output_mb: float = 30.0
+    """What all cells together may show: it is kept in the grader's memory, in the notebook and in the feedback."""
     # The released notebook's own cells hold imports, which take what they take.
     released_seconds: float = 60.0
 

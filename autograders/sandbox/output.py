@@ -8,6 +8,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
 from ..probes import MIME
+from ..questions.observation_size import within_limits
 
 _COUNTED = ("stream", "display_data", "update_display_data", "execute_result", "error", "comm_open", "comm_msg")
 _MOST_OBSERVATIONS = 3
@@ -23,6 +24,11 @@ class Meter:
         self._most = most
         self._observations = 0
 
+    @property
+    def taken(self) -> int:
+        """How much was shown so far."""
+        return self._most + 2000 - self._left
+
     def takes(self, message: dict[str, Any], cell: NotebookNode) -> bool:
         """Whether a message of the kernel is kept. The first one that is not leaves a note in the cell."""
         if message["msg_type"] not in _COUNTED:
@@ -31,6 +37,7 @@ class Meter:
         if MIME in content.get("data", {}):
             # One is expected; two are judged to be tampering, and more would say no more.
             self._observations += 1
+            content["data"][MIME] = within_limits(content["data"][MIME])
             return self._observations <= _MOST_OBSERVATIONS
         if self._left < 0:
             return False

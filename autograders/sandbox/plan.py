@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
+
+from ..reasons import Kind, Reason
 
 RELEASED, ANSWER, TEST, OWN = "released", "answer", "test", "own"
 RUN, STAND_IN, SKIP = "run", "stand in", "skip"
@@ -24,19 +27,6 @@ class Step:
         return of.get(self.kind, f"the student's own cell at position {self.index + 1}")
 
 
-@dataclass(frozen=True)
-class Incident:
-    """What ended a kernel: the cell to blame, the reason in words, and the question that it costs, if any."""
-
-    cell: str
-    reason: str
-    question: str | None
-
-    def as_record(self) -> dict[str, str | None]:
-        """Plain data for the notebook's metadata."""
-        return asdict(self)
-
-
 class NobodyToBlame(RuntimeError):  # noqa: N818 - a state of a run
     """A kernel ended before anything of the student's had run: the fault is the machine's or the course's."""
 
@@ -46,14 +36,15 @@ class Plan:
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = list(steps)
-        self.incidents: dict[int, Incident] = {}
-        """By the index of the cell that is to blame."""
+        self.incidents: dict[int, Reason] = {}
+        """What ended a kernel, with the question that it costs, if any; by the index of the cell that is to blame."""
         self.observed: set[str] = set()
         self._failed: set[str] = set()
         self._dropped: set[int] = set()
         self._suspects: dict[int, str] = {}
         self._furthest = -1
         self._alone: str | None = None
+        self._died: set[str] = set()
 
     def action(self, step: Step) -> str:
         """Whether a cell runs, is skipped, or has the empty answer standing in for it."""
@@ -91,14 +82,20 @@ class Plan:
         source = self._source(step)
         return source is not None and source.index in self._suspects
 
-    def drop(self, step: Step, reason: str) -> None:
+    def drop(self, step: Step, reason: Reason) -> None:
         """Leave a cell out of the next runs because of what it left running; what was observed stands."""
         source = self._source(step)
         if source is not None:
             self._drop(source, reason)
 
-    def blame(self, step: Step, reason: str) -> None:
-        """Decide what the next run leaves out after `step` hung or ended the kernel.
+    def note(self, step: Step, reason: Reason) -> None:
+        """Note what a cell did that ended no kernel and costs nothing by itself."""
+        culprit = self._culprit(step)
+        if culprit is not None:
+            self._note(self._source(culprit) or culprit, reason)
+
+    def blame(self, step: Step, reason: Reason, *, died: bool = False) -> None:
+        """Decide what the next run leaves out after `step` hung or ended the kernel. `died`: nobody stopped it.
 
         Cells that left something running go first, also for what happens later. Then a test cell is left out, its
         answer kept as long as nothing else happens; any other cell of the student's is left out itself. Raises
@@ -106,14 +103,16 @@ class Plan:
         """
         culprit = self._culprit(step)
         if culprit is None:
-            raise NobodyToBlame(reason)
+            raise NobodyToBlame(reason.text)
         source = self._source(culprit)
         suspects = {index: what for index, what in self._suspects.items() if source is None or index != source.index}
         self._suspects.clear()
+        if died and culprit.question is not None:
+            self._died.add(culprit.question)
         if suspects and (source is None or source.index not in suspects):
             for index, what in suspects.items():
                 suspect = next(step for step in self._steps if step.index == index)
-                self._drop(suspect, f"{reason} ({what})")
+                self._drop(suspect, replace(reason, text=f"{reason.text} ({what})"))
             return
         self._furthest = max(self._furthest, step.index)
         if culprit.kind == TEST and culprit.question not in self.observed and source is not None:
@@ -123,7 +122,7 @@ class Plan:
         else:
             self._drop(source or culprit, reason)
 
-    def give_up(self, reason: str) -> None:
+    def give_up(self, reason: Reason) -> None:
         """Leave what has not been observed: the notebook's time is used up."""
         for step in self._steps:
             if step.kind == TEST and self.action(step) == RUN:
@@ -132,22 +131,38 @@ class Plan:
         self._furthest = self._steps[-1].index
 
     def appeals(self) -> Iterator[str]:
-        """Questions to run once more, each alone: only its own answer, the others empty.
+        """Questions to run once more, each alone: only its own answer, the others empty; then without own cells too.
 
         What one answer does late (a timer, a thread) can hit another's cells, and who was running was blamed. Only
-        where more than one question was: a single one was blamed by itself.
+        where more than one question was: a single one was blamed by itself. What one of the student's own cells does
+        late hits whichever question runs then, also one that runs alone.
         """
         lost = sorted(self._failed & {incident.question for incident in self.incidents.values() if incident.question})
-        for question in lost if len(lost) > 1 else ():
-            self._alone = question
-            kept = self._dropped, set(self._failed)
-            answers = {step.index for step in self._steps if step.kind == ANSWER}
-            self._dropped, self._failed = self._dropped - answers, self._failed - {question}
-            yield question
-            self._dropped, self._failed = kept[0], kept[1] - self.observed
-            self._alone = None
+        others = len(lost) > 1 or any(incident.question is None for incident in self.incidents.values())
+        for question in [each for each in lost if len(lost) > 1 or each in self._died] if others else ():
+            with self._run_alone(question, set()):
+                yield question
+        own = {step.index for step in self._steps if step.kind == OWN} - self._dropped
+        for question in [each for each in lost if each in self._failed & self._died] if own else ():
+            with self._run_alone(question, own):
+                yield question
             if question in self.observed:
-                self.incidents = {at: each for at, each in self.incidents.items() if each.question != question}
+                text = f"the kernel died later, in {question}, which ran without this cell"
+                for step in [step for step in self._steps if step.index in own]:
+                    self._note(step, Reason(Kind.KERNEL_DIED, text))
+
+    @contextlib.contextmanager
+    def _run_alone(self, question: str, without: set[int]) -> Iterator[None]:
+        """A run for one question without some of the student's own cells. What is observed then is lost no more."""
+        self._alone = question
+        kept = self._dropped, set(self._failed)
+        answers = {step.index for step in self._steps if step.kind == ANSWER}
+        self._dropped, self._failed = (self._dropped - answers) | without, self._failed - {question}
+        yield
+        self._dropped, self._failed = kept[0], kept[1] - self.observed
+        self._alone = None
+        if question in self.observed:
+            self.incidents = {at: each for at, each in self.incidents.items() if each.question != question}
 
     def _culprit(self, step: Step) -> Step | None:
         """The cell itself where it is the student's; else the student's nearest one before it that ran."""
@@ -161,14 +176,14 @@ class Plan:
         of = [each for each in self._steps if each.kind == ANSWER and each.question == step.question]
         return of[0] if of else None
 
-    def _drop(self, step: Step, reason: str) -> None:
+    def _drop(self, step: Step, reason: Reason) -> None:
         self._dropped.add(step.index)
         self._suspects.pop(step.index, None)
         self._note(step, reason)
         if step.kind in (ANSWER, TEST) and step.question is not None and step.question not in self.observed:
             self._failed.add(step.question)
 
-    def _note(self, step: Step, reason: str) -> None:
+    def _note(self, step: Step, reason: Reason) -> None:
         if step.question is not None and step.question in {each.question for each in self.incidents.values()}:
             return
-        self.incidents.setdefault(step.index, Incident(step.name, reason, step.question))
+        self.incidents.setdefault(step.index, replace(reason, cell=step.name, question=step.question))

@@ -5,120 +5,60 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import stat
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
-from .limits import MEGABYTE, Limits
-from .sockets import CONNECTION
+from ..reasons import Kind, Reason
+from .control_groups import ControlGroup
+from .limits import FILES, MEGABYTE, PRIVATE_FOLDERS, Limits
+from .processes import Usage, family, proportional_bytes, started, usage, written
 
-_PROC = "/proc"
-_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
-_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _POLL = 0.1
-
-
-@dataclass(frozen=True)
-class Usage:
-    """What a process and all its descendants use at one moment."""
-
-    cpu_seconds: float = 0.0
-    resident_bytes: int = 0
-    processes: int = 0
-    threads: int = 0
-
-
-def family(root: int) -> Iterator[int]:
-    """The numbers of a process and of its descendants."""
-    waiting = [root]
-    while waiting:
-        process = waiting.pop()
-        yield process
-        # Processes and threads come and go while they are looked at.
-        threads: list[str] = []
-        with contextlib.suppress(OSError):
-            threads = os.listdir(f"{_PROC}/{process}/task")  # noqa: PTH208 - each of these is read often
-        for thread in threads:
-            with contextlib.suppress(OSError):
-                waiting += map(int, _read(f"{process}/task/{thread}/children").split())
-
-
-def _read(path: str) -> str:
-    """A file below /proc: no buffers, no pathlib, which take three times as long as the rest."""
-    file = os.open(f"{_PROC}/{path}", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return b"".join(iter(lambda: os.read(file, 65536), b"")).decode(errors="replace")
-    finally:
-        os.close(file)
-
-
-def _stat(process: int) -> list[str]:
-    """What the system counts for a process, from its state on."""
-    return _read(f"{process}/stat").rpartition(")")[2].split()
-
-
-def usage(root: int) -> Usage:
-    """What a process and its descendants use. All zeros where there is no /proc."""
-    ticks = pages = processes = threads = 0
-    for process in family(root):
-        try:
-            fields = _stat(process)
-        except OSError:
-            continue
-        # Own and waited-for children's time: a child that ended is in its parent's.
-        ticks += sum(map(int, fields[11:15]))
-        if fields[0] == "Z":
-            continue  # it has ended, and only its parent has not looked yet
-        threads += int(fields[17])
-        pages += int(fields[21])
-        processes += 1
-    return Usage(ticks / _TICKS, pages * _PAGE, processes, threads)
-
-
-def _started(process: int) -> str | None:
-    """When a process was started, in ticks since the machine was; None when there is none, or it waits to be reaped."""
-    try:
-        fields = _stat(process)
-    except OSError:
-        return None
-    return None if fields[0] == "Z" else fields[19]
-
-
-def _proportional_bytes(root: int) -> int:
-    """Memory of a family with shared pages counted once; slower than `usage`."""
-    total = 0
-    for process in family(root):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            total += 1024 * int(_read(f"{process}/smaps_rollup").split("\nPss:")[1].split()[0])
-    return total
 
 
 class WatchError(RuntimeError):
     """The grader could not watch a kernel: its own fault, not the student's."""
 
 
+def _out_of_time(why: str) -> Reason:
+    return Reason(Kind.OUT_OF_TIME, f"out of time: {why}")
+
+
+def _stopped(why: str) -> Reason:
+    return Reason(Kind.KERNEL_STOPPED, f"the kernel was stopped: {why}")
+
+
 class Watch:
     """Holds one kernel to the limits while a cell runs. `ended` says why it was killed, or is None."""
 
-    def __init__(self, root: int, sockets: Path, limits: Limits, spent_before: tuple[float, float]) -> None:
-        self._root, self._born = root, _started(root)
-        self._sockets = sockets
+    def __init__(
+        self, root: int, limits: Limits, spent_before: tuple[float, float], group: ControlGroup | None = None
+    ) -> None:
+        self._root, self._born = root, started(root)
         self._limits = limits
         self._before = spent_before
-        self.ended: str | None = None
+        self._group = group
+        self.ended: Reason | None = None
         self._fault: WatchError | None = None
         self.cpu_seconds = self.wall_seconds = 0.0
         self._start = self._end = Usage()
+        self._waited = 0.0
+
+    def _usage(self) -> Usage:
+        """What the kernel's processes use; their time by the system's own account where it keeps one."""
+        seen = usage(self._root)
+        counted = self._group.cpu_seconds() if self._group else None
+        return seen if counted is None else replace(seen, cpu_seconds=counted)
 
     @contextlib.contextmanager
     def cell(self, cpu_seconds: float) -> Iterator[None]:
         """Watch while one cell runs that may compute for `cpu_seconds`."""
         stop = threading.Event()
-        self._start = start = usage(self._root)
+        start = self._usage()
+        self._start, self._waited = start, 0.0
         clock = time.monotonic()
         watcher = threading.Thread(target=self._guard, args=(stop, start, clock, cpu_seconds), daemon=True)
         watcher.start()
@@ -127,10 +67,11 @@ class Watch:
         finally:
             stop.set()
             watcher.join()
-            self._end = usage(self._root)
+            self._end = self._usage()
             if self.ended is None:
                 self.cpu_seconds += max(self._end.cpu_seconds - start.cpu_seconds, 0.0)
-            self.wall_seconds += time.monotonic() - clock
+                self.ended = self._ran_out_of_memory()
+            self.wall_seconds += time.monotonic() - clock - self._waited
         if self._fault is not None:
             raise self._fault
 
@@ -143,49 +84,63 @@ class Watch:
             self.kill()
 
     def _poll(self, stop: threading.Event, start: Usage, clock: float, cpu_seconds: float) -> None:
-        seen = start
+        seen, before, then = start, start, clock
         while not stop.wait(_POLL):
-            now = usage(self._root)
+            now, moment = self._usage(), time.monotonic()
             # A process that has just ended may take its time with it.
             seen = max(seen, now, key=lambda each: each.cpu_seconds)
-            used, passed = seen.cpu_seconds - start.cpu_seconds, time.monotonic() - clock
-            self.ended = self._over(used, passed, cpu_seconds) or self._over_memory(now) or self._wrote()
+            # On a busy machine a loop gets little computing time: what it waits for the machine is nobody's sleep.
+            self._waited += min(max(now.waiting_seconds - before.waiting_seconds, 0.0), moment - then)
+            before, then = now, moment
+            used, passed = seen.cpu_seconds - start.cpu_seconds, moment - clock - self._waited
+            self.ended = self._over(used, passed, cpu_seconds) or self._over_memory(now) or self._over_files()
             if self.ended is not None:
                 self.cpu_seconds += used
                 self.kill()
                 return
 
-    def _over(self, used: float, passed: float, cpu_seconds: float) -> str | None:
+    def _over(self, used: float, passed: float, cpu_seconds: float) -> Reason | None:
         limits = self._limits
         if used > cpu_seconds:
-            return f"out of time: the cell used more than {cpu_seconds:g} s of computing time"
+            return _out_of_time(f"the cell used more than {cpu_seconds:g} s of computing time")
         if passed > limits.wall_factor * cpu_seconds:
-            return f"out of time: the cell did not end within {limits.wall_factor * cpu_seconds:g} s by the clock"
+            return _out_of_time(f"the cell did not end within {limits.wall_factor * cpu_seconds:g} s by the clock")
         return self.exhausted(used, passed)
 
-    def exhausted(self, used: float = 0.0, passed: float = 0.0) -> str | None:
+    def exhausted(self, used: float = 0.0, passed: float = 0.0) -> Reason | None:
         """Whether the notebook as a whole has used up its time."""
         total, clock = self._before
         total, clock = total + self.cpu_seconds + used, clock + self.wall_seconds + passed
         most = self._limits.notebook_seconds
         if total > most:
-            return f"out of time: the notebook used more than {most:g} s of computing time"
+            return _out_of_time(f"the notebook used more than {most:g} s of computing time")
         if clock > self._limits.wall_factor * most:
-            return f"out of time: the notebook did not end within {self._limits.wall_factor * most:g} s by the clock"
+            return _out_of_time(f"the notebook did not end within {self._limits.wall_factor * most:g} s by the clock")
         return None
 
-    def _over_memory(self, now: Usage) -> str | None:
+    def _over_memory(self, now: Usage) -> Reason | None:
         most = self._limits.memory_mb * MEGABYTE
-        if now.resident_bytes <= most or _proportional_bytes(self._root) <= most:
-            return None
-        return f"the kernel was stopped: its processes used more than {self._limits.memory_mb:g} MB of memory"
+        if now.resident_bytes > most and proportional_bytes(self._root) > most:
+            return self._too_much_memory
+        # Shared pages that no process has in its map any more are in nobody's resident memory, but in the group's.
+        if self._group is not None and self._group.used_bytes() > most:
+            files = sum(written(self._root, folder)[0] for folder in PRIVATE_FOLDERS)
+            if self._group.unreclaimable_bytes() - files > most:
+                return self._too_much_memory
+        return None
 
-    def _wrote(self) -> str | None:
-        """The kernel's sockets lie in a folder of the host's; nothing else is to be written there."""
-        for path in self._sockets.iterdir():
-            with contextlib.suppress(OSError):
-                if path.name != CONNECTION and not stat.S_ISSOCK(path.lstat().st_mode):
-                    return "the kernel was stopped: it wrote into the folder of its sockets"
+    def _ran_out_of_memory(self) -> Reason | None:
+        return self._too_much_memory if self._group is not None and self._group.was_full() else None
+
+    @property
+    def _too_much_memory(self) -> Reason:
+        return _stopped(f"its processes used more than {self._limits.memory_mb:g} MB of memory")
+
+    def _over_files(self) -> Reason | None:
+        """Where the file systems themselves cannot be given a limit (see `nested.py`)."""
+        for folder in PRIVATE_FOLDERS:
+            if written(self._root, folder)[1] > FILES:
+                return _stopped(f"it made more than {FILES:,} files in {folder}")
         return None
 
     def left_behind(self) -> str | None:
@@ -196,18 +151,20 @@ class Watch:
         return f"{after.threads - before.threads} threads" if after.threads > before.threads else None
 
     def is_busy(self) -> bool:
-        """Whether the kernel computes although no cell runs."""
-        before, clock = usage(self._root).cpu_seconds, time.monotonic()
+        """Whether the kernel computes, or would if the machine were free, although no cell runs."""
+        before, clock = self._usage(), time.monotonic()
         for pause in (0.1, 0.2):
             time.sleep(pause)
-            used = usage(self._root).cpu_seconds - before
-            if not used:
+            now = self._usage()
+            used = now.cpu_seconds - before.cpu_seconds
+            waited = max(now.waiting_seconds - before.waiting_seconds, 0.0)
+            if not used and not waited:
                 return False
-        return used > 0.5 * (time.monotonic() - clock)
+        return used + waited > 0.5 * (time.monotonic() - clock)
 
     def kill(self) -> None:
         """End the kernel and, with walls, everything that it has started."""
-        if _started(self._root) != self._born:
+        if started(self._root) != self._born:
             return  # it has ended, and its number may be another process's by now
         for process in list(family(self._root)):
             with contextlib.suppress(OSError):

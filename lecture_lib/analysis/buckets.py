@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..palette import BLUE, VERMILION
-from ..plotting import figure_and_axes
+from .._common.palette import BLUE, VERMILION
+from .._common.plotting import figure_and_axes
 from .interventions import INTERVENTIONS, OTHER
 from .metrics import Array
 

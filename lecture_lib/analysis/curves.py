@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from ..training.history import Epoch, History
-from .curve_texts import PATTERNS
+from ..training._run.history import Epoch, History
+from ._curve_texts import PATTERNS
 
 # Shares of the loss that the run started with, unless said otherwise. Chosen on other runs than those that
 # tests/benchmarks/curves.py reports on, about midway between the patterns that each one parts.

@@ -8,12 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..randomness import preserved_random_streams
-from ..training.batches import Batches, Unpack, forward
-from ..training.batches import unpack as unpack_batch
-from ..training.checks import resolve_device
+from .._common.randomness import preserved_random_streams
+from ..training._run.batches import forward
+from ..training._run.batches import unpack as unpack_batch
+from ..training._run.checks import resolve_device
+from ..training._run.preserve import preserved_modes
 from ..training.precision import choose_precision
-from ..training.preserve import preserved_modes
+from ..training.types import Batches, Unpack
 from .metrics import Array, Metric, by_name
 
 MASKED = -100  # what CrossEntropyLoss ignores

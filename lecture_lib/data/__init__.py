@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ._contract_table import CONTRACTS, Contract
+from ._shift_result import Shift, ShiftReport
 from .contract import Violation, check_contract
-from .contract_table import CONTRACTS, Contract
 from .digits import DamagedDataError, Digits, load_digits
 from .images import TinyImageDataset
 from .leakage import Leak, LeakageReport, leakage_report
@@ -12,7 +13,6 @@ from .loader_comparison import LoaderComparison, compare_loaders
 from .null_world import NullWorld, fitted_on_all_data
 from .shapes import Shapes, shapes
 from .shift import shift_report
-from .shift_result import Shift, ShiftReport
 from .splits import chronological_split, grouped_split, stratified_split
 from .throughput import Throughput, measure_throughput
 from .vision import ImageData, MissingDataError, cifar10, fashion_mnist, image_data

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .contract_table import CONTRACTS, REMEDIES, SCALED
+from ._contract_table import CONTRACTS, REMEDIES, SCALED
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 FAR = 10.0  # standardised columns have mean 0 and deviation 1; ten of them off was never scaled

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..palette import BLUE, VERMILION
-from ..plotting import figure_and_axes
-from .columns import Column, as_classes, as_groups, as_rows, as_times, both_sides, same_width
-from .nearest import GAP, NearCopies, near_copies
+from .._common.palette import BLUE, VERMILION
+from .._common.plotting import figure_and_axes
+from ._coincidence import Coincidences, coincidences
+from ._columns import Column, as_classes, as_groups, as_rows, as_times, both_sides, same_width
+from ._nearest import GAP, NearCopies, near_copies
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,16 +62,18 @@ class LeakageReport:
         leaks: one for each kind that was found, facts first.
         to_train: distance of each validation example that is no exact copy to its nearest training example.
         within_train: distance of each training example to its nearest other one, contents counted once.
+        remarks: what was found and is no leak, in words.
 
     """
 
     leaks: tuple[Leak, ...]
     to_train: np.ndarray = field(repr=False)
     within_train: np.ndarray = field(repr=False)
+    remarks: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         found = [f"{leak.kind}: {leak.evidence}\n  {leak.do}" for leak in self.leaks]
-        return "\n".join(found) or "no leak found"
+        return "\n".join([*(found or ["no leak found"]), *self.remarks])
 
     def plot(self, ax: Axes | None = None) -> Figure:
         """Draw how far validation and training examples are from their nearest training example.
@@ -106,6 +109,8 @@ def leakage_report(
 ) -> LeakageReport:
     """Look for exact and near duplicates, shared groups and validation that is older than training.
 
+    Equal examples are exact duplicates unless chance explains them, as it does where inputs are a few small counts or
+    categories (coincidence.py says how that is judged); the evidence says how many chance would give.
     Near duplicates are pairs much closer than the data around them (nearest.py says how close); they are reported
     when more of validation has one in training than an honest random split explains. What it cannot see: copies that
     are moved, cropped or recoloured beyond the distance of ordinary neighbours. For those give groups, or inputs
@@ -121,7 +126,7 @@ def leakage_report(
             later: validation that does not lie after all of training is then a leak.
         labels: (of training, of validation), class indices; duplicates whose labels disagree are then counted.
         seed: of the permutations.
-        alpha: the error rate of the tests for near duplicates, together.
+        alpha: the error rate of the tests for exact and for near duplicates, each together.
 
     Returns:
         The report; without leaks its `leaks` are empty.
@@ -140,8 +145,16 @@ def leakage_report(
     stamps = None if times is None else both_sides(times, sizes, "times", as_times)
     first = {_digest(row): number for number, row in reversed(list(enumerate(rows)))}
     copy_of = np.array([first.get(_digest(row), -1) for row in others])
+    chance = coincidences(rows, others, _contents(rows, others), seed=seed)
     copies, fresh, unique = np.flatnonzero(copy_of >= 0), np.flatnonzero(copy_of < 0), np.sort(list(first.values()))
-    found = [_copies("exact duplicates", copy_of[copies], copies, len(others), kinds)]
+    found, remarks = [], []
+    if chance.p_value <= alpha:
+        found.append(_copies("exact duplicates", copy_of[copies], copies, len(others), kinds, chance))
+    elif chance.found:
+        remarks.append(
+            f"{chance.found} of {len(others)} validation examples are equal to a training example; chance would give "
+            f"{chance.by_chance:.1f} ({chance.why}), so this is no sign of copies."
+        )
 
     near = near_copies(rows[unique], others[fresh], seed=seed)
     if near.p_value <= alpha:
@@ -153,12 +166,19 @@ def leakage_report(
     search = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(rows[unique])
     to_train = search.kneighbors(others[fresh])[0][:, 0] if len(fresh) else np.zeros(0)
     within_train = search.kneighbors()[0][:, 0] if len(unique) > 1 else np.zeros(0)
-    return LeakageReport(tuple(leak for leak in found if len(leak.validation)), to_train, within_train)
+    leaks = tuple(leak for leak in found if len(leak.validation))
+    return LeakageReport(leaks, to_train, within_train, tuple(remarks))
 
 
 def _digest(row: np.ndarray) -> bytes:
     # Adding 0 turns -0.0, which equals 0.0, into it.
     return hashlib.sha256((row + 0.0).tobytes()).digest()
+
+
+def _contents(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """A number for each row, the same for equal ones."""
+    numbers: dict[bytes, int] = {}
+    return np.array([numbers.setdefault(_digest(row), len(numbers)) for part in (rows, others) for row in part])
 
 
 def _copies(
@@ -167,17 +187,20 @@ def _copies(
     validation: np.ndarray,
     count: int,
     labels: tuple[np.ndarray, np.ndarray] | None,
-    near: NearCopies | None = None,
+    chance: Coincidences | NearCopies,
 ) -> Leak:
     evidence = f"{len(validation)} of {count} validation examples have a copy in training"
-    if near is not None:
+    if isinstance(chance, NearCopies):
         evidence += (
             f", {GAP:g} times closer than what comes next, or more; random splits of the same examples have "
-            f"{near.by_chance:.1f} on average"
+            f"{chance.by_chance:.1f} on average"
         )
+    else:
+        evidence += f"; chance would give {chance.by_chance:.1f} ({chance.why})"
     if labels is not None:
         evidence += f"; {np.sum(labels[0][train] != labels[1][validation])} of them with another label"
-    p_value = None if near is None else near.p_value
+    is_fact = isinstance(chance, Coincidences) and chance.by_chance < 0.05
+    p_value = None if is_fact else chance.p_value
     return Leak(kind, evidence, len(validation) / count, p_value, train, validation, DO[kind])
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..palette import BLUE, ORANGE
-from ..plotting import figure_and_axes
+from .._common.palette import BLUE, ORANGE
+from .._common.plotting import figure_and_axes
 from .throughput import Throughput, measure_throughput
 
 if TYPE_CHECKING:

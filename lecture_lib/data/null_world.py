@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from .columns import as_classes, same_length, several_classes
+from ._columns import as_classes, same_length, several_classes
 
 DO = (
     "Split first. Then fit every step that sees labels (feature selection, target encoding, resampling, choice of a "

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .shape_drawing import BACKGROUNDS, CLASSES, NUISANCES, draw
+from ._shape_drawing import BACKGROUNDS, CLASSES, NUISANCES, draw
 
 RARE = CLASSES.index("cross")
 RATES = {"blur": 0.08, "rare class": 0.04, "ambiguous label": 0.06, "background shortcut": 0.06, "threshold": 0.06}

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import shift_tests as tests
-from .columns import Column, as_classes, as_rows, as_times, both_sides, same_width, several_classes
-from .permutation import Association, associated, predicted
-from .shift_result import FLOORS, RESPONSES, Shift, ShiftReport
+from . import _shift_tests as tests
+from ._columns import Column, as_classes, as_rows, as_times, both_sides, same_width, several_classes
+from ._permutation import Association, associated, predicted
+from ._shift_result import FLOORS, RESPONSES, Shift, ShiftReport
 
 LEAST, MOST = 40, 4000  # examples in a part; examples in all, more are drawn from at random
 SEPARATE = 0.8  # AUC from which on parts have too few examples that could be compared

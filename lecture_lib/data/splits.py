@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .columns import Column, as_classes, as_groups, as_times, same_length, several_classes
+from ._columns import Column, as_classes, as_groups, as_times, same_length, several_classes
 
 
 def stratified_split(

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..randomness import preserved_loader, preserved_random_streams
+from .._common.randomness import preserved_loader, preserved_random_streams
 
 EPOCHS = 3  # the first may start workers that stay; the later ones show what every epoch pays
 Step = Callable[[Any], object]

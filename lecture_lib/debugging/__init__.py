@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from .fault import Fault
-from .faults import FAULTS
-from .finding import Finding
+from .faults.fault import Fault
+from .faults.faults import FAULTS
+from .faults.finding import Finding
 from .ladder import Climb, Result, climb, find_faults
-from .lr_finder import find_lr
-from .lr_result import LRFinderResult
-from .lr_suggestions import suggest_learning_rates
 from .program import Program, Spec
 from .record import record
 
@@ -17,13 +14,10 @@ __all__ = [
     "Climb",
     "Fault",
     "Finding",
-    "LRFinderResult",
     "Program",
     "Result",
     "Spec",
     "climb",
     "find_faults",
-    "find_lr",
     "record",
-    "suggest_learning_rates",
 ]

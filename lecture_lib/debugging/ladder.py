@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ..palette import BLUE, ORANGE, VERMILION
-from ..plotting import figure_and_axes
-from .events import Recording
-from .evidence import Evidence
-from .finding import Finding
-from .measures import MEASURES, losses
-from .observed import Row
+from .._common.palette import BLUE, ORANGE, VERMILION
+from .._common.plotting import figure_and_axes
+from ._engine.chance import no_better_than_chance
+from ._engine.events import Recording
+from ._engine.evidence import Evidence
+from ._engine.measures import MEASURES, losses
+from ._engine.observed import Row
+from ._engine.observing import why_not
+from ._engine.rung_plots import PLOTS
+from ._engine.rung_plots import run as draw_run
+from ._engine.untouched import untouched
+from .faults.finding import Finding
 from .program import Program, Spec
-from .rung_plots import PLOTS
-from .rung_plots import run as draw_run
 from .rungs import OF_RECORDINGS, RUNGS, Rule, Rung
-from .untouched import untouched
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
+MEASURED = 6  # the rung that shows the metric
+COLOURS = {"holds": (BLUE, ""), "fails": (VERMILION, "//"), "unsure": (ORANGE, ".."), "not asked": ("lightgrey", "")}
 # What a fault shows on other rungs too, and is then no finding of its own.
 EXPLAINS = {
     "D26": ("D03", "D25", "D11"),
@@ -47,6 +51,7 @@ class Result:
         findings: what is wrong, the surest first; empty when the rung holds.
         unchecked: what could not be looked at, and why.
         seen: the numbers behind it, as plain data: what is drawn.
+        doubt: why it is not vouched for although nothing was found; '' where nothing speaks against it.
 
     """
 
@@ -54,13 +59,16 @@ class Result:
     findings: tuple[Finding, ...]
     unchecked: tuple[str, ...]
     seen: dict[str, Any] = field(default_factory=dict, repr=False)
+    doubt: str = ""
 
     @property
     def verdict(self) -> str:
-        """'holds', 'fails', or 'unsure': what was to be learnt was not, and no rule says why."""
+        """'holds', 'fails', 'unsure' (a number is bad and no rule says why), or 'not asked' (there are no numbers)."""
         if self.findings:
             return "fails"
-        return "unsure" if self.seen.get("learnt") is False else "holds"
+        if self.doubt or self.seen.get("learnt") is False:
+            return "unsure"
+        return "holds" if self.seen else "not asked"
 
     def plot(self, ax: Axes | None = None) -> Figure:
         """Draw the rung's numbers.
@@ -80,7 +88,9 @@ class Result:
     def __str__(self) -> str:
         lines = [f"rung {self.rung.number}, {self.rung.name}: {self.verdict}", f"  {self.rung.criterion}"]
         lines += [f"  {name}: {_short(value)}" for name, value in self.seen.items()]
-        if self.verdict == "unsure":
+        if self.verdict == "unsure" and self.doubt:
+            lines.append(f"  {self.doubt}")
+        elif self.verdict == "unsure":
             lines.append("  What was to be learnt was not, and no rule knows why: try a smaller and a larger rate.")
         lines += [f"  {one}".replace("\n", "\n  ") for one in map(str, self.findings)]
         return "\n".join([*lines, *(f"  not checked: {one}" for one in self.unchecked)])
@@ -115,7 +125,7 @@ class Climb:
         figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
         for result in self.results:
             number, failed = result.rung.number, bool(result.findings)
-            colour, hatch = {"holds": (BLUE, ""), "fails": (VERMILION, "//"), "unsure": (ORANGE, "..")}[result.verdict]
+            colour, hatch = COLOURS[result.verdict]
             left.barh(number, 1, color=colour, hatch=hatch, edgecolor="white")
             text = result.findings[0].title if failed else result.verdict
             left.text(1.05, number, f"{result.rung.name}: {text}", va="center", fontsize="small")
@@ -135,7 +145,25 @@ class Climb:
         return "\n".join(lines)
 
 
-def find_faults(recording: Recording, spec: Spec | None = None) -> list[Finding]:
+class Findings(list[Finding]):
+    """What a recording shows, the lowest rung first.
+
+    Attributes:
+        unchecked: which questions could not be asked, and why.
+
+    """
+
+    def __init__(self, found: Sequence[Finding], unchecked: Sequence[str]) -> None:
+        super().__init__(found)
+        self.unchecked = tuple(unchecked)
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [*(map(str, self) if self else ["nothing found"]), *map("not checked: {}".format, self.unchecked)]
+        )
+
+
+def find_faults(recording: Recording, spec: Spec | None = None) -> Findings:
     """What a recording alone shows: order of the loop, gradients, wiring, losses.
 
     Args:
@@ -143,12 +171,13 @@ def find_faults(recording: Recording, spec: Spec | None = None) -> list[Finding]
         spec: what the author means, see `Spec`.
 
     Returns:
-        The findings, the lowest rung first.
+        The findings, the lowest rung first; printed, with what could not be asked.
 
     """
     evidence = Evidence.of_recording(recording, spec or Spec())
     rules = [rule for rung in RUNGS for rule in rung.rules if rule in OF_RECORDINGS]
-    return sorted((one for rule in rules if (one := _ask(rule, evidence)) is not None), key=lambda one: one.rung)
+    found = [one for rule in rules if (one := _ask(rule, evidence)) is not None]
+    return Findings(sorted(found, key=lambda one: one.rung), evidence.left_out())
 
 
 def climb(program: Program, spec: Spec | None = None, *, go_on: bool = False, seed: int = 0) -> Climb:
@@ -178,9 +207,11 @@ def _climb(evidence: Evidence, go_on: bool) -> Climb:
                 unchecked[rung.number].append("comparisons of runs; an identity already explains what is wrong")
     for rung in RUNGS:
         # What an identity explains needs no comparison of runs, and one comparison that explains is enough.
-        for rule in rung.hypotheses if go_on or not found else ():
-            if go_on or not found:
-                found += _look(evidence, rung, [rule], unchecked)
+        for rule in rung.hypotheses:
+            if (go_on or not found) and (one := _ask(rule, evidence)) is not None:
+                found.append(one)
+        unchecked[rung.number] += evidence.left_out()
+    doubt = no_better_than_chance(evidence.program, evidence.val, evidence.run)
     results = []
     for rung in RUNGS:
         here = sorted((one for one in found if one.rung == rung.number), key=lambda one: not one.certain)
@@ -188,14 +219,15 @@ def _climb(evidence: Evidence, go_on: bool) -> Climb:
         results.append(Result(rung, tuple(here), tuple(unchecked.get(rung.number, ())), seen))
         if here and not go_on:
             break
-    constant = evidence.constant_loss if evidence.run.rows else math.nan
+    if results[-1].rung.number >= MEASURED:  # the report shows the metric: nothing is vouched for beside a bad one
+        results = [replace(one, doubt=doubt) for one in results]
+    constant = evidence.constant_loss if math.isfinite(evidence.run.before) else math.nan
     return Climb(tuple(results), RUNGS[len(results) :], tuple(evidence.run.rows), constant)
 
 
 def _look(evidence: Evidence, rung: Rung, rules: Sequence[Rule], unchecked: dict[int, list[str]]) -> list[Finding]:
     found = [one for rule in rules if (one := _ask(rule, evidence)) is not None]
-    unchecked.setdefault(rung.number, []).extend(evidence.unseen)
-    evidence.unseen.clear()
+    unchecked.setdefault(rung.number, []).extend(evidence.left_out())
     return found
 
 
@@ -203,7 +235,7 @@ def _ask(rule: Rule, evidence: Evidence) -> Finding | None:
     try:
         return rule(evidence)
     except Exception as error:  # a rule that a program breaks must not take the others with it
-        evidence.unseen.append(f"{rule.__name__}: {type(error).__name__}: {error}")
+        evidence.not_asked.setdefault(why_not(error), []).append(rule.__name__.replace("_", " "))
         return None
 
 
@@ -212,7 +244,7 @@ def _measure(evidence: Evidence, rung: Rung, unchecked: dict[int, list[str]]) ->
     try:
         return measure(evidence) if measure else {}
     except Exception as error:
-        unchecked.setdefault(rung.number, []).append(f"{type(error).__name__}: {error}")
+        unchecked.setdefault(rung.number, []).append(f"{rung.name}, its numbers: {why_not(error)}")
         return {}
 
 

@@ -14,6 +14,10 @@ Batch = Any
 Loader = Iterable[Batch]
 
 
+class UnknownBatchError(TypeError):
+    """A batch of which it is not known what are inputs and what targets."""
+
+
 @dataclass
 class Program:
     """A training program as its author wrote it, in parts that can be run again.
@@ -27,7 +31,8 @@ class Program:
         optimizer: what trains it; a list of several where they take turns.
         loss_fn: (outputs, targets) -> scalar; None where the program's own step is all there is, as in a game of two
             networks.
-        train_loader: gives batches, epoch after epoch.
+        train_loader: gives batches, epoch after epoch; None for a program without batches, such as one on one graph or
+            in one environment.
         val_loader: gives validation batches.
         test_loader: gives test batches. Reading it during training is a finding.
         plain_loader: the training examples in training's order of magnitude without augmentation, where there is one.
@@ -48,7 +53,7 @@ class Program:
     model: nn.Module
     optimizer: Optimizer | Sequence[Optimizer]
     loss_fn: Callable[[Any, Any], Tensor] | None
-    train_loader: Loader
+    train_loader: Loader | None = None
     val_loader: Loader | None = None
     test_loader: Loader | None = None
     plain_loader: Loader | None = None
@@ -69,7 +74,13 @@ class Program:
 
     def parts(self, batch: Batch) -> tuple[Any, Any]:
         """The inputs and targets of a batch."""
-        return self.unpack(batch) if self.unpack else (batch[0], batch[1])
+        if self.unpack:
+            return self.unpack(batch)
+        if not isinstance(batch, (tuple, list)):
+            raise UnknownBatchError(f"a batch is no pair ({type(batch).__name__}): pass unpack= to say what is in it")
+        if len(batch) < 2:
+            raise UnknownBatchError("a batch has one part and no targets: pass unpack= to say what the targets are")
+        return batch[0], batch[1]
 
     def outputs(self, inputs: Any) -> Any:
         """What the program's model gives for inputs, in the mode that the model is in."""
@@ -94,6 +105,8 @@ class Program:
         if self.train_epoch:
             self.train_epoch(self)
             return
+        if self.train_loader is None:
+            raise ValueError("the program has neither a train_loader nor a train_epoch. Pass one of them.")
         self.model.train()
         for batch in self.train_loader:
             self.run_step(batch)
@@ -119,7 +132,7 @@ class Program:
                 targets.append(y)
         self.model.train(was)
         found = {"loss": total / count} if self.loss_fn is not None and count else {}
-        if self.metric is not None and count:
+        if self.metric is not None and count and all(isinstance(one, Tensor) for one in (*outputs, *targets)):
             found["metric"] = float(self.metric(torch.cat(outputs), torch.cat(targets)))
         return found
 

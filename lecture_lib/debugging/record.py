@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from torch import nn
 from torch.optim import Optimizer
 
-from .events import Recording
+from ._engine.events import Recording
 from .recorder import Recorder
 
 

@@ -11,10 +11,19 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from .events import Backward, Batch, Break, Forward, LossCall, Mark, Recording, Step
-from .gradients import SCALED_BY, compare, dense, detached, flat_gradient, leaves_of, lost_in_float16, norm_of
-from .listening import Listener
-from .watching import Watched, all_warnings, fingerprints, where_is
+from ._engine.events import Backward, Batch, Break, Forward, LossCall, Mark, Recording, Step
+from ._engine.gradients import (
+    SCALED_BY,
+    at_a_step,
+    compare,
+    dense,
+    detached,
+    flat_gradient,
+    leaves_of,
+    lost_in_float16,
+)
+from ._engine.listening import Listener
+from ._engine.watching import Watched, all_warnings, checksums, fingerprints, gets_closure, held_by, where_is
 
 WITH_MODES = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
 LOOKS = 12  # steps at the start whose gradients are compared, then two of every RARELY
@@ -22,6 +31,28 @@ RARELY = 100
 SOMETIMES = 7  # events, after which what may change only between epochs is looked at
 FED = 12  # batches of inputs that are kept, of training and of evaluation
 KEPT = 40  # losses whose outputs and targets are kept
+
+
+class _Hook:
+    """A hook that stays behind when its model is copied or written to a file: a copy is none of the recorder's."""
+
+    def __init__(self, call: Callable[..., None]) -> None:
+        self._call = call
+
+    def __call__(self, *args: Any) -> None:
+        self._call(*args)
+
+    def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
+        """What a copy gets instead."""
+        return _no_hook, ()
+
+
+def _no_hook() -> Callable[..., None]:
+    return _hear_nothing
+
+
+def _hear_nothing(*_args: Any) -> None:
+    """The hook of a copy."""
 
 
 class Recorder:
@@ -65,16 +96,19 @@ class Recorder:
         self._kept = 0
         self._called_hooks: dict[str, Any] = {}
         self.recording.tensors.update(self._parameters)
+        self.recording.optimizers = len(self._optimizers)
+        self._sums: dict[int, float] = {}
 
     def __enter__(self) -> Recorder:
         """Attach hooks."""
+        self._sums = checksums(self._parameters)
         for name, module in self._model.named_modules():
-            hook = module.register_forward_hook(self._module_called(name))
+            hook = module.register_forward_hook(_Hook(self._module_called(name)))
             self._called_hooks[name] = hook
             self._attached.callback(hook.remove)
-        self._attached.callback(self._model.register_forward_pre_hook(self._forward).remove)
+        self._attached.callback(self._model.register_forward_pre_hook(_Hook(self._forward)).remove)
         for number, optimizer in enumerate(self._optimizers):
-            self._attached.callback(optimizer.register_step_pre_hook(self._step(number)).remove)
+            self._attached.callback(optimizer.register_step_pre_hook(_Hook(self._step(number))).remove)
         caught = self._attached.enter_context(all_warnings())
         self._attached.callback(lambda: self.recording.warnings.extend(caught))
         self._attached.enter_context(self._listener)
@@ -83,6 +117,8 @@ class Recorder:
     def __exit__(self, *error: Any) -> None:
         """Take the hooks away."""
         self._attached.close()
+        sums = checksums(self._parameters)
+        self.recording.moved = frozenset(key for key, one in sums.items() if one != self._sums[key])
 
     def mark(self, name: str) -> None:
         """Note where something begins or ends."""
@@ -173,6 +209,7 @@ class Recorder:
         if self._looking or len(self.recording.events) % SOMETIMES == 0:
             trainable = frozenset(key for key, p in self._parameters.items() if p.requires_grad)
             self.recording.trainable = [*self.recording.trainable[:1], trainable]
+            self.recording.ever_trainable |= trainable
         if not self._looking or start.grad_fn is None:
             self.recording.events.append(Backward(value, kept, len(self._losses) or len(self._own)))
             self._losses, self._own = [], []
@@ -182,6 +219,8 @@ class Recorder:
         for leaf in leaves:
             if id(leaf) not in self.recording.names and id(leaf) not in self._parameters:
                 self.recording.tensors[id(leaf)] = leaf
+                if id(leaf) in self.recording.strangers:
+                    self.recording.lasting.add(id(leaf))
                 self.recording.strangers.setdefault(id(leaf), where_is(leaf, self._model))
         scale = residual = underflow = math.nan
         known = [leaf for leaf in leaves if leaf.requires_grad]
@@ -209,7 +248,7 @@ class Recorder:
             if looking:
                 parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
                 ids = frozenset(map(id, parameters))
-                self.recording.optimised = [*self.recording.optimised[:1], ids]
+                self.recording.optimised = [*self.recording.optimised[:1], held_by(self._optimizers)]
             rates = tuple(float(group["lr"]) for group in optimizer.param_groups if "lr" in group)
             for key in [key for key, p in self._unreached.items() if p.grad is not None]:
                 del self._unreached[key]
@@ -217,6 +256,7 @@ class Recorder:
             facts: dict[str, Any] = {}
             if looking:
                 facts = self._look(parameters)
+            facts["closure"] = gets_closure(args, kwargs)
             self.recording.events.append(Step(number, rates, self._backwards, self._waiting, **facts))
             if looking:
                 self._last_fresh = self._fresh
@@ -233,22 +273,8 @@ class Recorder:
 
     def _look(self, parameters: Sequence[Tensor]) -> dict[str, Any]:
         seen = {id(p): dense(p.grad) for p in parameters if p.grad is not None}
-        fresh = {key: one for key, one in self._fresh.items() if key in {id(p) for p in parameters}}
-        scale, residual = compare(seen, fresh)
-        last = self._last_seen
-        both = {key: one + last[key] if key in last else one for key, one in fresh.items()}
-        added_scale, added = compare(seen, both)
+        facts = at_a_step(parameters, seen, self._fresh, self._last_seen, self._last_fresh)
         self._last_seen = {key: one.clone() for key, one in seen.items()}
-        finite = all(bool(one.isfinite().all()) for one in seen.values())
-        if not finite:
+        if not all(bool(one.isfinite().all()) for one in seen.values()):
             self._broke("gradient", 0.0)
-        return {
-            "norm": norm_of(seen),
-            "fresh": norm_of(fresh),
-            "scale": scale,
-            "residual": residual,
-            "added": added if last and added_scale > 0 else math.nan,
-            "stale": compare(seen, self._last_fresh)[1],
-            "missing": frozenset(id(p) for p in parameters if p.grad is None),
-            "finite": finite and all(bool(p.detach().isfinite().all()) for p in parameters),
-        }
+        return facts

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .baseline_rules import no_better_than_baseline, worthless_metric
-from .capacity import too_small
-from .data_hypotheses import augmentation_harms, targets_unscaled, weighted_wrongly
-from .data_rules import DATA_RULES, binary_targets
-from .error_rules import stopped
-from .error_slices import confidence_off, failing_slice, leans_on_a_part
-from .evaluation_rules import EVALUATION_RULES, schedule_misstepped, trained_in_evaluation_mode
-from .evidence import Evidence
-from .finding import Finding
-from .input_rules import other_statistics
-from .label_hypotheses import gives_target_away, not_together
-from .loop_rules import LOOP_RULES
-from .loop_rules import Rule as RecordingRule
-from .loss_probes import broadcast
-from .loss_rules import (
+from ._engine.assumptions import Rule as RecordingRule
+from ._engine.evidence import Evidence
+from ._engine.rung_texts import WHY
+from .faults.baseline_rules import no_better_than_baseline, worthless_metric
+from .faults.capacity import too_small
+from .faults.data_hypotheses import augmentation_harms, targets_unscaled, weighted_wrongly
+from .faults.data_rules import DATA_RULES, binary_targets
+from .faults.error_rules import stopped
+from .faults.error_slices import confidence_off, failing_slice, leans_on_a_part
+from .faults.evaluation_rules import EVALUATION_RULES, schedule_misstepped, trained_in_evaluation_mode
+from .faults.finding import Finding
+from .faults.input_rules import other_statistics
+from .faults.label_hypotheses import gives_target_away, not_together
+from .faults.loop_rules import LOOP_RULES
+from .faults.loss_probes import broadcast
+from .faults.loss_rules import (
     LOSS_RULES,
     divergence_misused,
     nll_of_no_logarithms,
@@ -29,11 +30,16 @@ from .loss_rules import (
     unfit,
     unstable,
 )
-from .model_rules import MODEL_RULES, all_affine, inputs_ignored, outputs_random
-from .noise_hypotheses import noisy_labels
-from .run_hypotheses import batch_size_unsuitable, learning_rate, memorised, too_much_dropout, too_short
-from .rung_texts import WHY
-from .start_hypotheses import (
+from .faults.model_rules import MODEL_RULES, all_affine, inputs_ignored, outputs_random
+from .faults.noise_hypotheses import noisy_labels
+from .faults.run_hypotheses import (
+    batch_size_unsuitable,
+    learning_rate,
+    memorised,
+    too_much_dropout,
+    too_short,
+)
+from .faults.start_hypotheses import (
     dead_units,
     exploding,
     initial_scale_too_large,
@@ -42,7 +48,7 @@ from .start_hypotheses import (
     saturated,
     vanishing,
 )
-from .wiring_rules import WIRING_RULES
+from .faults.wiring_rules import WIRING_RULES
 
 Rule = Callable[[Evidence], Finding | None]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ._ablation_result import Ablation, Effect
 from .ablation import ablate
-from .ablation_result import Ablation, Effect
 from .compare import Comparison, compare_records
 from .identity import code_state, content_id, hardware
 from .record import RunRecord

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from ..training.checks import require_functions
-from .ablation_result import Ablation
+from ..training._run.checks import require_functions
+from ._ablation_result import Ablation
 
 
 def ablate(

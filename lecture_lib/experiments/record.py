@@ -142,7 +142,7 @@ class RunRecord:
         """Write the record, whole or not at all: an earlier file stays until the new one is complete.
 
         Raises:
-            OSError: the folder does not exist or cannot be written; the earlier file is as it was.
+            OSError: the folder does not exist or cannot be written; an earlier file is unchanged.
 
         """
         path = Path(path)
@@ -155,7 +155,7 @@ class RunRecord:
                 os.fsync(file.fileno())
             temporary.replace(path)
         except OSError as error:
-            error.add_note(f"{path} was not written; what was there is as it was. Look at the folder and its disk.")
+            error.add_note(f"{path} was not written, and an earlier file is unchanged. Check the folder and its disk.")
             raise
         finally:
             temporary.unlink(missing_ok=True)

@@ -7,15 +7,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .compare import agree, difference
+from .compare import agree, difference, show
+from .misconceptions import explains
 from .observe import observe
+from .process_state import told_left
 from .question import PublicCase, PublicQuestion
+from .replaced_functions import put_back_functions, remember_functions
 
 RIGHT, UNANSWERED, WRONG = "right", "not answered yet", "not yet"
 _MARK = {RIGHT: "✓", UNANSWERED: "…", WRONG: "✗"}
 # Okabe-Ito green, grey and vermilion, dark enough on white and light enough on black; the mark says it without colour.
 _COLOUR = {RIGHT: "#009E73", UNANSWERED: "#808080", WRONG: "#D55E00"}
 
+
+_MOST_OF_INPUTS = 200
+"""Characters of a case's inputs that a message shows."""
 
 LATEST: dict[str, CheckResult] = {}
 """What `check` showed last for each question in this session, for `show_progress`."""
@@ -39,6 +45,8 @@ class CheckResult:
 
     title: str
     lines: tuple[Line, ...]
+    left: tuple[str, ...] = ()
+    """What the answer left changed in the process, which was put back."""
 
     @property
     def state(self) -> str:
@@ -76,23 +84,24 @@ class CheckResult:
         if self.state == UNANSWERED:
             return []
         one_part = len({line.part for line in self.lines}) == 1
-        said: set[str] = set()
+        said: dict[str, str] = {}
         rows = []
         for line in self.lines:
             what = (line.what or line.state).removeprefix(f"{line.part}: ")
             key = line.misconception or what
-            repeated = line.state == WRONG and key in said
-            said.add(key)
             where = line.case if one_part else f"{line.case}, {line.part}"
-            rows.append((_MARK[line.state], where, "as above" if repeated else what, "" if repeated else line.look_at))
+            first = said.setdefault(key, where)
+            repeated = line.state == WRONG and first != where
+            told, look_at = (f"the same as in “{first}”", "") if repeated else (what, line.look_at)
+            rows.append((_MARK[line.state], where, told, look_at))
         return rows
 
     def _tail(self) -> str:
-        if self.state == UNANSWERED:
-            return "Write your answer in the cell above, run it, then run this cell again."
-        if self.state == RIGHT:
-            return "The visible cases agree. Hidden cases, on other inputs, decide the points."
-        return ""
+        tail = {
+            UNANSWERED: "Write your answer in the cell above, run it, then run this cell again.",
+            RIGHT: "The visible cases agree. Hidden cases, on other inputs, decide the points.",
+        }
+        return " ".join(filter(None, [tail.get(self.state), told_left(self.left)]))
 
 
 def check(question_id: str, *functions: Callable[..., Any]) -> None:
@@ -120,8 +129,15 @@ def check_result(question_id: str, *functions: Callable[..., Any]) -> CheckResul
 
     question = find_question(question_id)
     named = name_functions(question, functions)
-    lines = [line for case in question.cases for line in _check_case(question, case, named)]
-    return CheckResult(f"{question.id} · {question.title}", tuple(lines))
+    remember_functions()
+    lines: list[Line] = []
+    left: dict[str, None] = {}
+    observations = [observe(question, named, case.inputs) for case in question.cases]
+    for case, observation in zip(question.cases, observations, strict=True):
+        left.update(dict.fromkeys(text for seen in observation.values() for text in seen.get("left", ())))
+        lines += [_check_part(question, case, part, observations, observation[part]) for part in case.expected]
+    left.update(dict.fromkeys(put_back_functions()))
+    return CheckResult(f"{question.id} · {question.title}", tuple(lines), tuple(left))
 
 
 def name_functions(
@@ -134,28 +150,52 @@ def name_functions(
     return dict(zip(question.functions, functions, strict=True))
 
 
-def _check_case(question: PublicQuestion, case: PublicCase, functions: dict[str, Any]) -> list[Line]:
-    observation = observe(question, functions, case.inputs)
-    return [_check_part(question, case, part, observation[part]) for part in case.expected]
-
-
-def _check_part(question: PublicQuestion, case: PublicCase, part: str, seen: dict[str, Any]) -> Line:
+def _check_part(
+    question: PublicQuestion, case: PublicCase, part: str, observations: list[dict[str, Any]], seen: dict[str, Any]
+) -> Line:
     if "unanswered" in seen:
         return Line(case.name, part, UNANSWERED)
     if "raised" in seen:
         return Line(case.name, part, WRONG, f"your code raised {seen['raised']}", "what that line was given here")
+    if "unusable" in seen:
+        return Line(case.name, part, WRONG, seen["unusable"], "what the question says that the function returns")
     values, expected = seen["value"], case.expected[part]
     wrong = difference(values, expected, question.relative_tolerance, part)
     if wrong is None:
         return Line(case.name, part, RIGHT, _exactness(values, expected))
-    for misconception_id, shown in case.mistakes.items():
+    mistake = _explaining(question, case, part, observations, values)
+    if mistake is not None:
+        known = question.misconceptions[mistake]
+        return Line(case.name, part, WRONG, f"{known.what} ({wrong})", known.look_at, mistake)
+    return Line(case.name, part, WRONG, wrong, _inputs_told(case))
+
+
+def _explaining(
+    question: PublicQuestion, case: PublicCase, part: str, observations: list[dict[str, Any]], values: dict[str, Any]
+) -> str | None:
+    """The mistake that gives these values; where every case says what it gives, on all cases."""
+    tolerance = question.relative_tolerance
+    if question.mistakes_complete:
+        wrong = [name for name, value in case.expected[part].items() if not agree(values.get(name), value, tolerance)]
+        expected = [public.expected for public in question.cases]
+        for name in question.misconceptions:
+            mistaken = [public.mistakes.get(name, {}) for public in question.cases]
+            if any(explains(observations, expected, mistaken, tolerance, f"{part}.{entry}") for entry in wrong):
+                return name
+        return None
+    for name, shown in case.mistakes.items():
         fields = shown.get(part)
-        if fields and all(
-            agree(values.get(name), value, question.relative_tolerance) for name, value in fields.items()
-        ):
-            known = question.misconceptions[misconception_id]
-            return Line(case.name, part, WRONG, f"{known.what} ({wrong})", known.look_at, misconception_id)
-    return Line(case.name, part, WRONG, wrong, "the inputs of this case, worked by hand")
+        if fields and all(agree(values.get(entry), value, tolerance) for entry, value in fields.items()):
+            return name
+    return None
+
+
+def _inputs_told(case: PublicCase) -> str:
+    """What a case gives to the functions, where that fits on a line or two; else its name is all there is to say."""
+    inputs = ", ".join(f"{name} = {show(value)}" for name, value in case.inputs.items())
+    if len(inputs) > _MOST_OF_INPUTS:
+        return "the inputs of this case, worked by hand"
+    return f"the inputs of this case, worked by hand: {inputs}"
 
 
 def _exactness(values: Any, expected: Any) -> str:

@@ -23,11 +23,11 @@ def difference(actual: Any, expected: Any, relative_tolerance: float, name: str 
         if expected and all(isinstance(item, str) for item in [*actual, *expected]):
             return None if list(actual) == list(expected) else f"{name}: got {list(actual)}, expected {list(expected)}"
         if len(actual) != len(expected):
-            return f"{name}: got {_show(actual)}, expected {_show(expected)}"
+            return f"{name}: got {show(actual)}, expected {show(expected)}"
         pairs = enumerate(zip(actual, expected, strict=True))
         return _first(difference(a, e, relative_tolerance, f"{name}[{i}]") for i, (a, e) in pairs)
     if expected is None or isinstance(expected, str):
-        return None if actual == expected else f"{name}: got {_show(actual)}, expected {_show(expected)}"
+        return None if actual == expected else f"{name}: got {show(actual)}, expected {show(expected)}"
     return _numbers(actual, np.asarray(expected), relative_tolerance, name)
 
 
@@ -40,6 +40,8 @@ def _numbers(actual: Any, expected: np.ndarray, relative_tolerance: float, name:
     if not isinstance(actual, np.ndarray | np.generic | int | float):
         return f"{name}: expected {_kind(expected)}, got {_kind(actual)}"
     found = np.asarray(actual)
+    if found.shape and not expected.shape:
+        return f"{name}: expected a number, got an array of shape {list(found.shape)}"
     if found.shape != expected.shape:
         return f"{name}: shape {list(found.shape)}, expected {list(expected.shape)}"
     if found.dtype.kind not in "biuf":
@@ -76,9 +78,12 @@ def _kind(value: Any) -> str:
     return f"a {type(value).__name__}" + (f" of {len(value)}" if _is_sequence(value) else "")
 
 
-def _show(value: Any) -> str:
+def show(value: Any) -> str:
+    """A plain value as a student would write it."""
     if _is_sequence(value):
-        return "[" + ", ".join(_show(item) for item in value) + "]"
+        return "[" + ", ".join(show(item) for item in value) + "]"
     if isinstance(value, np.ndarray | np.generic):
-        return np.array2string(np.asarray(value), precision=6)
+        return np.array2string(np.asarray(value), precision=6, separator=", ")
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {show(item)}" for key, item in value.items()) + "}"
     return repr(value)

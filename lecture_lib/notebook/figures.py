@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from ..palette import OKABE_ITO
+from .._common.palette import OKABE_ITO
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,18 +7,29 @@ still the stub. Whether that is right is decided elsewhere.
 from __future__ import annotations
 
 import contextlib
+import copy
 import dis
+import functools
 import importlib
+import re
 import traceback
+import types
+import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
 
+from .process_state import standard_process
 from .question import Functions, Inputs, PublicQuestion
 
 UNANSWERED = {"unanswered": True}
+_observed: Counter[str] = Counter()
+"""How often each question was observed: random streams start elsewhere each time, whatever other answers drew."""
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b.?")
+_MOST_CHARACTERS = 300
 
 
 class WriteItYourself(RuntimeError):  # noqa: N818 - the name is the message
@@ -28,46 +39,93 @@ class WriteItYourself(RuntimeError):  # noqa: N818 - the name is the message
 def observe(question: PublicQuestion, functions: Functions, inputs: Inputs) -> dict[str, dict[str, Any]]:
     """Observe every part of `question` on one case.
 
-    Returns part -> {"value": {field: plain value}} or {"raised": text} or {"unanswered": True}. A part that fails
-    says nothing about the others: each runs by itself.
+    Returns part -> {"value": {field: plain value}}, {"raised": text} when the student's code raised, {"unusable": text}
+    when what it returned is not of the form asked for, or {"unanswered": True}. A part that fails
+    says nothing about the others: each runs by itself, on inputs of its own, in a process with the standard settings.
+    What it left changed in the process is put back and named: {"left": [text]} beside the rest.
     """
+    _observed[question.id] += 1
+    seeds = {part: zlib.crc32(f"{question.id} {part} {_observed[question.id]}".encode()) for part in question.parts}
     with forbid_ready_made(question):
-        return {part: _observe_part(run, functions, inputs) for part, run in question.parts.items()}
+        return {
+            part: _observe_part(run, functions, copy.deepcopy(inputs), seeds[part])
+            for part, run in question.parts.items()
+        }
 
 
 def _observe_part(
-    run: Callable[[Functions, Inputs], dict[str, Any]], functions: Functions, inputs: Inputs
+    run: Callable[[Functions, Inputs], dict[str, Any]], functions: Functions, inputs: Inputs, seed: int
 ) -> dict[str, Any]:
-    called: list[Callable[..., Any]] = []
-    try:
-        values = run(_Recording(functions, called), inputs)
-        seen: dict[str, Any] = {"value": {field: plain(value) for field, value in values.items()}}
-    except (Exception, SystemExit) as error:
-        seen = {"raised": _told(error, called)}
-    return dict(UNANSWERED) if any(is_stub(function) for function in called) else seen
+    recording = _Recording(functions)
+    left: list[str] = []
+    with standard_process(left, seed):
+        try:
+            values = run(recording, inputs)
+            seen: dict[str, Any] = {"value": {field: plain(value) for field, value in values.items()}}
+        except (Exception, SystemExit) as error:
+            seen = {"raised": _told(error, recording.called)}
+            if recording.returned is not None and not _own_frames(error, recording.called):
+                seen = {"unusable": recording.unusable(error)}
+    if any(is_stub(function) for function in recording.called):
+        return dict(UNANSWERED)
+    return {**seen, "left": left} if left else seen
+
+
+def _own_frames(error: BaseException, called: list[Callable[..., Any]]) -> list[traceback.FrameSummary]:
+    """The frames of the student's own code that an exception passed through."""
+    files = {
+        code.__code__.co_filename for item in called for code in [item, *_methods(item)] if hasattr(code, "__code__")
+    }
+    return [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
 
 
 def _told(error: BaseException, called: list[Callable[..., Any]]) -> str:
     """An exception in a line, with the line of the student's own code that raised it where that is known."""
-    files = {
-        code.__code__.co_filename for item in called for code in [item, *_methods(item)] if hasattr(code, "__code__")
-    }
-    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
+    own = _own_frames(error, called)
     where = f" (line {own[-1].lineno}: {own[-1].line})" if own and own[-1].line else ""
-    return f"{type(error).__name__}: {error}{where}"
+    return f"{type(error).__name__}: {_in_a_line(str(error))}{where}"
+
+
+def _in_a_line(text: str) -> str:
+    """A message without colours and line breaks; PyTorch's on unpickling have both and fill a page."""
+    line = " ".join(_ESCAPES.sub("", text).split())
+    printable = "".join(character for character in line if character.isprintable())
+    return printable if len(printable) <= _MOST_CHARACTERS else f"{printable[:_MOST_CHARACTERS]}…"
 
 
 class _Recording(dict[str, Callable[..., Any]]):
-    """The student's functions, remembering which of them a part asked for."""
+    """The student's functions, remembering which of them a part asked for and what the last call returned."""
 
-    def __init__(self, functions: Functions, called: list[Callable[..., Any]]) -> None:
+    def __init__(self, functions: Functions) -> None:
         super().__init__(functions)
-        self._called = called
+        self.called: list[Callable[..., Any]] = []
+        self.returned: tuple[str, Any] | None = None
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         function = super().__getitem__(name)
-        self._called.append(function)
-        return function
+        self.called.append(function)
+        if not isinstance(function, types.FunctionType):
+            return function
+
+        @functools.wraps(function)
+        def recorded(*args: Any, **kwargs: Any) -> Any:
+            self.returned = None
+            result = function(*args, **kwargs)
+            self.returned = name, result
+            return result
+
+        return recorded
+
+    def unusable(self, error: BaseException) -> str:
+        """What is wrong with the value of the last call, where the call itself went well."""
+        assert self.returned is not None
+        name, result = self.returned
+        if result is None:
+            return f"{name} returned None: is a `return` missing?"
+        kind = (
+            f"{type(result).__name__} of {len(result)}" if isinstance(result, list | tuple) else type(result).__name__
+        )
+        return f"{name} returned a {kind}, which is not what the question asks for ({_in_a_line(str(error))})"
 
 
 def is_stub(function: Callable[..., Any]) -> bool:

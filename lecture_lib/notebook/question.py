@@ -6,7 +6,7 @@ The hidden half (other inputs, the judge, the bank of answers) stays with the in
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Functions = Mapping[str, Callable[..., Any]]
@@ -45,7 +45,8 @@ class PublicQuestion:
     """What is asked and how a student's functions are observed on one case.
 
     `parts` maps a part's name to a function of the student's functions and a case's inputs that returns what happened,
-    field by field. The same observation serves the visible check and the hidden one, on other inputs.
+    field by field. The same observation serves the visible check and the hidden one, on other inputs. `cases` and
+    `misconceptions` are read from the JSON file beside the question, which is written when the course is built.
     `ready_made` names functions ("module.name") that do what the question asks to be written.
     """
 
@@ -53,7 +54,9 @@ class PublicQuestion:
     title: str
     functions: tuple[str, ...]
     parts: Mapping[str, Callable[[Functions, Inputs], dict[str, Any]]]
-    cases: tuple[PublicCase, ...]
-    misconceptions: Mapping[str, Misconception]
+    cases: tuple[PublicCase, ...] = ()
+    misconceptions: Mapping[str, Misconception] = field(default_factory=dict)
     ready_made: tuple[str, ...] = ()
     relative_tolerance: float = 1e-6
+    mistakes_complete: bool = False
+    """Whether each case says of every mistake what it gives: then one is named only if it explains all cases."""

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..palette import VERMILION
+from .._common.palette import VERMILION
 from .figures import as_png, show_figure
 from .widgets import named_picture, widget_data
 
 if TYPE_CHECKING:
-    from ..debugging import LRFinderResult
+    from ..training import LRFinderResult
 
 
 def choose_rate_by_hand(sweep: LRFinderResult) -> None:

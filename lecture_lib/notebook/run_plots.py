@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..palette import BLUE, VERMILION
+from .._common.palette import BLUE, VERMILION
 from .figures import show_figure
 
 if TYPE_CHECKING:

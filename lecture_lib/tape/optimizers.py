@@ -6,33 +6,32 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from . import errors
-from .tensor import Array, Tensor
+from . import _checks
+from .graph import Array
+from .tensor import Tensor
 
 
 class Optimizer:
-    """Parameters, and what is remembered for each of them between steps.
+    """Parameters, and what is kept for each of them between steps.
 
     Args:
         parameters: leaves that require gradients, each once.
         learning_rate: positive; may be changed between steps.
 
     Raises:
-        ValueError: no parameters, one given twice, or a rate that is not positive and finite.
-        TypeError: something else than a leaf that requires gradients.
+        ValueError: no parameters, a parameter given twice, or a rate that is not positive and finite.
+        TypeError: anything but a leaf that requires gradients.
 
     """
 
     def __init__(self, parameters: Iterable[Tensor], learning_rate: float) -> None:
         self.parameters = list(parameters)
         self.learning_rate = learning_rate
-        if not self.parameters or len(set(map(id, self.parameters))) < len(self.parameters):
-            raise ValueError(errors.PARAMETERS.format(count=len(self.parameters)))
+        _checks.parameters(self.parameters)
         for parameter in self.parameters:
             if not (isinstance(parameter, Tensor) and parameter.requires_grad and parameter.is_leaf):
-                raise TypeError(errors.PARAMETER.format(parameter=parameter))
-        if not 0 < learning_rate < np.inf:
-            raise ValueError(errors.LEARNING_RATE.format(rate=learning_rate))
+                raise _checks.no_parameter(parameter)
+        _checks.learning_rate(learning_rate)
 
     def zero_grad(self) -> None:
         """Forget the gradients of all parameters."""
@@ -43,10 +42,10 @@ class Optimizer:
         """Change every parameter that has a gradient.
 
         Raises:
-            RuntimeError: none has one.
+            RuntimeError: no parameter has a gradient.
 
         """
-        rate = float(self.learning_rate)  # NumPy's own numbers would make float64 of float32
+        rate = float(self.learning_rate)  # a NumPy scalar would promote float32 to float64
         changed = False
         for position, parameter in enumerate(self.parameters):
             if parameter.grad is not None:
@@ -54,7 +53,7 @@ class Optimizer:
                 parameter._replace(parameter._array - change, "optimizer.step()")
                 changed = True
         if not changed:
-            raise RuntimeError(errors.NO_GRADIENTS)
+            raise _checks.no_gradients()
 
     def direction(self, position: int, gradient: Array) -> Array:
         """What is subtracted from parameter number `position`, for a learning rate of 1."""
@@ -67,14 +66,13 @@ class SGD(Optimizer):
     Args:
         parameters: leaves that require gradients, each once.
         learning_rate: positive.
-        momentum: 0 (none) up to below 1.
+        momentum: at least 0 (no momentum) and below 1.
 
     """
 
     def __init__(self, parameters: Iterable[Tensor], learning_rate: float, momentum: float = 0.0) -> None:
         super().__init__(parameters, learning_rate)
-        if not 0 <= momentum < 1:
-            raise ValueError(errors.FRACTION.format(name="momentum", value=momentum))
+        _checks.fraction("momentum", momentum)
         self.momentum = momentum
         self.velocities: list[Array | None] = [None] * len(self.parameters)
 
@@ -89,12 +87,12 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    """Adam (Kingma and Ba, 2015): the running mean of gradients over the root of that of their squares.
+    """Adam (Kingma and Ba, 2015): the running mean of gradients over the root of the running mean of their squares.
 
     Args:
         parameters: leaves that require gradients, each once.
         learning_rate: positive.
-        betas: how much of the running mean, and of that of the squares, stays in a step; 0 up to below 1.
+        betas: how much of the running mean, and of that of the squares, a step keeps; at least 0 and below 1.
         epsilon: added to the root.
 
     """
@@ -108,8 +106,7 @@ class Adam(Optimizer):
     ) -> None:
         super().__init__(parameters, learning_rate)
         for beta in betas:
-            if not 0 <= beta < 1:
-                raise ValueError(errors.FRACTION.format(name="beta", value=beta))
+            _checks.fraction("beta", beta)
         self.betas = betas
         self.epsilon = epsilon
         self.steps = [0] * len(self.parameters)

@@ -1,6 +1,6 @@
-"""The tape as a table that can be walked: forwards through the values, then back through the gradients.
+"""The tape as a table, and step by step: forwards through the values, then backwards through the gradients.
 
-Plain data: nothing here shows anything by itself, changes a `.grad` or frees the graph.
+Plain data: nothing here displays anything, changes a `.grad` or frees the graph.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import Literal
 
 from numpy.typing import ArrayLike
 
-from .rows import Array, Row, read_only, write_rows
-from .tables import as_html, as_text, listed, written
+from . import _rows
+from ._rows import Row
+from .graph import Array
 from .tensor import Tensor
 
 
@@ -23,7 +24,7 @@ class Moment:
     Attributes:
         position: 0 to `Trace.last_position`.
         phase: 'start', 'forward', 'seed' or 'backward'.
-        active: the name of the row that is at work; None at the start.
+        active: the name of the row that is being computed or differentiated; None at the start.
         values: by name, the values known so far.
         gradients: by name, the gradients so far; sums that may still grow.
         sentence: what happens here.
@@ -54,12 +55,12 @@ class Trace:
 
     def __getitem__(self, name: str) -> Row:
         if name not in self._by_name:
-            raise KeyError(f"no row is called {name!r}; there are: {listed(list(self._by_name))}.")
+            raise KeyError(f"no row is called {name!r}; there are: {_rows.listed(list(self._by_name))}.")
         return self._by_name[name]
 
     @property
     def last_position(self) -> int:
-        """The position at which every gradient is complete: operations forwards, the seed, operations back."""
+        """The position at which every gradient is complete: the forward pass, the seed, the backward pass."""
         return 2 * len(self._results) + 1
 
     def at(self, position: int) -> Moment:
@@ -67,8 +68,8 @@ class Trace:
 
         Args:
             position: 0: the leaves and constants have values. Then each operation's value appears, in the order of
-                recording; then the result's gradient, from which the walk back starts; then, newest first, each
-                operation gives its inputs their shares.
+                recording; then the result's gradient, from which the backward pass starts; then, newest first,
+                each operation passes shares to its inputs.
 
         Raises:
             IndexError: there is no such position.
@@ -83,11 +84,11 @@ class Trace:
             return Moment(0, "start", None, values, {}, "Leaves and constants have their values.")
         if position <= len(self._results):
             row = computed[-1]
-            sentence = f"{row.operation} computes {row.name} from {listed(row.inputs)}: {_phrase(row.value)}."
+            sentence = f"{row.operation} computes {row.name} from {_rows.listed(row.inputs)}: {_phrase(row.value)}."
             return Moment(position, "forward", row.name, values, {}, sentence)
 
         row = self.rows[-1]
-        assert row.gradient is not None  # a trace of something without gradient is refused
+        assert row.gradient is not None  # `trace` refuses a result without gradient
         gradients = {row.name: row.gradient}
         walked = self._results[::-1][: position - len(self._results) - 1]
         if not walked:
@@ -95,21 +96,21 @@ class Trace:
             return Moment(position, "seed", row.name, values, gradients, sentence)
         for row in walked[:-1]:
             _pass_back(row, gradients)
-        sentence = _told(walked[-1], gradients)
+        sentence = _described(walked[-1], gradients)
         _pass_back(walked[-1], gradients)
         return Moment(position, "backward", walked[-1].name, values, gradients, sentence)
 
     def __str__(self) -> str:
-        return as_text(self.rows)
+        return _rows.as_text(self.rows)
 
     __repr__ = __str__  # what a console shows
 
     def _repr_html_(self) -> str:
-        return as_html(self.rows)
+        return _rows.as_html(self.rows)
 
 
 def trace(result: Tensor, /, gradient: ArrayLike | None = None, **names: Tensor) -> Trace:
-    """Write down the graph of a result: each tensor's value, gradient and the shares that it passes back.
+    """The graph of a result as a table: each tensor's value, its gradient and the shares that it passes back.
 
     Call it before `backward()`, or after `backward(retain_graph=True)`. No `.grad` changes, and nothing is freed.
 
@@ -124,18 +125,18 @@ def trace(result: Tensor, /, gradient: ArrayLike | None = None, **names: Tensor)
         ValueError: a named tensor is not in the graph, or has two names; the gradient's shape or dtype is wrong.
 
     """
-    return Trace(write_rows(result, gradient, names))
+    return Trace(_rows.write_rows(result, gradient, names))
 
 
 def _pass_back(row: Row, gradients: dict[str, Array]) -> None:
     """Add a row's shares to the gradients of its inputs."""
     for name, share in zip(row.inputs, row.shares, strict=True):
         if share is not None:
-            gradients[name] = read_only(gradients[name] + share) if name in gradients else share
+            gradients[name] = _rows.read_only(gradients[name] + share) if name in gradients else share
 
 
-def _told(row: Row, gradients: dict[str, Array]) -> str:
-    """What `_pass_back` will do, in words."""
+def _described(row: Row, gradients: dict[str, Array]) -> str:
+    """What `_pass_back` is about to do, in words."""
     sums = dict(gradients)
     parts = []
     for name, share in zip(row.inputs, row.shares, strict=True):
@@ -147,11 +148,10 @@ def _told(row: Row, gradients: dict[str, Array]) -> str:
         else:
             sums[name] = share
             parts.append(f"{name} gets {_phrase(share)}")
-    return (
-        f"{row.operation} passes on the gradient of {row.name}, {_phrase(gradients[row.name])}: {listed(parts, '; ')}."
-    )
+    gradient = _phrase(gradients[row.name])
+    return f"{row.operation} passes on the gradient of {row.name}, {gradient}: {_rows.listed(parts, '; ')}."
 
 
 def _phrase(array: Array) -> str:
-    text = written(array)
+    text = _rows.written(array)
     return f"an array of {text}" if text.startswith("shape") else text

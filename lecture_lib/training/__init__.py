@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from ._run.activations import activation_statistics
+from ._run.averages import ExponentialMovingAverage
+from ._run.history import Epoch, History
+from ._run.lr_result import LRFinderResult
+from ._run.lr_suggestions import suggest_learning_rates
+from ._run.processes import ProcessLostError, join_processes, leave_processes
+from ._run.score import accuracy
 from .checkpoint import load_checkpoint, save_atomically
-from .clipping import clip_by_global_norm, clip_by_parameter_norm, clip_by_value
-from .ema import ExponentialMovingAverage
-from .evaluate import Evaluation, accuracy, evaluate
-from .groups import parameter_groups
-from .history import Epoch, History
-from .initialisation import activation_statistics, gradient_norms, initialise
+from .clipping import clip_by_global_norm, clip_by_parameter_norm, clip_by_value, gradient_norms
+from .evaluate import Evaluation, evaluate
+from .initialisation import initialise
+from .lr_finder import find_lr
+from .parameter_groups import parameter_groups
 from .precision import Precision, choose_precision
-from .processes import ProcessLostError, join_processes, leave_processes
 from .schedules import one_cycle, step_decay, warmup_cosine
 from .train import train
 
@@ -19,6 +24,7 @@ __all__ = [
     "Evaluation",
     "ExponentialMovingAverage",
     "History",
+    "LRFinderResult",
     "Precision",
     "ProcessLostError",
     "accuracy",
@@ -28,6 +34,7 @@ __all__ = [
     "clip_by_parameter_norm",
     "clip_by_value",
     "evaluate",
+    "find_lr",
     "gradient_norms",
     "initialise",
     "join_processes",
@@ -37,6 +44,7 @@ __all__ = [
     "parameter_groups",
     "save_atomically",
     "step_decay",
+    "suggest_learning_rates",
     "train",
     "warmup_cosine",
 ]

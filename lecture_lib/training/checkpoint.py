@@ -50,10 +50,9 @@ def save_atomically(obj: Any, path: str | Path) -> None:
         temporary.replace(path)
         _sync_folder(path.parent)
     except (OSError, RuntimeError) as error:  # torch's own writer raises RuntimeError on a full disk
-        kept = "what was there is as it was" if path.exists() else "there is none yet"
+        kept = "The file that was there is unchanged" if path.exists() else "No file was written"
         raise OSError(
-            f"cannot save {path}: {str(error)[:200]}. Of the file, {kept}. Free space on its disk, or save in another "
-            "folder."
+            f"cannot save {path}: {str(error)[:200]}. {kept}. Free space on its disk, or save in another folder."
         ) from error
     finally:
         temporary.unlink(missing_ok=True)
@@ -61,10 +60,10 @@ def save_atomically(obj: Any, path: str | Path) -> None:
 
 
 def require_plain(value: Any, where: str = "checkpoint") -> None:
-    """Refuse what weights_only=True would not load, by its place in the structure.
+    """Refuse what weights_only=True would not load.
 
     Raises:
-        TypeError: there is such an object.
+        TypeError: there is such an object; the message says where in the structure.
 
     """
     if type(value) in (dict, OrderedDict):
@@ -85,7 +84,7 @@ _PLAIN = (type(None), bool, int, float, str, bytes, torch.Tensor, nn.Parameter, 
 
 
 def _sync_folder(folder: Path) -> None:
-    """The move itself must reach the disk, where folders can be synchronised."""
+    """The move itself must reach the disk; only POSIX can synchronise a folder."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -126,7 +125,7 @@ def load_checkpoint(path: str | Path, *, device: torch.device | str = "cpu") -> 
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"no checkpoint {path}. Look at the folder's name; a new run writes one.")
+        raise FileNotFoundError(f"no checkpoint {path}. Check the path, or start a new run.")
     _require_whole(path)
     try:
         with warnings.catch_warnings():  # about formats that are refused anyway
@@ -138,7 +137,7 @@ def load_checkpoint(path: str | Path, *, device: torch.device | str = "cpu") -> 
             "Take the checkpoint of a run that you trust."
         ) from None
     except (RuntimeError, EOFError, OSError) as error:
-        raise ValueError(f"{path} is damaged: {str(error)[:200]}. Take an earlier checkpoint, or train anew.") from None
+        raise ValueError(f"{path} is damaged: {str(error)[:200]}. Take an earlier checkpoint, or retrain.") from None
 
 
 def _require_whole(path: Path) -> None:
@@ -147,9 +146,9 @@ def _require_whole(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             broken = archive.testzip()
     except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, zlib.error) as error:
-        raise ValueError(f"{path} is damaged or no checkpoint: {error}. Take an earlier one, or train anew.") from None
+        raise ValueError(f"{path} is damaged or no checkpoint: {error}. Take an earlier one, or retrain.") from None
     if broken is not None:
-        raise ValueError(f"{path} is damaged: {broken} in it has another checksum. Take an earlier one, or train anew.")
+        raise ValueError(f"{path} is damaged: its member {broken} fails its checksum. Take an earlier one, or retrain.")
 
 
 def restore_module(model: nn.Module, state: dict[str, Any]) -> None:

@@ -1,14 +1,15 @@
-"""Gradient clipping: by the global norm, which the recipe uses, and two other ways to compare it with."""
+"""Gradient norms and clipping: by the global norm, which the recipe uses, and two other ways to compare it with."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import cached_property
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from .checks import require_positive
+from ._run.checks import require_positive
 
 Parameters = Iterable[Tensor] | Tensor
 Groups = dict[torch.device, list[Tensor]]
@@ -20,7 +21,8 @@ def clip_by_global_norm(parameters: Parameters, max_norm: float) -> Tensor:
 
     The direction is kept. The factor is max_norm / norm, exactly 1 for a norm at or below max_norm;
     `torch.nn.utils.clip_grad_norm_` divides by norm + 1e-6, so it ends slightly below max_norm. Call it once for each
-    optimizer step: after the last backward of the window, and after unscaling under FP16. Nothing waits for the device.
+    optimizer step: after the last backward of the window, and after unscaling under FP16. It does not synchronise with
+    the GPU.
 
     [3, 4] with max_norm 1 has norm 5 and becomes [0.6, 0.8].
     Source: Pascanu, Mikolov and Bengio 2013, arXiv:1211.5063; lecture part 3, clipping.
@@ -35,27 +37,28 @@ def clip_by_global_norm(parameters: Parameters, max_norm: float) -> Tensor:
         squares overflow, so that is also the case for finite gradients above about 1e19.
 
     Raises:
-        TypeError, ValueError: max_norm is no number above 0.
+        TypeError, ValueError: max_norm is not a number above 0.
 
     """
     require_positive(max_norm, "max_norm")
     groups = gradients_by_device(parameters)
     norm = global_norm(groups)
-    shorten(groups, norm, max_norm)
+    scale_to_norm(groups, norm, max_norm)
     return norm
 
 
-def shorten(groups: Groups, norm: Tensor | float, max_norm: float) -> None:
-    """Scale gradients whose norm is known by max_norm / norm, if that is below 1.
+def scale_to_norm(groups: Groups, norm: Tensor | float, max_norm: float) -> None:
+    """Scale gradients by max_norm / norm, if that is below 1.
 
     Args:
         groups: see `gradients_by_device`.
-        norm: their global norm. A number saves work where the norm is at most max_norm; a tensor is not waited for.
+        norm: their global norm. A number saves work where the norm is at most max_norm; with a tensor nothing
+            synchronises with the GPU.
         max_norm: above 0.
 
     """
     if isinstance(norm, Tensor):
-        # A norm of 0, and one that is not finite and counts as 0 here, gives infinity and so the factor 1.
+        # A norm that is 0 or not finite gives max_norm / 0 = inf, which is clamped to 1: nothing is scaled.
         scale = (max_norm / norm.nan_to_num(0.0, 0.0)).clamp_(max=1.0)
         for device, gradients in groups.items():
             torch._foreach_mul_(gradients, scale.to(device))
@@ -100,7 +103,7 @@ def clip_by_value(parameters: Parameters, max_value: float) -> Tensor:
         The global norm before, a scalar.
 
     Raises:
-        TypeError, ValueError: max_value is no number above 0.
+        TypeError, ValueError: max_value is not a number above 0.
 
     """
     require_positive(max_value, "max_value")
@@ -110,6 +113,39 @@ def clip_by_value(parameters: Parameters, max_value: float) -> Tensor:
         torch._foreach_clamp_min_(gradients, -max_value)
         torch._foreach_clamp_max_(gradients, max_value)
     return norm
+
+
+class Gradients:
+    """The gradients of some parameters as one vector: its norm, and how to clip it.
+
+    Args:
+        parameters: those with the gradients, which are read after the last backward pass of a step.
+
+    """
+
+    def __init__(self, parameters: Parameters) -> None:
+        self._parameters = parameters
+
+    @cached_property
+    def groups(self) -> Groups:
+        """See `gradients_by_device`."""
+        return gradients_by_device(self._parameters)
+
+    @cached_property
+    def norm(self) -> Tensor | float:
+        """The global norm; on a GPU a tensor, so that the host does not wait for it."""
+        norm = global_norm(self.groups)
+        if norm.device.type != "cpu":
+            return norm
+        if norm == math.inf:  # the squares of large finite gradients overflow in FP32
+            norm = global_norm({device: [one.double() for one in group] for device, group in self.groups.items()})
+        return norm.item()
+
+    def clip(self, max_norm: float) -> None:
+        """Scale all gradients by max_norm / norm where that is below 1."""
+        scale_to_norm(self.groups, self.norm, max_norm)
+        if not isinstance(self.norm, Tensor):  # on a GPU nobody needs the norm after clipping
+            self.norm = min(self.norm, max_norm)
 
 
 def gradients_by_device(parameters: Parameters) -> Groups:
@@ -139,6 +175,23 @@ def global_norm(groups: Groups) -> Tensor:
     first = next(iter(groups))
     norms = [norm.to(first) for gradients in groups.values() for norm in _norms(gradients)]
     return torch.linalg.vector_norm(torch.stack(norms))
+
+
+def gradient_norms(model: nn.Module) -> dict[str, float | None]:
+    """Each layer's gradient norm after a backward; None where no parameter of it has a gradient.
+
+    Args:
+        model: its modules with parameters of their own, by name.
+
+    """
+    norms: dict[str, float | None] = {}
+    for name, module in model.named_modules():
+        own = list(module.parameters(recurse=False))
+        gradients = [parameter.grad for parameter in own if parameter.grad is not None]
+        if own:
+            squares = [float(torch.linalg.vector_norm(gradient)) ** 2 for gradient in gradients]
+            norms[name or "model"] = math.sqrt(sum(squares)) if squares else None
+    return norms
 
 
 def _norms(gradients: list[Tensor]) -> list[Tensor]:

@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 NAMES = ("fp32", "bf16", "fp16", "auto")
 AUTOCAST_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 NATIVE_BF16 = (8, 0)  # CUDA compute capability from which the hardware multiplies BF16 itself: Ampere
-# FP16's smallest number above 0. A loss that is scaled by less has the FP16 gradient 0.
+# FP16's smallest number above 0: a smaller scale would itself be 0 in FP16.
 SMALLEST_SCALE = 2.0**-24
 _PLAIN = nullcontext()
 
@@ -94,14 +94,14 @@ class Precision:
                 "steps: no scale makes the gradients finite. The weights are those before the skipped steps. Look for "
                 "NaN in the inputs and for log, sqrt or a division at 0; then try precision 'bf16' or 'fp32'."
             )
-        return after >= before
+        return after >= before  # a smaller scale means that the scaler left the step out
 
     def state_dict(self) -> dict[str, Any]:
         """Numbers and texts only, so that a checkpoint loads with weights_only=True."""
         return {"name": self.name, "scaler": None if self.scaler is None else self.scaler.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on with the scale of a stored run.
+        """Continue with the scale of a stored run.
 
         Raises:
             ValueError: the run was in another precision.

@@ -9,7 +9,7 @@ from typing import Any
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler, OneCycleLR, StepLR
 
-from .schedule import Schedule
+from .types import Schedule
 
 
 def warmup_cosine(warmup: float, final: float = 0.0) -> Schedule:
@@ -54,8 +54,8 @@ def warmup_cosine(warmup: float, final: float = 0.0) -> Schedule:
 def one_cycle(max_lr: float, warmup: float = 0.3) -> Schedule:
     """Rise from max_lr / 25 to max_lr, then fall to almost nothing: schedule=one_cycle(sweep.suggestion).
 
-    PyTorch's OneCycleLR with its own numbers. It moves momentum (or Adam's first beta) from 0.95 to 0.85 and back; that
-    is left out where an optimizer has none or has it switched off.
+    PyTorch's OneCycleLR with its default settings. It moves momentum (or Adam's first beta) from 0.95 to 0.85 and back,
+    unless the optimizer has none or has it switched off.
     Source: Smith and Topin 2018, arXiv:1708.07120; lecture part 3, one-cycle.
 
     Args:
@@ -78,9 +78,10 @@ def one_cycle(max_lr: float, warmup: float = 0.3) -> Schedule:
         rates = [float(group.get("initial_lr", group["lr"])) for group in optimizer.param_groups]
         if not rates[0] > 0:
             raise ValueError(
-                f"the first parameter group's rate is {rates[0]}; the others are scaled by it, so it is above 0."
+                f"the first parameter group's rate is {rates[0]}; it must be above 0, because the others are scaled by "
+                "it."
             )
-        # Where the rise ends exactly at the first step, torch divides by 0; a little before, it begins at the peak.
+        # A rise that ends exactly at the first step makes torch divide by 0; a slightly shorter one starts at the peak.
         rising = warmup * (1 - 1e-9) if warmup * total_steps == 1 else warmup
         return OneCycleLR(
             optimizer,
@@ -94,9 +95,11 @@ def one_cycle(max_lr: float, warmup: float = 0.3) -> Schedule:
 
 
 def step_decay(every: float, factor: float = 0.1) -> Schedule:
-    """Multiply each group's rate by a factor again and again: schedule=step_decay(10 / 30) for 10 of 30 epochs.
+    """Multiply each group's rate by a factor at regular intervals: schedule=step_decay(10 / 30).
 
-    Source: lecture 004, schedules; PyTorch's StepLR.
+    A fraction of 10 / 30 is every 10 epochs of 30.
+
+    Source: lecture part 3, schedules; PyTorch's StepLR.
 
     Args:
         every: steps when an int, 1 or more; a fraction of the run when a float, between 0 and 1 (rounded up). An epoch
@@ -141,6 +144,6 @@ def _require_duration(value: float, name: str, least: int) -> None:
 def _require_number(value: object, name: str) -> None:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(
-            f"{name} is of type {type(value).__name__}; pass a number. A schedule is passed to train already called, "
-            "such as schedule=warmup_cosine(0.1)."
+            f"{name} is of type {type(value).__name__}; pass a number. Call the factory when you pass it to train: "
+            "schedule=warmup_cosine(0.1)."
         )

@@ -22,7 +22,7 @@ from torch import nn
 
 from lecture_lib.analysis import bucket_errors, collect_outputs
 from lecture_lib.data import Shapes, TensorLoader, shapes
-from lecture_lib.data.shape_drawing import CLASSES, NUISANCES
+from lecture_lib.data._shape_drawing import CLASSES, NUISANCES
 from lecture_lib.training import train
 
 # What the test images draw, and what the training images draw instead.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...tape import Tensor, record
-from ..question import Functions, Inputs, Misconception, PublicCase, PublicQuestion
+from ..question import Functions, Inputs, PublicQuestion
 
 Array = np.ndarray
 
@@ -31,7 +31,7 @@ def _linear(functions: Functions, inputs: Inputs) -> dict[str, Any]:
 
 
 def _network(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    """Two linear layers with a relu between, recorded with the student's rules and walked back by the tape."""
+    """Two linear layers with a relu between, recorded with the student's rules and differentiated by the tape."""
     names = ("weight", "bias", "weight2", "bias2")
     parameters = [Tensor(inputs[name], requires_grad=True) for name in names]
     hidden = _recorded_linear(functions["linear_rule"], Tensor(inputs["x"]), *parameters[:2])
@@ -52,53 +52,6 @@ def _recorded_linear(rule: Callable[..., Any], x: Tensor, weight: Tensor, bias: 
     return record("linear", value, (x, share(0)), (weight, share(1)), (bias, share(2)))
 
 
-def _array(*rows: Any) -> Array:
-    return np.array(rows, dtype=np.float64)
-
-
-# Three examples, two inputs, one output: no two lengths are the same.
-_Z, _UPSTREAM = _array([2, -1, 0], [-3, 0, 4]), _array([5, 6, 7], [8, -9, -2])
-_X, _WEIGHT, _BIAS, _GRADIENT = _array([1, 2], [3, 4], [5, 6]), _array([2], [-1]), _array(0.5), _array([1], [-2], [3])
-_INPUTS = {
-    "z": _Z,
-    "relu_gradient": _UPSTREAM,
-    "x": _X,
-    "weight": _WEIGHT,
-    "bias": _BIAS,
-    "linear_gradient": _GRADIENT,
-    "weight2": _array([1, -1]),
-    "bias2": _array(0, 1),
-}
-# The hidden values are 0.5, 2.5 and 4.5, the results [h, 1 - h].
-_NETWORK = {
-    "weight": _array([104], [128]),
-    "bias": _array(24),
-    "weight2": _array([53.5, -38.5]),
-    "bias2": _array(15, -9),
-}
-_ONE = {
-    **_INPUTS,
-    "z": _array(0, -1, 2, 3),
-    "relu_gradient": _array(1, 1, -1, 0.5),
-    "x": _array([2, -1]),
-    "weight": _array([1, 0, 2], [1, 2, 1]),
-    "bias": _array(-1, 0, 1),
-    "linear_gradient": _array([1, -2, 3]),
-    "weight2": _array([1], [1], [2]),
-    "bias2": _array(1),
-}
-_ONE_NETWORK = {
-    "weight": _array([0, 0, 72], [0, 0, -36]),
-    "bias": _array(0, 0, 36),
-    "weight2": _array([0], [0], [72]),
-    "bias2": _array(18),
-}
-
-
-def _linear_case(x: Any, weight: Any, bias: Any) -> dict[str, Any]:
-    return {"linear": {"x": x, "weight": weight, "bias": bias}}
-
-
 QUESTION = PublicQuestion(
     id="03a-backward",
     title="two backward rules for the tape",
@@ -112,94 +65,4 @@ QUESTION = PublicQuestion(
         "torch.autograd.backward",
     ),
     relative_tolerance=1e-9,
-    cases=(
-        PublicCase(
-            name="three examples, two inputs, one output",
-            inputs=_INPUTS,
-            expected={
-                "relu": {"x": _array([5, 0, 0], [0, 0, -2])},
-                **_linear_case(_array([2, -1], [-4, 2], [6, -3]), _array([10], [12]), _array(2)),
-                "network": _NETWORK,
-            },
-            mistakes={
-                "passes-at-the-kink": {"relu": {"x": _array([5, 0, 7], [0, -9, -2])}},
-                "gate-of-the-gradient": {"relu": {"x": _array([5, 6, 7], [8, 0, 0])}},
-                "gate-missing": {"relu": {"x": _UPSTREAM}},
-                "upstream-missing": {
-                    "relu": {"x": _array([1, 0, 0], [0, 0, 1])},
-                    "linear": {"weight": _array([9], [12])},
-                },
-                "bias-not-summed": {"linear": {"bias": _GRADIENT}},
-                "bias-over-outputs": {"linear": {"bias": _array(1, -2, 3)}},
-                "bias-of-one-example": {"linear": {"bias": _array(1)}},
-                "averaged": {"linear": {"bias": _array(2 / 3)}},
-                "weight-transposed": {"linear": {"weight": _array([10, 12])}},
-                "no-gradient": {"relu": {"x": 0 * _Z}},
-            },
-        ),
-        PublicCase(
-            name="one example, two inputs, three outputs",
-            inputs=_ONE,
-            expected={
-                "relu": {"x": _array(0, 0, -1, 0.5)},
-                **_linear_case(_array([7, 0]), _array([2, -4, 6], [-1, 2, -3]), _array(1, -2, 3)),
-                "network": _ONE_NETWORK,
-            },
-            mistakes={
-                "passes-at-the-kink": {"relu": {"x": _array(1, 0, -1, 0.5)}},
-                "gate-of-the-gradient": {"relu": {"x": _array(1, 1, 0, 0.5)}},
-                "gate-missing": {"relu": {"x": _array(1, 1, -1, 0.5)}},
-                "upstream-missing": {
-                    "relu": {"x": _array(0, 0, 1, 1)},
-                    "linear": {"weight": _array([2, 2, 2], [-1, -1, -1])},
-                },
-                "bias-not-summed": {"linear": {"bias": _array([1, -2, 3])}},
-                "bias-over-outputs": {"linear": {"bias": _array(2)}},
-                "weight-transposed": {"linear": {"weight": _array([2, -1], [-4, 2], [6, -3])}},
-                "no-gradient": {"relu": {"x": _array(0, 0, 0, 0)}},
-            },
-        ),
-    ),
-    misconceptions={
-        "passes-at-the-kink": Misconception(
-            "the gradient passes where the input is exactly 0; the tape and PyTorch pass nothing there",
-            "the comparison that decides which entries are open, at 0",
-        ),
-        "gate-of-the-gradient": Misconception(
-            "the relu was applied to the gradient; which gates are open was decided on the way forwards",
-            "which of the two arguments the comparison looks at",
-        ),
-        "gate-missing": Misconception(
-            "the gradient passes everywhere, also where relu gave 0",
-            "the slope of relu to the left of 0",
-        ),
-        "upstream-missing": Misconception(
-            "the incoming gradient is not used: this is right only when it is 1 everywhere",
-            "what the local slope is multiplied by",
-        ),
-        "bias-not-summed": Misconception(
-            "the bias got one gradient for each example; it was used once for each, and has one gradient in all",
-            "the shape of the bias, and how often each of its entries was used",
-        ),
-        "bias-over-outputs": Misconception(
-            "the bias's gradient was summed over the outputs; they stay apart, the examples do not",
-            "which axis the bias was stretched along",
-        ),
-        "bias-of-one-example": Misconception(
-            "the bias got the gradient of one example only",
-            "what the other examples of the batch add",
-        ),
-        "averaged": Misconception(
-            "a gradient was divided by the number of examples; that division belongs to the loss, if it has one",
-            "whether anything in x @ weight + bias divides by the batch size",
-        ),
-        "weight-transposed": Misconception(
-            "the weight's gradient is transposed: a gradient has the shape of what it is the gradient of",
-            "the shapes [inputs, examples] and [examples, outputs], and what their product has",
-        ),
-        "no-gradient": Misconception(
-            "no gradient passes anywhere",
-            "an entry whose input is positive: what its result does to the loss, it does too",
-        ),
-    },
 )

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, StepLR
 
-from ...randomness import preserved_random_streams
+from ..._common.randomness import preserved_random_streams
 from ..question import Functions, Inputs, Misconception, PublicCase, PublicQuestion
 
 

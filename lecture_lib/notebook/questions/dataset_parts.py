@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch.utils.data import default_collate
 
-from ...randomness import preserved_random_streams
+from ..._common.randomness import preserved_random_streams
 from ..question import Functions, Inputs
 from ..worker_copies import worker_copies
 

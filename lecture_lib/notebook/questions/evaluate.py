@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...randomness import preserved_random_streams
+from ..._common.randomness import preserved_random_streams
 from ..observe import plain
 from ..question import Functions, Inputs, Misconception, PublicCase, PublicQuestion
 from .branches import Branches, Taped, pairs

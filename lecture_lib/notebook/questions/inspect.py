@@ -38,7 +38,6 @@ def _problems(*names: str) -> dict[str, dict[str, list[str]]]:
 
 
 _ALWAYS = {"always-alarm": _problems(*PROBLEMS)}
-_NEVER = {"never-alarm": _problems()}
 
 
 def _faulty(problem: str, name: str, missed_by: str = "never-alarm", **changes: Any) -> PublicCase:

@@ -92,9 +92,9 @@ QUESTION = PublicQuestion(
     functions=("run_sweep", "choose_rate"),
     parts={"sweep": _sweep, "restored": _restored, "choice": _choice, "computed": _computed},
     ready_made=(
-        "lecture_lib.debugging.find_lr",
-        "lecture_lib.debugging.lr_finder.sweep_rates",
-        "lecture_lib.debugging.lr_finder.unchanged",
+        "lecture_lib.training.find_lr",
+        "lecture_lib.training.lr_finder.sweep_rates",
+        "lecture_lib.training._run.preserve.unchanged",
     ),
     relative_tolerance=1e-4,
     cases=CASES,

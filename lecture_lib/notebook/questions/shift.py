@@ -44,7 +44,6 @@ def _case(
 # counts[x][y]: of the inputs 0, 1 and 2 with 10, 50 and 90 % of class 1 in _SAME.
 _SAME = [[36, 4], [20, 20], [2, 18]]
 _OTHER_INPUTS = [[18, 2], [10, 10], [6, 54]]
-_OTHER_SHARES = [[13, 7], [7, 33], [1, 39]]
 _FLIPPED = [[4, 36], [20, 20], [18, 2]]
 
 QUESTION = PublicQuestion(

@@ -1,86 +1,75 @@
-"""Arithmetic, with broadcasting. The rules ignore it: the walk back sums over what was stretched."""
+"""Arithmetic, with broadcasting. The rules ignore it: the backward pass sums over what was stretched."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..checks import broadcast, linear_shapes, operands
-from ..graph import Array
-from ..tensor import Operand, Tensor, record
+from .. import _checks
+from ..graph import Array, Rule
 
 
-def add(x: Operand, y: Operand) -> Tensor:
+def add(x: Array, y: Array) -> tuple[Array, Rule, Rule]:
     """x + y."""
-    x, y = operands("add", x, y)
-    value = broadcast("add", np.add, x, y)
-    return record("add", value, (x, lambda gradient: gradient), (y, lambda gradient: gradient))
+    return x + y, lambda gradient: gradient, lambda gradient: gradient
 
 
-def subtract(x: Operand, y: Operand) -> Tensor:
+def subtract(x: Array, y: Array) -> tuple[Array, Rule, Rule]:
     """x - y."""
-    x, y = operands("subtract", x, y)
-    value = broadcast("subtract", np.subtract, x, y)
-    return record("subtract", value, (x, lambda gradient: gradient), (y, lambda gradient: -gradient))
+    return x - y, lambda gradient: gradient, lambda gradient: -gradient
 
 
-def multiply(x: Operand, y: Operand) -> Tensor:
+def multiply(x: Array, y: Array) -> tuple[Array, Rule, Rule]:
     """x * y, entry by entry."""
-    x, y = operands("multiply", x, y)
-    a, b = x._array, y._array
-    value = broadcast("multiply", np.multiply, x, y)
-    return record("multiply", value, (x, lambda gradient: gradient * b), (y, lambda gradient: gradient * a))
+    return x * y, lambda gradient: gradient * y, lambda gradient: gradient * x
 
 
-def divide(x: Operand, y: Operand) -> Tensor:
+def divide(x: Array, y: Array) -> tuple[Array, Rule, Rule]:
     """x / y, entry by entry."""
-    x, y = operands("divide", x, y)
-    b = y._array
-    value = broadcast("divide", np.divide, x, y)
-    return record("divide", value, (x, lambda gradient: gradient / b), (y, lambda gradient: -gradient * value / b))
+    value = x / y
+    return value, lambda gradient: gradient / y, lambda gradient: -gradient * value / y
 
 
-def negate(x: Tensor) -> Tensor:
+def negate(x: Array) -> tuple[Array, Rule]:
     """-x."""
-    return record("negate", -x._array, (x, lambda gradient: -gradient))
+    return -x, lambda gradient: -gradient
 
 
-def power(x: Operand, exponent: Operand) -> Tensor:
-    """x ** exponent, entry by entry."""
-    x, exponent = operands("power", x, exponent)
-    a, n = x._array, exponent._array
-    value = broadcast("power", np.power, x, exponent)
+def power(x: Array, n: Array) -> tuple[Array, Rule, Rule]:
+    """x ** n, entry by entry."""
+    value = np.power(x, n)
 
     def base_rule(gradient: Array) -> Array:
         # d(x**0)/dx is 0 at x = 0 too, where the formula would give 0 · 0**-1.
-        return gradient * n * a ** np.where(n == 0, 1, n - 1).astype(a.dtype)
+        return gradient * n * x ** np.where(n == 0, 1, n - 1).astype(x.dtype)
 
     def exponent_rule(gradient: Array) -> Array:
         # value · log(x) tends to 0 where x does.
-        return gradient * value * np.log(np.where((a == 0) & (n >= 0), 1, a).astype(a.dtype))
+        return gradient * value * np.log(np.where((x == 0) & (n >= 0), 1, x).astype(x.dtype))
 
-    return record("power", value, (x, base_rule), (exponent, exponent_rule))
+    return value, base_rule, exponent_rule
 
 
-def matmul(x: Operand, y: Operand) -> Tensor:
+def matmul(x: Array, y: Array) -> tuple[Array, Rule, Rule]:
     """x @ y: matrices, vectors, and batches of matrices, whose leading axes broadcast."""
-    x, y = operands("matmul", x, y)
-    value = broadcast("matmul", np.matmul, x, y)
-    if x.ndim == 1:  # a vector on the left is a matrix of one row
-        return matmul(x[np.newaxis, :], y)[0] if y.ndim == 1 else matmul(x[np.newaxis, :], y)[..., 0, :]
-    if y.ndim == 1:  # on the right, of one column
-        return matmul(x, y[:, np.newaxis])[..., 0]
-    a, b = x._array, y._array
-    return record("matmul", value, (x, lambda gradient: gradient @ b.mT), (y, lambda gradient: a.mT @ gradient))
+    # A vector on the left is a matrix of one row, a vector on the right a matrix of one column.
+    rows = x[np.newaxis, :] if x.ndim == 1 else x
+    columns = y[:, np.newaxis] if y.ndim == 1 else y
+    added = (-1,) if y.ndim == 1 else ()
+    product = rows @ columns
+    shape = product.shape
+    return (
+        product.squeeze((-2, *added) if x.ndim == 1 else added),
+        lambda gradient: gradient.reshape(shape) @ columns.mT,
+        lambda gradient: (rows.mT @ gradient.reshape(shape)).squeeze(added),
+    )
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """x @ weight + bias in one operation: [examples, inputs], [inputs, outputs] and [outputs]."""
-    linear_shapes(x, weight, bias)
-    a, w = x._array, weight._array
-    return record(
-        "linear",
-        a @ w + bias._array,
-        (x, lambda gradient: gradient @ w.T),
-        (weight, lambda gradient: a.T @ gradient),
-        (bias, lambda gradient: gradient.sum(axis=0)),
+def linear(x: Array, weight: Array, bias: Array) -> tuple[Array, Rule, Rule, Rule]:
+    """x @ weight + bias: [examples, inputs], [inputs, outputs] and [outputs]."""
+    _checks.linear_shapes(x, weight, bias)
+    return (
+        x @ weight + bias,
+        lambda gradient: gradient @ weight.T,
+        lambda gradient: x.T @ gradient,
+        lambda gradient: gradient.sum(axis=0),
     )

@@ -1,84 +1,71 @@
-"""Functions of one entry, and from scores of classes to a loss."""
+"""Functions of each entry, softmax, and the loss of a classifier."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..checks import class_labels, reduced
-from ..graph import Array
-from ..tensor import Tensor, record
+from .. import _checks
+from ..graph import Array, Rule
 
 
-def relu(x: Tensor) -> Tensor:
+def relu(x: Array) -> tuple[Array, Rule]:
     """x where it is positive, else 0."""
-    value = np.maximum(x._array, 0)
-    return record("relu", value, (x, lambda gradient: gradient * (value > 0)))
+    value = np.maximum(x, 0)
+    return value, lambda gradient: gradient * (value > 0)
 
 
-def tanh(x: Tensor) -> Tensor:
+def tanh(x: Array) -> tuple[Array, Rule]:
     """The hyperbolic tangent."""
-    value = np.tanh(x._array)
-    return record("tanh", value, (x, lambda gradient: gradient * (1 - value * value)))
+    value = np.tanh(x)
+    return value, lambda gradient: gradient * (1 - value * value)
 
 
-def sigmoid(x: Tensor) -> Tensor:
+def sigmoid(x: Array) -> tuple[Array, Rule]:
     """1 / (1 + e ** -x)."""
-    small = np.exp(-np.abs(x._array))  # at most 1: exp of a large number would overflow
-    value = np.where(x._array >= 0, 1, small) / (1 + small)
-    return record("sigmoid", value, (x, lambda gradient: gradient * value * (1 - value)))
+    small = np.exp(-np.abs(x))  # at most 1: exp of a large number would overflow
+    value = np.where(x >= 0, 1, small) / (1 + small)
+    return value, lambda gradient: gradient * value * (1 - value)
 
 
-def exp(x: Tensor) -> Tensor:
+def exp(x: Array) -> tuple[Array, Rule]:
     """e ** x."""
-    value = np.exp(x._array)
-    return record("exp", value, (x, lambda gradient: gradient * value))
+    value = np.exp(x)
+    return value, lambda gradient: gradient * value
 
 
-def log(x: Tensor) -> Tensor:
+def log(x: Array) -> tuple[Array, Rule]:
     """The natural logarithm."""
-    return record("log", np.log(x._array), (x, lambda gradient: gradient / x._array))
+    return np.log(x), lambda gradient: gradient / x
 
 
-def sqrt(x: Tensor) -> Tensor:
+def sqrt(x: Array) -> tuple[Array, Rule]:
     """The square root."""
-    value = np.sqrt(x._array)
-    return record("sqrt", value, (x, lambda gradient: gradient / (2 * value)))
+    value = np.sqrt(x)
+    return value, lambda gradient: gradient / (2 * value)
 
 
-def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
+def log_softmax(x: Array, axis: int) -> tuple[Array, Rule]:
     """log(exp(x) / sum(exp(x))) over `axis`, computed without overflow."""
-    shifted = x._array - reduced("log_softmax", np.max, x, axis, True)
+    shifted = x - x.max(axis=axis, keepdims=True)
     value = shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
-
-    def rule(gradient: Array) -> Array:
-        return gradient - np.exp(value) * gradient.sum(axis=axis, keepdims=True)
-
-    return record("log_softmax", value, (x, rule))
+    return value, lambda gradient: gradient - np.exp(value) * gradient.sum(axis=axis, keepdims=True)
 
 
-def cross_entropy(logits: Tensor, labels: ArrayLike | Tensor) -> Tensor:
-    """The mean of -log softmax(logits)[label] over a batch.
-
-    Args:
-        logits: [examples, classes], not yet softmaxed.
-        labels: [examples], integers 0 to classes - 1.
-
-    Raises:
-        TypeError: labels are no integers.
-        ValueError: labels out of range, or other shapes.
-
-    """
-    classes = class_labels(logits, labels)
-    examples = np.arange(len(classes))
-    shifted = logits._array - logits._array.max(axis=1, keepdims=True)
+def cross_entropy(logits: Array, labels: ArrayLike) -> tuple[Array, Rule]:
+    """The mean of -log softmax(logits)[label] over a batch: [examples, classes] and [examples]."""
+    classes = _checks.class_labels(logits, labels)
+    count = len(classes)
+    examples = np.arange(count)
+    shifted = logits - logits.max(axis=1, keepdims=True)
     exponentials = np.exp(shifted)
     sums = exponentials.sum(axis=1, keepdims=True)
     losses = np.log(sums[:, 0]) - shifted[examples, classes]
 
     def rule(gradient: Array) -> Array:
-        share = exponentials * (gradient / len(classes) / sums)
-        share[examples, classes] -= gradient / len(classes)
-        return share
+        part = gradient / count
+        result = exponentials * (part / sums)  # softmax, and less 1 at the label
+        result[examples, classes] -= part
+        return result
 
-    return record("cross_entropy", losses.sum() / len(classes), (logits, rule))
+    return losses.sum() / count, rule

@@ -4,37 +4,36 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..checks import reduced
-from ..graph import Array
-from ..tensor import Axes, Tensor, record
+from ..graph import Array, Rule
+
+Axes = int | tuple[int, ...] | None
 
 
-def sum(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def sum(x: Array, axis: Axes, keepdims: bool) -> tuple[Array, Rule]:
     """The sum over `axis`."""
-    value = reduced("sum", np.sum, x, axis, keepdims)
-    return record("sum", value, (x, lambda gradient: repeated(gradient, x, axis, keepdims)))
+    return x.sum(axis, keepdims=keepdims), lambda gradient: repeated(gradient, x, axis, keepdims)
 
 
-def mean(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def mean(x: Array, axis: Axes, keepdims: bool) -> tuple[Array, Rule]:
     """The mean over `axis`."""
-    value = reduced("mean", np.mean, x, axis, keepdims)
-    count = x._array.size / max(np.size(value), 1)
-    return record("mean", value, (x, lambda gradient: repeated(gradient / count, x, axis, keepdims)))
+    value = x.mean(axis, keepdims=keepdims)
+    count = x.size / (value.size or 1)
+    return value, lambda gradient: repeated(gradient / count, x, axis, keepdims)
 
 
-def amax(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """The largest entry over `axis`. Equal maxima share the gradient evenly, as in torch.amax."""
-    value = reduced("max", np.max, x, axis, keepdims)
+def max(x: Array, axis: Axes, keepdims: bool) -> tuple[Array, Rule]:
+    """The largest entry over `axis`. Equal maxima get equal parts of the gradient, as in torch.amax."""
+    value = x.max(axis, keepdims=keepdims)
 
     def rule(gradient: Array) -> Array:
-        largest = x._array == repeated(value, x, axis, keepdims)
-        shared = gradient / largest.sum(axis=axis, keepdims=keepdims, dtype=value.dtype)
-        return largest * repeated(shared, x, axis, keepdims)
+        largest = x == repeated(value, x, axis, keepdims)
+        part = gradient / largest.sum(axis=axis, keepdims=keepdims, dtype=value.dtype)
+        return largest * repeated(part, x, axis, keepdims)
 
-    return record("max", value, (x, rule))
+    return value, rule
 
 
-def repeated(reduced: Array, x: Tensor, axis: Axes, keepdims: bool) -> Array:
+def repeated(reduced: Array, x: Array, axis: Axes, keepdims: bool) -> Array:
     """A reduction's result, or its gradient, repeated along the axes that were reduced."""
     if axis is not None and not keepdims:
         reduced = np.expand_dims(reduced, axis)

@@ -16,7 +16,7 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from lecture_lib.debugging import find_lr
+from lecture_lib.training import find_lr
 
 START, STOP, STEPS = 1e-6, 10.0, 100
 # model, optimizer, loss function, loader, last rate -> rate by the rule's name

@@ -1,0 +1,1 @@
+"""The instructor's commands, each beside what it calls."""

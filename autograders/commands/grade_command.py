@@ -1,0 +1,74 @@
+"""The command `autograde grade`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import replace
+
+from ..course import Course
+
+Add = Callable[..., argparse.ArgumentParser]
+Choose = Callable[[argparse.Namespace], tuple[Course, list[str]]]
+OK, SET_ASIDE, INCIDENTS = 0, 3, 4
+
+
+def add_grade_command(add: Add, choose: Choose) -> None:
+    """Add the command to a parser; `choose` gives the course and the assignments that the options name."""
+    command = add(
+        "grade",
+        lambda options: _grade(options, choose),
+        "Grade what is new; set aside what cannot be graded, with its reason.",
+    )
+    command.add_argument("--student", action="append", metavar="ID", help="only this student (repeatable)")
+    command.add_argument("--force", action="store_true", help="grade again what is already done")
+    command.add_argument("--quiet", action="store_true", help="no progress bar")
+    command.add_argument(
+        "--without-sandbox", action="store_true", help="acknowledge: where bubblewrap does not work, limits alone hold"
+    )
+    text = (
+        "processes that grade at the same time (default: one for each core that this process may use; with "
+        "--scheduler: submissions that the cluster holds at a time, two for each of its workers)"
+    )
+    command.add_argument("--workers", type=_count, metavar="N", help=text)
+    text = "let a running Dask cluster grade: the address of its scheduler, such as tcp://host:8786"
+    command.add_argument("--scheduler", metavar="ADDRESS", help=text)
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError("at least one is needed")
+    return count
+
+
+def _grade(options: argparse.Namespace, choose: Choose) -> int:
+    from ..grading.grade import Summary, grade
+    from ..grading.runner import usable_cores
+
+    course, assignments = choose(options)
+    course = replace(course, without_sandbox=course.without_sandbox or options.without_sandbox)
+
+    def run(workers: int, executor: Executor | None = None) -> Summary:
+        return grade(
+            course,
+            assignments,
+            options.student,
+            force=options.force,
+            progress=not options.quiet,
+            workers=workers,
+            executor=executor,
+        )
+
+    if options.scheduler is None:
+        summary = run(options.workers or usable_cores())
+    else:
+        from ..grading.cluster import cluster
+
+        with cluster(options.scheduler) as (executor, count):
+            summary = run(options.workers or 2 * count, executor)
+    print(summary)
+    if summary.set_aside:
+        return SET_ASIDE
+    return INCIDENTS if summary.incidents else OK

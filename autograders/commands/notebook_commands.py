@@ -1,0 +1,48 @@
+"""The commands about the notebooks: `autograde build`, `text` and `new-notebook`."""
+
+from __future__ import annotations
+
+import argparse
+
+from .class_commands import OK, Add
+
+
+def add_notebook_commands(add: Add) -> None:
+    """Add the commands to a parser."""
+    command = add("build", _build, "Build and execute the notebooks from their texts (make notebooks).", course=False)
+    command.add_argument("--questions", action="store_true", help="only write the visible cases of the questions")
+    command.add_argument("--discard-edits", action="store_true", help="drop edits that were made in the .ipynb")
+    add("text", _text, "Bring edits of the .ipynb back into the texts (make text).", course=False)
+    text = "Write the text of a new notebook, for you to fill in; a build refuses it until then."
+    command = add("new-notebook", _new_notebook, text, course=False)
+    command.add_argument("name", metavar="NAME", help="its number and words, such as 04a-transformers")
+
+
+def _build(options: argparse.Namespace) -> int:
+    from ..notebooks import build_all
+    from ..questions.visible import write_visible_cases
+
+    for path in write_visible_cases():
+        print(f"wrote {path}")
+    if options.questions:
+        return OK
+    for path in build_all(discard_edits=options.discard_edits):
+        print(f"built {path}")
+    return OK
+
+
+def _text(_: argparse.Namespace) -> int:
+    from ..notebooks import text_paths, to_text
+
+    for text in text_paths():
+        print(f"{text.name}: {'updated' if to_text(text) else 'no change'}")
+    return OK
+
+
+def _new_notebook(options: argparse.Namespace) -> int:
+    from ..new_notebook import write_skeleton
+    from ..notebooks import not_filled_in
+
+    path = write_skeleton(options.name)
+    print(f"{path}: fill in what its {len(not_filled_in(path))} lines with FILL IN ask for, then `autograde build`")
+    return OK

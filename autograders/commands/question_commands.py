@@ -1,0 +1,75 @@
+"""The commands about the questions: `autograde verify` and `mutate`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ..course import CourseError
+from ..questions.seeds import POOL
+from .class_commands import FAILED, OK, Add
+
+if TYPE_CHECKING:
+    from ..questions.question import Question
+
+
+def add_question_commands(add: Add) -> None:
+    """Add the commands to a parser."""
+    command = add("verify", _verify, "Run the bank of answers through probe and judge.", course=False)
+    text = f"sets of hidden inputs (default: {POOL}, the pool of a course)"
+    command.add_argument("--sets", type=int, default=POOL, metavar="N", help=text)
+    command.add_argument("--question", action="append", metavar="ID", help="only this question (repeatable)")
+    command.add_argument("--update", action="store_true", help="write the table into autograders/README.md")
+
+    text = "Edit right answers as a slip would, and find the edits that still get full points."
+    command = add("mutate", _mutate, text, course=False)
+    command.add_argument("--question", action="append", metavar="ID", help="only this question (repeatable)")
+    command.add_argument("--all", action="store_true", help="list also the mutants that are right on the whole domain")
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from tqdm import tqdm
+
+    from ..questions.verify import Sets, table, update_readme, verify
+
+    wanted = _wanted(options)
+    count = sum(len(question.answers()) + 1 for question in wanted)
+    found = verify(wanted, Sets(indices=range(options.sets)))
+    outcomes = list(tqdm(found, desc="verifying", unit="answer", total=count))
+    print(table(outcomes))
+    if options.update:
+        update_readme(outcomes)
+    wrong = [outcome for outcome in outcomes if not outcome.holds]
+    print(f"\n{len(outcomes)} answers on {options.sets} sets of hidden inputs, {len(wrong)} not as declared")
+    print("\n".join(f"  {outcome}" for outcome in wrong), end="\n" if wrong else "")
+    return FAILED if wrong else OK
+
+
+def _wanted(options: argparse.Namespace) -> list[Question]:
+    """The questions that a command is about. Raises CourseError for one that the course does not have."""
+    from ..questions.question import QUESTIONS
+
+    unknown = sorted(set(options.question or ()) - set(QUESTIONS))
+    if unknown:
+        raise CourseError(f"no question {', '.join(unknown)}; there are: {', '.join(QUESTIONS)}")
+    return [question for name, question in QUESTIONS.items() if not options.question or name in options.question]
+
+
+def _mutate(options: argparse.Namespace) -> int:
+    from collections import Counter
+
+    from tqdm import tqdm
+
+    from ..questions.mutate import WRONG_FATES, Fate, mutate
+
+    worst = OK
+    for question in _wanted(options):
+        counts: Counter[Fate] = Counter()
+        for answer, mutant, fate, why in tqdm(mutate(question), desc=question.id, unit="mutant"):
+            counts[fate] += 1
+            if fate in WRONG_FATES or (options.all and fate is Fate.SAME):
+                tqdm.write(f"{question.id}, {answer.name}: {mutant}\n    {fate}{f': {why}' if why else ''}")
+                worst = FAILED if fate in WRONG_FATES else worst
+        told = ", ".join(f"{count} {fate}" for fate, count in counts.most_common())
+        print(f"{question.id}: {counts.total()} mutants: {told}")
+    return worst

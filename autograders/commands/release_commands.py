@@ -1,0 +1,49 @@
+"""The commands `autograde release` and `autograde publish`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from .class_commands import OK, Add, Choose
+
+
+def add_release_commands(add: Add, choose: Choose) -> None:
+    """Add the commands to a parser; `choose` gives the course and the assignments that the options name."""
+    text = "Build the student's bundle; refuse when its content gives an answer away or a grader errs."
+    command = add("release", lambda options: _release(options, choose), text)
+    _add_verification(command)
+
+    text = "Release, and write the repository that students clone or open on Binder and Colab: checked, ready to push."
+    command = add("publish", lambda options: _publish(options, choose), text)
+    text = "the web address of the public repository, such as https://github.com/OWNER/NAME"
+    command.add_argument("--repository", required=True, metavar="URL", help=text)
+    text = "where to write it: a folder that does not exist"
+    command.add_argument("--to", required=True, type=Path, metavar="DIR", help=text)
+    _add_verification(command)
+
+
+def _add_verification(command: argparse.ArgumentParser) -> None:
+    text = "do not try the bank of answers on this course's hidden inputs first (that takes minutes for a new secret)"
+    command.add_argument("--skip-verify", action="store_true", help=text)
+    command.add_argument("--quiet", action="store_true", help="no progress bar")
+
+
+def _release(options: argparse.Namespace, choose: Choose) -> int:
+    from ..release.release import release
+
+    course, assignments = choose(options)
+    verify, progress = not options.skip_verify, not options.quiet
+    for name, version in release(course, assignments, verify=verify, progress=progress).items():
+        print(f"released {name}, version {version}")
+    print(f"for students: {course.bundle} (the same as one file: {course.bundle}.zip)")
+    return OK
+
+
+def _publish(options: argparse.Namespace, choose: Choose) -> int:
+    from ..release.publish import publish
+
+    course, assignments = choose(options)
+    verify, progress = not options.skip_verify, not options.quiet
+    print(publish(course, assignments, options.repository, options.to, verify=verify, progress=progress))
+    return OK

@@ -1,0 +1,120 @@
+"""One record for each submission of each assignment version: what happened to it, written whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from ..course import Course, CourseError
+from ..files import write_text_atomically
+from ..reasons import Kind, Reason
+from .states import State
+
+SCHEMA = 2
+
+
+class DamagedRecord(CourseError):  # noqa: N818 - a state of a file
+    """A journal record that cannot be believed; the message has the remedy."""
+
+
+@dataclass
+class Record:
+    """What is known of one submission. `questions` holds verdicts, `observations` what they were judged from."""
+
+    student: str
+    assignment: str
+    digest: str | None
+    version: str
+    state: State
+    reasons: tuple[Reason, ...] = ()
+    submitted_version: str | None = None
+    submitted_release: str | None = None
+    """What the submission's stamp says of the release that it was made from; `published` knows which there are."""
+    notes: list[str] = field(default_factory=list)
+    questions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    observations: dict[str, list[Any]] = field(default_factory=dict)
+    inputs: dict[str, str] = field(default_factory=dict)
+    """Digests of the hidden inputs that each question got, so that a regrade knows whether they are still the same."""
+    pool: int | None = None
+    """Which set of hidden inputs the submission got."""
+    answers: dict[str, str] = field(default_factory=dict)
+    """Digests of the answers, by solution cell: a person's score was given to exactly that answer."""
+    cell_seconds: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    regrades: list[dict[str, Any]] = field(default_factory=list)
+    earlier: list[dict[str, Any]] = field(default_factory=list)
+    schema: int = SCHEMA
+
+    @property
+    def reason(self) -> str:
+        """The reasons in words."""
+        return "; ".join(map(str, self.reasons))
+
+    def is_of(self, digest: str | None, version: str) -> bool:
+        """Whether this record is of exactly that file, graded with that assignment version."""
+        return self.digest == digest and self.version == version and self.state != State.FAILED
+
+
+def read_record(course: Course, assignment: str, student: str) -> Record | None:
+    """The record of a submission, or None when it was never looked at. Raises DamagedRecord."""
+    path = course.journal(assignment, student)
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise _damaged(course, assignment, student, f"it cannot be read: {error}") from None
+    try:
+        content = json.loads(text)
+        checksum = content.pop("checksum")
+        record = Record(**{name: value for name, value in content.items() if name != "reason"})
+        # An older checkout wrote the sentence alone.
+        told = content.get("reasons", [{"reason": content["reason"]}] if content["reason"] else [])
+        record.state, record.reasons = State(record.state), tuple(map(Reason.from_record, told))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise _damaged(course, assignment, student, f"{type(error).__name__}: {error}") from None
+    if checksum != _checksum(content):
+        raise _damaged(course, assignment, student, "its checksum is not that of its content")
+    return record
+
+
+def look_up(course: Course, assignment: str, student: str) -> Record | None:
+    """Like `read_record`, with a damaged record as a failed submission: it must not stop everybody else."""
+    try:
+        return read_record(course, assignment, student)
+    except DamagedRecord as error:
+        return Record(student, assignment, None, "", State.FAILED, (Reason(Kind.OTHER, str(error)),))
+
+
+def write_record(course: Course, record: Record) -> None:
+    """Write a record; an earlier one of another file or version is kept in short inside it."""
+    before = read_record(course, record.assignment, record.student)
+    if before is not None:
+        record.earlier = before.earlier
+        if not (before.digest == record.digest and before.version == record.version):
+            points = {question: verdict["points"] for question, verdict in before.questions.items()}
+            record.earlier = [
+                *before.earlier,
+                {"digest": before.digest, "version": before.version, "state": before.state, "points": points},
+            ]
+    # Through JSON once, so that what is summed is what a reader gets.
+    told = {"reason": record.reason, "reasons": [reason.as_record() for reason in record.reasons]}
+    content = json.loads(json.dumps({each.name: getattr(record, each.name) for each in fields(record)} | told))
+    content["checksum"] = _checksum(content)
+    # A line for each field: quick to write, and to find something in.
+    lines = [f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in content.items()]
+    write_text_atomically(course.journal(record.assignment, record.student), "{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _damaged(course: Course, assignment: str, student: str, what: str) -> DamagedRecord:
+    path = course.journal(assignment, student)
+    return DamagedRecord(
+        f"the journal record {path} is damaged ({what[:200]}). Put it back from a copy, or remove it: the submission "
+        "is then graded again, and only its earlier attempts are forgotten. Manual scores stand in the gradebook."
+    )

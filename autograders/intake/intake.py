@@ -1,0 +1,196 @@
+"""Finds and reads what a student handed in; says what was repaired, or why it cannot be graded."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from .. import notebooks
+from ..course import Course
+from ..files import write_text_atomically
+from ..plain_text import plain
+from ..reasons import Kind, Reason
+from .copies import most_complete
+from .notes import note_in_force
+from .reading.archives import Archive, RefusedArchive, entries, is_folder, kind_of, read_file
+from .reading.bounded import read_notebook, related
+from .reading.decoding import Unreadable
+from .reading.identify import has_cells_of, stamp_of
+from .reading.reading import ReadNotebook
+from .reading.submission_limits import MAX_BYTES, MAX_NOTEBOOKS
+from .times import TIMESTAMP
+
+__all__ = ["Received", "Unreadable", "receive", "stage", "submission_digest", "submitted_students"]
+
+
+@dataclass(frozen=True)
+class Received:
+    """A submission that can be graded: its notebook in plain form, and what was repaired or left out."""
+
+    notebook: NotebookNode
+    notes: tuple[str, ...]
+
+
+def submitted_students(course: Course, assignment: str) -> list[str]:
+    """The students who have a folder for this assignment (or something in its place), in order."""
+    return sorted(path.parent.name for path in course.step("submitted", "").glob(f"*/{assignment}"))
+
+
+def submission_digest(course: Course, assignment: str, student: str) -> str | None:
+    """A digest of everything that a submission's score depends on, or None when there is nothing.
+
+    The notebooks' bytes, the names of the other files, the time of handing in and a mark of being late: a change of
+    any is another attempt.
+    """
+    folder = course.step("submitted", student, assignment)
+    if not is_folder(folder):
+        return None
+    exact = folder / f"{assignment}.ipynb"
+    note = note_in_force(course, assignment, student)
+    marked = note.late if note is not None else ""
+    names = [entry.name for entry in entries(folder) if entry.problem is None]
+    if names == [exact.name] and not marked:
+        return _file_digest(exact)
+    digest = hashlib.sha256(marked.encode())
+    for name in names:
+        counts = _is_notebook(name) or name == TIMESTAMP
+        content = _file_digest(folder / name) if counts else hashlib.sha256().hexdigest()
+        digest.update(f"{name}\x1f{content}\x1e".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+def _file_digest(path: Path) -> str:
+    """A digest of a file's bytes; of one that is too large to be read, of its size."""
+    with path.open("rb") as file:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            return hashlib.sha256(f"{size} bytes".encode()).hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def receive(course: Course, assignment: str, student: str) -> Received:
+    """Find a submission's notebook, whatever it is called, and read it. Raises Unreadable with the reason.
+
+    The file with the assignment's name counts if it is readable and of this assignment; else the one other notebook in
+    the folder, its subfolders or a zip archive in it that has the assignment's cells.
+    """
+    if student != plain(student):
+        raise Unreadable(f"the folder of {plain(student)} has a name that is no student id: rename it, grade again")
+    folder = course.step("submitted", student, assignment)
+    for path in (folder.parent, folder):
+        if not path.is_dir() or path.is_symlink():
+            kind = kind_of(path) if path.is_symlink() or path.exists() else "missing"
+            raise Unreadable(f"the submission's folder is {kind or 'a file'}: hand in the notebook itself")
+    found = _contents(folder)
+    release = notebooks.read(course.notebook("release", assignment))
+    read: dict[str, ReadNotebook] = {}
+    reasons: dict[str, Reason] = {}
+    another = f"it is another notebook: none of its cells is of {assignment}"
+    sure: set[str] = set()
+    candidates = sorted(found.notebooks, key=lambda name: (name != f"{assignment}.ipynb", name))
+    for name in candidates[:MAX_NOTEBOOKS]:
+        try:
+            candidate = read_notebook(found.notebooks[name]())
+            of_cells = has_cells_of(candidate.notebook, release)
+            is_related = of_cells or related(candidate.notebook, release)
+        except (Unreadable, RefusedArchive, OSError) as error:
+            reasons[name] = error.reasons[0] if isinstance(error, Unreadable) else Reason(Kind.OTHER, str(error))
+            continue
+        if of_cells or (is_related and stamp_of(candidate.notebook) in ("", assignment)):
+            read[name] = candidate
+            sure |= {name} if of_cells else set()
+        else:
+            reasons[name] = Reason(Kind.ANOTHER_NOTEBOOK, another)
+    for name in set(read) - sure if sure else ():
+        reasons[name] = Reason(Kind.ANOTHER_NOTEBOOK, another)
+        del read[name]
+    if len(candidates) > MAX_NOTEBOOKS:
+        found.problems.append(f"{len(candidates):,} notebooks, of which {MAX_NOTEBOOKS} are looked at")
+    name = _choose(read, reasons, found, assignment, release)
+    notes = list(read[name].notes)
+    if name != f"{assignment}.ipynb":
+        notes.append(f"the notebook is called {name}; it was found by its cells")
+    others = sorted({*candidates} - {name})
+    if others:
+        notes.append(f"there are other notebooks, not graded: {', '.join(others)[:200]}")
+    return Received(read[name].notebook, tuple(notes))
+
+
+def stage(course: Course, assignment: str, student: str) -> tuple[str, ...]:
+    """Put what `receive` finds where nbgrader reads it, under the name that it expects; returns the notes.
+
+    nbgrader's own reading meets nothing but this file: no link, no other file, no other format.
+    """
+    note = note_in_force(course, assignment, student)
+    told = note.told if note is not None else []
+    try:
+        received = receive(course, assignment, student)
+    except Unreadable as error:
+        (reason,) = error.reasons
+        raise Unreadable(reason.text, reason.kind, reason.detail, told) from None
+    write_text_atomically(course.notebook("received", assignment, student), notebooks.as_text(received.notebook))
+    return (*received.notes, *told)
+
+
+def _choose(
+    read: dict[str, ReadNotebook], reasons: dict[str, Reason], found: _Found, assignment: str, release: NotebookNode
+) -> str:
+    """The name of the notebook that counts. Raises Unreadable when there is none, or no telling."""
+    exact = f"{assignment}.ipynb"
+    if not read:
+        if len(reasons) == 1:
+            ((name, reason),) = reasons.items()
+            text = reason.text if name == exact else f"{name}: {reason.text}"
+            raise Unreadable(text, reason.kind, reason.detail)
+        if reasons:
+            told = [*(f"{name}: {reason.text}" for name, reason in reasons.items()), *found.problems]
+            raise Unreadable("; ".join(told)[:500])
+        beside = ", ".join(found.others[:10])
+        detail = "; ".join([*([f"the folder holds {beside}"] if beside else []), *found.problems])
+        raise Unreadable(f"no notebook {exact}" + (f"; {detail}" if detail else ""), Kind.NO_NOTEBOOK)
+    chosen = most_complete({name: candidate.notebook for name, candidate in read.items()}, release, exact)
+    if chosen is None:
+        text = f"{len(read)} notebooks are {assignment} ({', '.join(sorted(read))}): which one counts?"
+        raise Unreadable(text, Kind.SEVERAL_NOTEBOOKS, str(len(read)))
+    return chosen
+
+
+@dataclass(frozen=True)
+class _Found:
+    notebooks: dict[str, Callable[[], bytes]]
+    """How to read each: only one at a time is in memory."""
+    others: list[str]
+    problems: list[str]
+
+
+def _contents(folder: Path) -> _Found:
+    """The notebooks in a folder and, where there is none, in the zip archives in it; what is beside them."""
+    found = _Found({}, [], [])
+    for entry in entries(folder):
+        if entry.problem is not None:
+            found.problems.append(f"{entry.name}: {entry.problem}")
+        elif _is_notebook(entry.name):
+            found.notebooks[entry.name] = partial(read_file, folder / entry.name)
+        elif entry.name != TIMESTAMP:
+            found.others.append(entry.name)
+    if not found.notebooks:
+        for name in [name for name in found.others if name.lower().endswith(".zip")]:
+            try:
+                archive = Archive(folder / name)
+                for entry in archive.entries():
+                    if entry.problem is not None:
+                        found.problems.append(f"{name}: {entry.name}: {entry.problem}")
+                    elif _is_notebook(entry.name):
+                        found.notebooks[f"{name}/{entry.name}"] = partial(archive.read, entry.name)
+            except RefusedArchive as error:
+                found.problems.append(f"{name}: {error}")
+    return found
+
+
+def _is_notebook(name: str) -> bool:
+    return name.lower().endswith(".ipynb")

@@ -1,0 +1,163 @@
+"""What `autograde collect` noted of each student's files, and of files that are nobody's."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from ..course import Course, CourseError
+from ..files import write_text_atomically
+from ..plain_text import plain
+
+
+@dataclass(frozen=True)
+class Other:
+    """A file that was handed in and is not graded, and why."""
+
+    file: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Held:
+    """A notebook that may be another student's, or one of several: a person decides with `autograde confirm`."""
+
+    file: str
+    digest: str
+    origin: str
+    """Who says whose it is, and the name in it."""
+    time: str = ""
+    """When it says that it was handed in; "" when it does not."""
+    late: str = ""
+
+
+@dataclass
+class Note:
+    """What is known of one student's files for one assignment. The first four are of the notebook that counts."""
+
+    file: str = ""
+    digest: str = ""
+    origin: str = ""
+    late: str = ""
+    """Who marks it as late (`Canvas`, `Moodle`, `the mapping`); "" when nobody does."""
+    notes: list[str] = field(default_factory=list)
+    others: list[Other] = field(default_factory=list)
+    held: list[Held] = field(default_factory=list)
+    why_held: str = ""
+    rejected: list[str] = field(default_factory=list)
+    """Digests of notebooks of which a person said that they are not the one."""
+
+    @property
+    def told(self) -> list[str]:
+        """Everything that is to be said of it beside its state."""
+        return [*self.notes, *(f"also handed in, not graded: {other.file}: {other.reason}" for other in self.others)]
+
+
+def note_path(course: Course, assignment: str, student: str) -> Path:
+    """Where the note of a student's files lies."""
+    return course.root / "collected" / assignment / f"{student}.json"
+
+
+def held_path(course: Course, assignment: str, student: str, held: Held) -> Path:
+    """Where a notebook lies that waits for a person."""
+    return course.root / "collected" / assignment / student / f"{held.digest[:12]}.ipynb"
+
+
+def read_note(course: Course, assignment: str, student: str) -> Note | None:
+    """The note, or None when nothing was collected. Raises CourseError when it is damaged."""
+    path = note_path(course, assignment, student)
+    try:
+        content = json.loads(path.read_text("utf-8"))
+        known = {each.name: content[each.name] for each in fields(Note) if each.name in content}
+        known["others"] = [Other(**other) for other in known.get("others", [])]
+        known["held"] = [Held(**held) for held in known.get("held", [])]
+        return Note(**known)
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise CourseError(f"{path} is damaged ({error}): remove it and collect the student's files again.") from None
+
+
+def write_note(course: Course, assignment: str, student: str, note: Note) -> None:
+    """Write the note, whole or not at all."""
+    _write(note_path(course, assignment, student), asdict(note))
+
+
+def noted_students(course: Course, assignment: str) -> list[str]:
+    """Everybody of whom something was collected, in order."""
+    return sorted(path.stem for path in (course.root / "collected" / assignment).glob("*.json"))
+
+
+def note_in_force(course: Course, assignment: str, student: str) -> Note | None:
+    """The note, unless the notebook that it is about was replaced by hand."""
+    note = read_note(course, assignment, student)
+    if note is None or not note.digest:
+        return note
+    target = course.notebook("submitted", assignment, student)
+    if target.is_file() and not target.is_symlink():
+        return note if digest_of(target.read_bytes()) == note.digest else None
+    return note if note.held else None
+
+
+def is_waiting(course: Course, assignment: str, student: str) -> bool:
+    """Whether a person has to decide which of a student's files counts."""
+    note = read_note(course, assignment, student)
+    return note is not None and bool(note.held)
+
+
+def digest_of(content: bytes) -> str:
+    """The digest that notes have of a file."""
+    return hashlib.sha256(content).hexdigest()
+
+
+@dataclass(frozen=True)
+class NotPlaced:
+    """A file of which nobody knows whose it is or what it answers, and why."""
+
+    file: str
+    digest: str
+    reason: str
+
+
+def read_not_placed(course: Course) -> list[NotPlaced]:
+    """The files that are nobody's yet, by name."""
+    path = _not_placed_path(course)
+    try:
+        return [NotPlaced(**entry) for entry in json.loads(path.read_text("utf-8"))]
+    except FileNotFoundError:
+        return []
+    except (ValueError, TypeError) as error:
+        raise CourseError(f"{path} is damaged ({error}): remove it and collect the files again.") from None
+
+
+def update_not_placed(course: Course, found: list[NotPlaced], placed: set[str]) -> None:
+    """Enter files that could not be placed; what was placed meanwhile (by its digest) is no longer among them."""
+    new = {(entry.file, entry.digest) for entry in found}
+    kept = [
+        entry
+        for entry in read_not_placed(course)
+        if entry.digest not in placed and (entry.file, entry.digest) not in new
+    ]
+    entries = sorted([*kept, *found], key=lambda entry: (entry.file, entry.digest))
+    if entries or _not_placed_path(course).exists():
+        _write(_not_placed_path(course), [asdict(entry) for entry in entries])
+
+
+def _not_placed_path(course: Course) -> Path:
+    return course.root / "collected" / "not-placed.json"
+
+
+def _write(path: Path, content: Any) -> None:
+    write_text_atomically(path, json.dumps(_plain(content), ensure_ascii=False, indent=1) + "\n")
+
+
+def _plain(content: Any) -> Any:
+    """The same with no text that a terminal would obey, or that has no form in UTF-8."""
+    if isinstance(content, list):
+        return [_plain(each) for each in content]
+    if isinstance(content, dict):
+        return {name: _plain(value) for name, value in content.items()}
+    return plain(content, lines=True) if isinstance(content, str) else content

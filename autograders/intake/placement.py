@@ -1,0 +1,151 @@
+"""Decides whose a collected file is, which assignment it answers, and when it was handed in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import PurePosixPath
+
+from .. import notebooks
+from ..course import Course, released
+from .reading.bounded import read_notebook, which
+from .reading.decoding import Unreadable
+from .reading.identify import named_in
+from .roster import Owners, is_path_safe, lms_person, name_key, normal_id, plain_owner
+from .times import parse_time
+from .uploads import Sent
+
+_MARGIN = timedelta(minutes=10)
+_MOST_BYTES, _MOST_BYTES_TOGETHER, _MOST_STUDENTS = 10_000_000, 500_000_000, 2_000
+"""What is taken for ids that nobody knows: of each file, of all, and how many ids. A roster lifts these limits."""
+
+
+class Unplaced(ValueError):  # noqa: N818 - a state of a file, not a fault of ours
+    """A file that nobody can be found for, or that is no notebook of the course; the message is the reason."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Whose a file is, as far as it can be known, and who says so."""
+
+    student: str
+    origin: str
+    sure: bool
+    """Whether a person or an LMS says it; else the file does, and a student can write anything there."""
+    submitted: str | None
+    late: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A notebook with its student, assignment and time."""
+
+    sent: Sent
+    claim: Claim
+    assignment: str
+    time: datetime | None
+    notes: tuple[str, ...]
+
+    @property
+    def student(self) -> str:
+        """The student's id."""
+        return self.claim.student
+
+
+class Placing:
+    """Decides for one run of `autograde collect`."""
+
+    def __init__(self, course: Course, assignments: Sequence[str], owners: Owners) -> None:
+        self._wanted = list(assignments)
+        # Of all that were released: what is of another assignment is not to be taken for one of these.
+        self._releases = {name: notebooks.read(course.notebook("release", name)) for name in released(course)}
+        self._owners = owners
+        self._now = datetime.now(UTC).replace(tzinfo=None)
+        self._unknown: dict[str, int] = {}
+        """Bytes of each id that is not on the roster."""
+
+    def place(self, sent: Sent) -> Placed:
+        """Place one notebook. Raises Unplaced with the reason."""
+        claim = self.claim(sent)
+        assignment = sent.assignment or self._assignment(sent)
+        self._refuse_too_much(claim, len(sent.content))
+        time, note = self._time(claim.submitted, packed=sent.packed_by is not None)
+        return Placed(sent, claim, assignment, time, tuple(filter(None, [*claim.notes, note])))
+
+    def claim(self, sent: Sent) -> Claim:
+        """Whose a file is. Raises Unplaced with the reason."""
+        owner = self._owners.of(sent.label)
+        submitted = owner.submitted or sent.submitted
+        claimed = sent.student or sent.packed_by
+        packed = "" if sent.packed_by is None else f", packed by {name_key(sent.packed_name) or 'no name'}"
+        if owner.student is not None:
+            told = f"the file says that it is of {claimed}; by {owner.said_by} it is of {owner.student}"
+            another = claimed is not None and normal_id(claimed) != owner.student
+            origin = owner.said_by if owner.sure else owner.said_by + packed
+            return Claim(owner.student, origin, owner.sure, submitted, owner.late, (told,) * another)
+        origin, sure = "nbgrader's folder" if sent.student else f"the file itself{packed}", bool(sent.student)
+        if claimed is None and sent.problem is None and not self._owners.roster.exists and not self._names(sent.label):
+            claimed, origin = plain_owner(sent.label), "the file's name"
+        if claimed is None or not is_path_safe(normal_id(claimed)):
+            raise Unplaced(sent.problem or owner.said_by)
+        person = lms_person(sent.label)
+        return Claim(normal_id(claimed), f"{origin} in {person}" if person else origin, sure, submitted, owner.late)
+
+    def about(self, sent: Sent) -> str | None:
+        """The assignment that a file which is no notebook was handed in for, where that can be told."""
+        return sent.assignment or self._names(sent.label) or (self._wanted[0] if len(self._wanted) == 1 else None)
+
+    def _names(self, label: str) -> str | None:
+        return named_in(label, self._wanted)
+
+    def _assignment(self, sent: Sent) -> str:
+        named = self._names(sent.label)
+        try:
+            found = which(read_notebook(sent.content).notebook, self._releases)
+        except Unreadable as error:
+            if (about := self.about(sent)) is not None:
+                return about
+            raise Unplaced(f"it cannot be read, and its name does not say which assignment it is: {error}") from None
+        if len(found) > 1 and named in found:
+            found = [str(named)]
+        if len(found) > 1:
+            raise Unplaced(f"it has cells of {' and '.join(found)}: hand in one notebook for each")
+        if not found:
+            raise Unplaced(f"it holds no notebook of this course ({', '.join(sorted(self._releases))})")
+        if found[0] not in self._wanted:
+            raise Unplaced(f"it is of {found[0]}, and only {', '.join(self._wanted)} is collected now")
+        return found[0]
+
+    def _refuse_too_much(self, claim: Claim, size: int) -> None:
+        """Students that nobody knows are taken, within limits: anybody can make a thousand of them."""
+        if claim.sure or claim.student in self._owners.roster:
+            return
+        if size > _MOST_BYTES:
+            raise Unplaced(
+                f"{size:,} bytes, and {claim.student} is on no roster: such ids may hand in {_MOST_BYTES:,}. Enter "
+                "the id in roster.csv, or name the file in a mapping, and collect again"
+            )
+        together = sum(self._unknown.values()) + size
+        if together > _MOST_BYTES_TOGETHER or len({*self._unknown, claim.student}) > _MOST_STUDENTS:
+            raise Unplaced(
+                f"{len(self._unknown):,} ids that are on no roster handed in {together:,} bytes; {_MOST_STUDENTS:,} "
+                f"ids and {_MOST_BYTES_TOGETHER:,} bytes are taken at once. Make a roster.csv, and collect again"
+            )
+        self._unknown[claim.student] = self._unknown.get(claim.student, 0) + size
+
+    def _time(self, submitted: str | None, *, packed: bool) -> tuple[datetime | None, str]:
+        if submitted is None:
+            return None, ""
+        time, taken = parse_time(submitted), "the time of collecting it is taken"
+        if time is None:
+            return self._now, f"it says no time of handing in ({submitted[:40]!r}); {taken}" if packed else ""
+        if time > self._now + _MARGIN:
+            return self._now, f"it says that it was handed in at {time:%Y-%m-%d %H:%M} UTC, in the future; {taken}"
+        return time, ""
+
+
+def base_name(label: str) -> str:
+    """The file's own name in a label."""
+    return PurePosixPath(label).name

@@ -1,0 +1,156 @@
+"""Looks into folders and archives that students filled: nothing is followed, nothing is unpacked to disk."""
+
+from __future__ import annotations
+
+import os
+import stat
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from io import BytesIO
+from pathlib import Path, PurePosixPath
+
+from .decoding import MAX_BYTES
+
+MAX_FILES = 100_000
+MAX_DEPTH = 6
+_BOMB_BYTES, _BOMB_RATIO = 1_000_000_000, 50
+_KINDS = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+
+
+class RefusedArchive(ValueError):  # noqa: N818 - a state of a file, not a fault of ours
+    """An archive, or a member of one, that is not opened; the message is the reason."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file in a folder or an archive: its path inside, and why it is not read (None: it can be)."""
+
+    name: str
+    problem: str | None = None
+    modified: datetime | None = None
+    """When it was written, in local time without a zone, where an archive says so."""
+    size: int = 0
+    """How many bytes it has, in an archive."""
+
+
+def kind_of(path: Path) -> str | None:
+    """What a path is when it is neither a regular file nor a folder: a link, a pipe, a device, …; None else."""
+    mode = path.lstat().st_mode
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return None
+    return _KINDS.get(stat.S_IFMT(mode), "a device")
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder at `path` itself, not at the end of a link."""
+    return path.is_dir() and not path.is_symlink()
+
+
+def entries(folder: Path) -> Iterator[Entry]:
+    """Every file below `folder`, in order; links, pipes and devices have a problem and are not followed."""
+    for found, (path, depth) in enumerate(_walk(folder, 0), 1):
+        name = path.relative_to(folder).as_posix()
+        if found > MAX_FILES or depth > MAX_DEPTH:
+            yield Entry(name, f"more than {MAX_FILES:,} files, or nested deeper than {MAX_DEPTH} folders")
+            return
+        kind = kind_of(path)
+        if kind is not None:
+            yield Entry(name, f"it is {kind}, which is not followed")
+        elif not path.is_dir():
+            yield Entry(name)
+
+
+def _walk(folder: Path, depth: int) -> Iterator[tuple[Path, int]]:
+    for path in sorted(folder.iterdir()):
+        if path.name in ("__MACOSX", ".ipynb_checkpoints") or path.name.startswith("._"):
+            continue
+        yield path, depth
+        if is_folder(path) and depth <= MAX_DEPTH:
+            yield from _walk(path, depth + 1)
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a regular file. Raises RefusedArchive when it is too large or is no regular file."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode):
+            raise RefusedArchive(f"{path.name} is no regular file")
+        if about.st_size > MAX_BYTES:
+            raise RefusedArchive(f"{path.name} has {about.st_size:,} bytes, {MAX_BYTES:,} are allowed")
+        return file.read()
+
+
+class Archive:
+    """A zip file whose members are read one at a time, never unpacked to disk."""
+
+    def __init__(self, source: Path | bytes) -> None:
+        """Open it. Raises RefusedArchive when it is none, or when unpacking it would fill the machine."""
+        size = len(source) if isinstance(source, bytes) else source.stat().st_size
+        try:
+            self._zip = zipfile.ZipFile(BytesIO(source) if isinstance(source, bytes) else source)
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+            raise RefusedArchive(f"not a zip archive, or a damaged one ({type(error).__name__}: {error})") from None
+        members = self._zip.infolist()
+        unpacked = sum(member.file_size for member in members)
+        if len(members) > MAX_FILES or (unpacked > _BOMB_BYTES and unpacked > _BOMB_RATIO * size):
+            raise RefusedArchive(
+                f"{len(members):,} files with {unpacked:,} bytes in an archive of {size:,}: not unpacked (a zip bomb?)"
+            )
+
+    def entries(self) -> Iterator[Entry]:
+        """Every file in the archive, in its order."""
+        seen: set[str] = set()
+        for member in self._zip.infolist():
+            path = PurePosixPath(member.filename)
+            if member.is_dir() or path.name.startswith("._") or {"__MACOSX", ".ipynb_checkpoints"} & set(path.parts):
+                continue
+            problem = _problem(member)
+            if problem is None and member.filename in seen:
+                problem = "it is there twice; the first one is taken"
+            seen.add(member.filename)
+            yield Entry(member.filename, problem, _modified(member), member.file_size)
+
+    def read(self, name: str) -> bytes:
+        """The bytes of one member. Raises RefusedArchive when it is too large, damaged or encrypted."""
+        member = next((found for found in self._zip.infolist() if found.filename == name), None)
+        if member is None:
+            raise RefusedArchive(f"there is no {name} in it")
+        if (problem := _problem(member)) is not None:
+            raise RefusedArchive(f"{name}: {problem}")
+        try:
+            with self._zip.open(member) as file:
+                content = file.read(MAX_BYTES + 1)
+        except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError, EOFError, ValueError) as error:
+            raise RefusedArchive(f"{name} is damaged ({type(error).__name__}: {error})") from None
+        except Exception as error:
+            # The decompressors have exceptions of their own (zlib.error, lzma.LZMAError).
+            raise RefusedArchive(f"{name} cannot be unpacked ({type(error).__name__})") from None
+        if len(content) > MAX_BYTES:
+            raise RefusedArchive(f"{name} has more than the {MAX_BYTES:,} bytes that are allowed")
+        return content
+
+
+def _problem(member: zipfile.ZipInfo) -> str | None:
+    name = member.filename
+    if name.startswith(("/", "\\")) or name[1:2] == ":" or ".." in name.replace("\\", "/").split("/"):
+        return "its path leads out of the archive"
+    if any(ord(character) < 32 for character in name):
+        return "its name holds control characters"
+    kind = stat.S_IFMT(member.external_attr >> 16)
+    if kind not in (0, stat.S_IFREG):
+        return f"it is {_KINDS.get(kind, 'a device')}, which is not followed"
+    if member.flag_bits & 1:
+        return "it is encrypted"
+    if member.file_size > MAX_BYTES:
+        return f"it has {member.file_size:,} bytes, {MAX_BYTES:,} are allowed"
+    return None
+
+
+def _modified(member: zipfile.ZipInfo) -> datetime | None:
+    try:
+        return datetime(*member.date_time) if member.date_time[0] > 1980 else None
+    except ValueError:
+        return None

@@ -1,0 +1,98 @@
+"""Finds which assignment a notebook is of: by its stamp, by released cells, by the functions that it defines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from nbformat import NotebookNode
+
+from ...notebooks import STAMP
+from .matching import answer_cells, names_bound
+from .reading import claimed_id
+
+_CLEAR = 2
+"""How many times as much must speak for one assignment as for another, so that there is no need to ask."""
+_LONG = 40
+"""The characters above which a cell's source is not written twice by chance."""
+_ENOUGH = 3
+"""The cells with such a source that make a notebook one of the assignment."""
+
+
+class Traces(NamedTuple):
+    """What a notebook has of an assignment, the surest first."""
+
+    ids: frozenset[str]
+    sources: frozenset[str]
+    functions: frozenset[str]
+
+    @property
+    def of_cells(self) -> bool:
+        """Whether released cells are in it, not only functions of the names that are asked for."""
+        return bool(self.ids) or len(self.sources) >= _ENOUGH
+
+
+def has_cells_of(submitted: NotebookNode, release: NotebookNode) -> bool:
+    """Whether released cells are in a notebook. Quick, whatever is in it: no code is parsed."""
+    return Traces(*_cells_of(submitted, release), frozenset()).of_cells
+
+
+def traces(submitted: NotebookNode, release: NotebookNode) -> Traces:
+    """What is in a notebook, read by `reading`, of a released one."""
+    code = (cell.source for cell in answer_cells(release).values() if cell.cell_type == "code")
+    asked = {name for source in code for name in names_bound(source)}
+    bound = {name for cell in submitted.cells for name in names_bound(cell.source)}
+    return Traces(*_cells_of(submitted, release), frozenset(asked & bound))
+
+
+def _cells_of(submitted: NotebookNode, release: NotebookNode) -> tuple[frozenset[str], frozenset[str]]:
+    """The ids and the sources of released cells that a notebook has."""
+    ids = {claimed_id(cell) for cell in submitted.cells} & {str(cell["id"]) for cell in release.cells}
+    sources = {cell.source.strip() for cell in submitted.cells}
+    released = {cell.source.strip() for cell in release.cells if len(cell.source) > _LONG}
+    return frozenset(ids), frozenset(sources & released)
+
+
+def which(submitted: NotebookNode, releases: Mapping[str, NotebookNode]) -> list[str]:
+    """The assignments that a notebook may be of: one where that is clear, several where it is not, none.
+
+    The stamp decides, unless all released cells in the notebook are another assignment's. Then the ids of released
+    cells, their sources, and last the functions that are asked for. What two assignments share speaks for neither.
+
+    Args: a notebook as `reading` gives it, the released notebooks by assignment.
+    """
+    found = {name: traces(submitted, release) for name, release in releases.items()}
+    with_cells = [name for name, of in found.items() if of.of_cells]
+    stamped = stamp_of(submitted)
+    if stamped in found and any(found[stamped]) and (stamped in with_cells or not with_cells):
+        return [stamped]
+    for kind in range(len(Traces._fields)):
+        own = {
+            name: len(of[kind].difference(*(found[other][kind] for other in found if other != name)))
+            for name, of in found.items()
+        }
+        best = max(own, key=lambda name: own[name])
+        if own[best] and all(own[best] >= _CLEAR * count for name, count in own.items() if name != best):
+            return [best]
+    return sorted(with_cells or (name for name, of in found.items() if any(of)))
+
+
+def stamp_of(submitted: NotebookNode) -> str:
+    """The assignment that a notebook's stamp names, or ""."""
+    return str(submitted.metadata.get(STAMP, {}).get("assignment") or "")
+
+
+def named_in(label: str, assignments: Iterable[str]) -> str | None:
+    """The assignment that a file's path names, in full or by its number (`03a`); its innermost folder counts."""
+    numbers = {name: re.escape(name.split("-")[0]) for name in assignments}
+    for part in reversed(PurePosixPath(label).parts):
+        found = [name for name in numbers if name.casefold() in part.casefold()] or [
+            name
+            for name, number in numbers.items()
+            if re.search(rf"(?<![^\W_]){number}(?![^\W_])", part, re.IGNORECASE)
+        ]
+        if found:
+            return found[0] if len(found) == 1 else None
+    return None

@@ -1,0 +1,215 @@
+"""Who is in the class, and whose a file is: by roster, mapping file, or the names in an export of an LMS."""
+
+from __future__ import annotations
+
+import csv
+import re
+import unicodedata
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+
+from ..course import Course, CourseError
+from ..tables import original
+from .times import has_zone, parse_time
+
+_MOODLE = re.compile(r"^(?P<name>.+?)_\d+_assignsubmission_(?:file|onlinetext)_?(?P<rest>.*)$")
+_CANVAS = re.compile(r"^(?P<name>[^_]+)(?P<late>_late)?_\d+_\d+_(?P<rest>.+)$", re.IGNORECASE)
+_PARTICIPANT = re.compile(r"_(\d+)_assignsubmission_")
+_WORKSHEET = {"Identifier", "Full name", "Status"}
+"""The columns by which Moodle's grading worksheet is known, downloaded in English."""
+_YES = ("yes", "true", "1", "x", "late")
+_OWN_ID = re.compile(r"[\w][\w.@+' -]{0,99}")
+_NAME_COLUMNS = ("name", "first_name", "last_name")
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Whose a file is, who says so, and a time of handing in where a mapping file gives one."""
+
+    student: str | None
+    said_by: str
+    submitted: str | None = None
+    late: str = ""
+    """Who marks it as late."""
+    sure: bool = False
+    """Whether a person or an LMS says it, which a student cannot write into a file."""
+
+
+class Roster:
+    """The class as `roster.csv` has it: ids, and names where it has columns for them."""
+
+    def __init__(self, course: Course) -> None:
+        """Read the roster. Raises CourseError with the remedy when it cannot be used."""
+        self.exists = course.roster.exists()
+        self.names: dict[str, str] = {}
+        if self.exists:
+            for row in _read_table(course.roster, {"id"}):
+                student = normal_id(row["id"])
+                if not student:
+                    continue
+                if not is_path_safe(student):
+                    raise CourseError(f"{course.roster}: {student!r} cannot be an id: it cannot name a folder")
+                name = " ".join(filter(None, (row.get(column, "") for column in _NAME_COLUMNS)))
+                if self.names.setdefault(student, name) != name:
+                    raise CourseError(
+                        f"{course.roster}: the id {student} is that of {self.names[student]!r} and of {name!r}; "
+                        "give each student an id of their own"
+                    )
+
+    def __contains__(self, student: str) -> bool:
+        return student in self.names
+
+    def by_name(self, name: str) -> str | None:
+        """The one student whose name is made of the same words, in any order; None when there is none or several."""
+        wanted = _words(name)
+        found = [student for student, known in self.names.items() if known and _same_name(wanted, _words(known))]
+        return found[0] if len(found) == 1 else None
+
+    def unknown(self, student: str) -> str:
+        """What to say of a student who is not on the roster; empty when there is no roster, or they are."""
+        if not self.exists or student in self:
+            return ""
+        near = [known for known in self.names if known.casefold() == student.casefold()]
+        return f"{student} is not on the roster" + (f" ({near[0]} is)" if near else "")
+
+
+class Owners:
+    """Finds whose a collected file is."""
+
+    def __init__(self, roster: Roster, mapping: Path | None = None) -> None:
+        """Read the mapping. Raises CourseError with the remedy when it cannot be used.
+
+        Args: the class; optionally a CSV with the columns `file` or `name`, `id`, and optionally `submitted` and
+        `late`, or Moodle's grading worksheet.
+        """
+        self.roster = roster
+        self._rows: list[dict[str, str]] = []
+        self._participants: dict[str, dict[str, str]] = {}
+        rows = [] if mapping is None else _read_table(mapping, set())
+        if rows and set(rows[0]) >= _WORKSHEET:
+            self._participants = {"".join(re.findall(r"\d+", row["Identifier"])): row for row in rows}
+            return
+        for row in rows:
+            if "id" not in row:
+                raise CourseError(f"{mapping}: no column 'id'; it has {list(row)}")
+            if not (row.get("file") or row.get("name")) or not is_path_safe(normal_id(row["id"])):
+                raise CourseError(f"{mapping}: a row needs an id and a file or a name; {row} has not")
+            submitted = row.get("submitted", "")
+            if submitted and (parse_time(submitted) is None or not has_zone(submitted)):
+                raise CourseError(
+                    f"{mapping}: {submitted!r} is no time of handing in; write 2026-03-01 23:59 +0100, with the zone"
+                )
+            self._rows.append(row)
+
+    def of(self, label: str) -> Owner:
+        """The owner of a file by its path inside what was collected; nobody when nothing says whose it is.
+
+        The outermost folder or name that says something counts: what is inside it, a student may have named.
+        """
+        parts = PurePosixPath(label).parts
+        for row in self._rows:
+            pattern = row.get("file", "")
+            if pattern and any(pattern == text or fnmatchcase(text, pattern) for text in (label, *parts)):
+                return _mapped(row)
+        for part in parts:
+            for lms in (_MOODLE.match(part), _CANVAS.match(part)):
+                if lms is not None:
+                    return self._named(lms["name"], part, "Canvas" if lms.groupdict().get("late") else "")
+            for text in (normal_id(part), normal_id(PurePosixPath(part).stem)):
+                if text in self.roster:
+                    return Owner(text, "the file's name")
+        return Owner(None, f"no id in {label!r}: name it in a mapping file")
+
+    def _named(self, name: str, part: str, late: str) -> Owner:
+        """The owner by the name that an LMS wrote into a part of the path."""
+        for row in self._rows:
+            pattern = row.get("name", "")
+            if pattern and (fnmatchcase(name, pattern) or _same_name(_words(pattern), _words(name))):
+                return _mapped(row, late)
+        number = _PARTICIPANT.search(part)
+        row = self._participants.get(number[1], {}) if number else {}
+        if re.search(r"\blate\b", row.get("Status", ""), re.IGNORECASE):
+            late = "Moodle"
+        own = normal_id(row.get("ID number", ""))
+        student = own if own in self.roster or (own and not self.roster.exists and is_path_safe(own)) else None
+        student = student or self.roster.by_name(row.get("Full name") or name)
+        if student is not None:
+            return Owner(student, "the LMS", late=late, sure=True)
+        where = "the roster" if self.roster.exists else "a roster or mapping"
+        told = f"nobody, or more than one, called {name!r} in {where}: name them in a mapping file"
+        return Owner(None, told, late=late)
+
+
+def _mapped(row: dict[str, str], late: str = "") -> Owner:
+    marked = "the mapping" if row.get("late", "").casefold() in _YES else late
+    return Owner(normal_id(row["id"]), "the mapping", row.get("submitted") or None, marked, sure=True)
+
+
+def lms_person(label: str) -> str:
+    """The part of a path in which an LMS names the person, or ""."""
+    return next((part for part in PurePosixPath(label).parts if _MOODLE.match(part) or _CANVAS.match(part)), "")
+
+
+def plain_owner(label: str) -> str | None:
+    """The id in a name like `ID.ipynb`, for a course without a roster; None when it is none."""
+    stem = normal_id(PurePosixPath(label).stem)
+    return stem if _OWN_ID.fullmatch(stem) else None
+
+
+def is_own_id(student: object) -> bool:
+    """Whether a student may call themselves that in `lecture submit`."""
+    return isinstance(student, str) and _OWN_ID.fullmatch(student) is not None and is_path_safe(student)
+
+
+def is_path_safe(student: str) -> bool:
+    """Whether an id can name a folder, and nothing but that folder."""
+    return (
+        0 < len(student.encode("utf-8", "replace")) <= 200
+        and not student.startswith(".")
+        and not set("/\\\0") & set(student)
+        and student.isprintable()
+    )
+
+
+def normal_id(text: str) -> str:
+    """An id without surrounding space, its accents in the composed form: macOS writes them apart."""
+    return unicodedata.normalize("NFC", text.strip())
+
+
+def name_key(name: str) -> str:
+    """A name for comparing: its words without accents and capitals, in order."""
+    return " ".join(sorted(_words(name)))
+
+
+def _words(name: str) -> list[str]:
+    plain = "".join(c for c in unicodedata.normalize("NFKD", name.casefold()) if not unicodedata.combining(c))
+    return re.findall(r"[^\W_]+", plain.replace("'", "").replace("’", ""))
+
+
+def _same_name(left: list[str], right: list[str]) -> bool:
+    """The same words in any order, or, as Canvas writes them, joined in an order that starts with a surname."""
+    if sorted(left) == sorted(right):
+        return bool(left)
+    short, long = sorted((left, right), key=len)
+    joined = "".join(short)
+    return len(short) == 1 and any("".join(long[turn:] + long[:turn]) == joined for turn in range(len(long)))
+
+
+def _read_table(path: Path, columns: set[str]) -> list[dict[str, str]]:
+    """The rows of a CSV in UTF-8, separated by commas or semicolons. Raises CourseError with the remedy."""
+    try:
+        text = path.read_text("utf-8-sig")
+    except FileNotFoundError:
+        raise CourseError(f"{path} does not exist") from None
+    except UnicodeDecodeError as error:
+        raise CourseError(f"{path}: not UTF-8 (byte {error.start}). Save it as CSV in UTF-8.") from None
+    lines = text.splitlines()
+    separator = ";" if lines and lines[0].count(";") > lines[0].count(",") else ","
+    reader = csv.DictReader(lines, delimiter=separator)
+    missing = sorted(columns - set(reader.fieldnames or []))
+    if missing:
+        raise CourseError(f"{path}: no column '{missing[0]}'; it has {reader.fieldnames}")
+    # A table that was made from one of ours has its apostrophes.
+    rows = [{str(key): value.strip() for key, value in row.items() if isinstance(value, str)} for row in reader]
+    return [{key: original(value) for key, value in row.items()} for row in rows]

@@ -1,0 +1,133 @@
+"""When a submission was handed in, and when it was due; what is said there is checked before it is believed."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from ..course import Course, CourseError
+from .reading.archives import RefusedArchive, kind_of, read_file
+
+TIMESTAMP = "timestamp.txt"
+PENALTIES = ("none", "zero")
+_FORM = re.compile(
+    r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)\s*(Z|UTC|[+-]\d\d:?\d\d|[A-Za-z]+(?:[/_+-]\w+)*)?"
+)
+_MARGIN = timedelta(minutes=10)
+"""How far two clocks may differ."""
+
+
+@dataclass(frozen=True)
+class Due:
+    """An assignment's due date, in UTC without a zone as nbgrader keeps it, and what being late costs."""
+
+    date: datetime | None
+    penalty: str | None
+    """`none`, `zero`, or None: as nbgrader is configured."""
+
+
+@dataclass(frozen=True)
+class HandedIn:
+    """The time that counts, in UTC without a zone, or None when there is none; and why it is not the one given."""
+
+    time: datetime | None
+    note: str = ""
+
+
+def parse_time(text: str) -> datetime | None:
+    """A time as nbgrader writes it, in UTC without a zone; None when it is not one. Without a zone it is UTC."""
+    match = _FORM.fullmatch(text.strip())
+    if match is None:
+        return None
+    date, time, zone = match.groups()
+    try:
+        if zone is not None and zone[0] in "+-":
+            found = datetime.fromisoformat(f"{date}T{time}{zone}")
+        else:
+            found = datetime.fromisoformat(f"{date}T{time}").replace(tzinfo=_zone(zone))
+        found = found.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
+        return None
+    return found if found.year >= 2000 else None
+
+
+def has_zone(text: str) -> bool:
+    """Whether a time says its zone, by an offset or by a name that is known here."""
+    match = _FORM.fullmatch(text.strip())
+    if match is None or match[3] is None:
+        return False
+    return match[3][0] in "+-" or match[3].upper() in ("Z", "UTC") or _zone(match[3]) is not UTC
+
+
+def _zone(name: str | None) -> tzinfo:
+    """The zone of that name; UTC without one, and for abbreviations that are not unique, as nbgrader has it."""
+    try:
+        return UTC if name in (None, "Z", "UTC") else ZoneInfo(str(name))
+    except (KeyError, ValueError, OSError):
+        return UTC
+
+
+def handed_in(folder: Path) -> HandedIn:
+    """When the submission in `folder` was handed in, from its timestamp.txt.
+
+    A time that cannot be right (none, or later than the file that says it) is replaced by the time at which that file
+    was written: nobody gains by it. Without the file nbgrader's rule holds: nothing is late.
+    """
+    path = folder / TIMESTAMP
+    try:
+        about = path.lstat()
+    except OSError:
+        return HandedIn(None, "no time of handing in is known")
+    received = datetime.fromtimestamp(about.st_mtime, UTC).replace(tzinfo=None)
+    instead = f"{received:%Y-%m-%d %H:%M} UTC, when the file was received, is taken"
+    if (kind := kind_of(path)) is not None or not path.is_file():
+        return HandedIn(received, f"the {TIMESTAMP} is {kind or 'a folder'}; {instead}")
+    try:
+        text = read_file(path)[:200].decode("utf-8", "replace").strip("\ufeff \r\n\t\0")
+    except (OSError, RefusedArchive) as error:
+        text = type(error).__name__
+    time = parse_time(text)
+    if time is None:
+        return HandedIn(received, f"the {TIMESTAMP} holds no time ({text[:40]!r}); {instead}")
+    if time > received + _MARGIN:
+        return HandedIn(
+            received, f"the {TIMESTAMP} says {time:%Y-%m-%d %H:%M} UTC, later than it was written; {instead}"
+        )
+    return HandedIn(time)
+
+
+def due_dates(course: Course, known: Collection[str] | None = None) -> dict[str, Due]:
+    """The due dates in the course's `assignments.csv`: columns `assignment`, `due`, and optionally `late_penalty`.
+
+    Raises CourseError with the remedy when a line cannot be read, or names an assignment that is not among those that
+    are `known`. Without the file, nbgrader's own due dates hold.
+    """
+    path = course.root / "assignments.csv"
+    if not path.exists():
+        return {}
+    lines = path.read_text("utf-8-sig", errors="replace").splitlines()
+    reader = csv.DictReader(lines)
+    if not {"assignment", "due"} <= set(reader.fieldnames or []):
+        raise CourseError(f"{path}: the columns 'assignment' and 'due' are needed; it has {reader.fieldnames}")
+    due = {}
+    for number, row in enumerate(reader, 2):
+        text, penalty = (row["due"] or "").strip(), (row.get("late_penalty") or "").strip()
+        date = parse_time(text)
+        if text and (date is None or not has_zone(text)):
+            raise CourseError(
+                f"{path}, line {number}: {text!r} is no due date; write 2026-03-01 23:59 +0100, with the zone"
+            )
+        name = (row["assignment"] or "").strip()
+        if known is not None and name not in known:
+            raise CourseError(f"{path}, line {number}: no assignment {name!r}; there are: {', '.join(sorted(known))}")
+        if penalty and penalty not in PENALTIES:
+            raise CourseError(
+                f"{path}, line {number}: late_penalty {penalty!r}; nbgrader has {' and '.join(PENALTIES)}"
+            )
+        due[name] = Due(date, penalty or None)
+    return due

@@ -1,0 +1,214 @@
+"""Opens what an instructor was sent: each notebook in it as bytes, and what it says of itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from .reading.archives import Archive, Entry, RefusedArchive, entries, is_folder, kind_of, read_file
+from .roster import is_own_id
+from .times import TIMESTAMP, handed_in
+
+MANIFEST = "manifest.json"
+_EXPECTED = (".ipynb", ".zip")
+_OF_THE_SYSTEM = (".DS_Store", "Thumbs.db", "desktop.ini", TIMESTAMP)
+"""Files that programs leave in a folder, and nobody hands in."""
+_KEPT_BYTES = 5_000_000
+"""A file that is no notebook is kept as it was sent up to this size; a larger one is only noted."""
+_KINDS = {
+    ".pdf": "a PDF",
+    ".html": "an HTML page",
+    ".htm": "an HTML page",
+    ".py": "a Python script",
+    ".txt": "a text",
+    ".md": "a text",
+    ".csv": "a table",
+    ".docx": "a Word document",
+    ".odt": "a document",
+    ".png": "a picture",
+    ".jpg": "a picture",
+    ".jpeg": "a picture",
+    **dict.fromkeys((".rar", ".7z", ".gz", ".tgz", ".tar", ".bz2", ".xz"), "an archive of another kind than zip"),
+}
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One notebook, or a file that is none (`problem`), as it was sent."""
+
+    source: Path
+    label: str
+    """The path inside what was collected: `ID.ipynb`, `Name_1_assignsubmission_file_/x.ipynb`, `export.zip/…`."""
+    content: bytes = b""
+    """The notebook; of a file that is none, what is kept of it."""
+    problem: str | None = None
+    packed_by: str | None = None
+    """The id that the file says it is of, when `lecture submit` made it. A student can write any there."""
+    packed_name: str = ""
+    assignment: str | None = None
+    student: str | None = None
+    """The folder of nbgrader's that it lay in."""
+    submitted: str | None = None
+    """When it says that it was handed in."""
+
+
+def everything_sent(
+    paths: Iterable[Path], assignments: Sequence[str], released: Sequence[str], *, archive_times: bool
+) -> Iterator[Sent]:
+    """Every file below `paths`: the notebooks, and what is none with its reason.
+
+    Args: the files and folders, the assignments that are collected, all that the course has, and whether the times in
+    an archive are those of handing in.
+    """
+    for path in paths:
+        if not path.exists() and not path.is_symlink():
+            yield Sent(path, path.name, problem="it does not exist")
+        elif (kind := kind_of(path)) is not None:
+            yield Sent(path, path.name, problem=f"it is {kind}, which is not followed")
+        elif not is_folder(path):
+            yield from _file(Sent(path, path.name), path, assignments, released, archive_times)
+        else:
+            for entry in entries(path):
+                sent = _in_folder_of_nbgrader(Sent(path / entry.name, entry.name, problem=entry.problem), assignments)
+                if entry.problem is not None:
+                    yield sent
+                elif PurePosixPath(entry.name).name not in _OF_THE_SYSTEM:
+                    yield from _file(sent, path / entry.name, assignments, released, archive_times)
+
+
+def _file(
+    sent: Sent, path: Path, assignments: Sequence[str], released: Sequence[str], archive_times: bool
+) -> Iterator[Sent]:
+    """What is in a file of a folder."""
+    if path.name.lower().endswith(_EXPECTED):
+        yield from _opened(sent, _read(path), assignments, released, archive_times)
+    else:
+        size = path.lstat().st_size
+        content = _read(path) if size <= _KEPT_BYTES else b""
+        yield replace(
+            sent, content=content if isinstance(content, bytes) else b"", problem=_no_notebook(path.name, size)
+        )
+
+
+def _no_notebook(name: str, size: int) -> str:
+    if size == 0:
+        return "the file is empty: it was handed in before it was saved, or the upload failed"
+    kind = _KINDS.get(PurePosixPath(name).suffix.lower())
+    return f"it is {kind or 'no notebook'}: hand in the .ipynb" + ("" if kind is None else " itself")
+
+
+def _read(path: Path) -> bytes | Path | str:
+    """A file's bytes, or why there are none; an archive stays where it is: a class's export is larger than a file."""
+    if path.name.lower().endswith(".zip"):
+        return path
+    try:
+        return read_file(path)
+    except (OSError, RefusedArchive) as error:
+        return str(error)
+
+
+def _in_folder_of_nbgrader(sent: Sent, assignments: Sequence[str]) -> Sent:
+    parts = sent.source.parts
+    if len(parts) < 3 or parts[-2] not in assignments:
+        return sent
+    time = handed_in(sent.source.parent).time
+    submitted = None if time is None else f"{time:%Y-%m-%d %H:%M:%S} UTC"
+    return replace(sent, assignment=parts[-2], student=parts[-3], submitted=submitted)
+
+
+def _opened(
+    sent: Sent,
+    content: bytes | Path | str,
+    assignments: Sequence[str],
+    released: Sequence[str],
+    archive_times: bool,
+    *,
+    inside: bool = False,
+) -> Iterator[Sent]:
+    """The notebooks in a file: itself, or those of the archive that it is; and what else is in there."""
+    if isinstance(content, str):
+        yield replace(sent, problem=content)
+        return
+    if isinstance(content, bytes) and not sent.label.lower().endswith(".zip"):
+        yield replace(sent, content=content)
+        return
+    kept = content if isinstance(content, bytes) and len(content) <= _KEPT_BYTES else b""
+    try:
+        archive = Archive(content)
+        found = [entry for entry in archive.entries() if PurePosixPath(entry.name).name not in _OF_THE_SYSTEM]
+    except RefusedArchive as error:
+        yield replace(sent, content=kept, problem=str(error))
+        return
+    if any(entry.name == MANIFEST for entry in found):
+        yield from _packed(sent, archive, assignments, released)
+    elif not found:
+        yield replace(sent, content=kept, problem="the archive is empty")
+    else:
+        for entry in found:
+            yield from _member(sent, archive, entry, assignments, released, archive_times, inside=inside)
+
+
+def _member(
+    outer: Sent,
+    archive: Archive,
+    entry: Entry,
+    assignments: Sequence[str],
+    released: Sequence[str],
+    archive_times: bool,
+    *,
+    inside: bool,
+) -> Iterator[Sent]:
+    sent = replace(outer, label=f"{outer.label}/{entry.name}")
+    if archive_times and not inside and entry.modified is not None:
+        sent = replace(sent, submitted=f"{entry.modified.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC")
+    if entry.problem is not None:
+        yield replace(sent, problem=entry.problem)
+        return
+    expected = entry.name.lower().endswith(_EXPECTED)
+    try:
+        content = archive.read(entry.name) if expected or entry.size <= _KEPT_BYTES else b""
+    except RefusedArchive as error:
+        yield replace(sent, problem=str(error))
+        return
+    if not expected:
+        yield replace(sent, content=content, problem=_no_notebook(entry.name, entry.size))
+    elif inside and entry.name.lower().endswith(".zip"):
+        told = "it is an archive in an archive in an archive, which is not opened: hand in the .ipynb itself"
+        yield replace(sent, content=content if len(content) <= _KEPT_BYTES else b"", problem=told)
+    else:
+        yield from _opened(sent, content, assignments, released, archive_times, inside=True)
+
+
+def _packed(sent: Sent, archive: Archive, assignments: Sequence[str], released: Sequence[str]) -> Iterator[Sent]:
+    """What `lecture submit` packed. One that is damaged is refused as a whole: it was made by a program."""
+    try:
+        problems = [entry for entry in archive.entries() if entry.problem is not None]
+        if problems:
+            raise RefusedArchive(f"{problems[0].name}: {problems[0].problem}")
+        manifest: Any = json.loads(archive.read(MANIFEST))
+        student, listed = manifest["id"], manifest["notebooks"]
+        wanted = [name for name in listed if name in assignments]
+        contents = {name: archive.read(f"{name}.ipynb") for name in wanted}
+        name, submitted = manifest.get("name", ""), manifest.get("submitted", "")
+    except (RefusedArchive, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        yield replace(sent, problem=f"not a file made by `lecture submit` ({type(error).__name__}: {error})")
+        return
+    if not is_own_id(student):
+        told = f"{student!r:.60} is no student id (letters, digits and .@+'-_ and spaces)"
+        yield replace(sent, problem=told)
+    elif not contents:
+        yield replace(sent, problem=f"it holds no notebook of this course ({', '.join(sorted(assignments))})")
+    else:
+        made = replace(sent, packed_by=student, packed_name=str(name)[:100])
+        time = sent.submitted or str(submitted)[:100]
+        for assignment, content in contents.items():
+            yield replace(made, content=content, assignment=assignment, submitted=time)
+        expected = {MANIFEST, *(f"{name}.ipynb" for name in {*released, *contents})}
+        for entry in archive.entries():
+            if entry.name not in expected:
+                told = "it is in a packed file, and `lecture submit` did not put it there"
+                yield replace(made, label=f"{sent.label}/{entry.name}", problem=told)

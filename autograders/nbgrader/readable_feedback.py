@@ -1,0 +1,74 @@
+"""Makes nbgrader's feedback page readable: what was not run is said, bare scores go, lists keep their form."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+from nbgrader.preprocessors import NbGraderPreprocessor
+from traitlets import Unicode
+
+from ..course import Course
+from ..grading.journal import look_up
+from ..grading.states import State, state_of
+from ..intake.notes import note_in_force
+from ..notebooks import STAMP
+from ..questions.question import by_test_id
+from ..release.releases import which_release
+from ..results.banner import state_banner
+from ..results.gradebook import lateness_of
+
+_NOTE = (
+    "*Your answers were put into the notebook as it was released. Cells that only show something were not run while "
+    "grading, so they have no output here. Questions graded by hand show 0 until that is done.*"
+)
+_STYLE = (
+    "summary{display:list-item} td,th{padding:2px 10px} pre{word-break:normal;overflow-wrap:anywhere} "
+    "body a{color:#1a5a96;text-decoration:underline} body div.nbgrader_cell .panel-primary .panel-heading a,"
+    "body .panel-primary.nbgrader_cell .panel-heading a{color:#fff} body .highlight .ne{color:#b02a24} "
+    "img{max-width:100%}"
+)
+
+
+class ReadableFeedback(NbGraderPreprocessor):
+    """For the feedback page only; the graded notebook stays as it is."""
+
+    course_root = Unicode(help="The course's working folder, which knows what was published.").tag(config=True)
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        """Add the state, the note and the style; drop the bare number above each explanation."""
+        for cell in nb.cells:
+            if by_test_id(cell.metadata.get("nbgrader", {}).get("grade_id", "")) is not None:
+                cell.outputs = [output for output in cell.outputs if output.output_type != "execute_result"]
+        note = f"{_NOTE}\n\n{self._release(nb, resources['nbgrader']['assignment'])}"
+        nb.cells.insert(
+            0, new_markdown_cell(f"{_banner(Course(Path(self.course_root)), nb, resources['nbgrader'])}\n\n{note}")
+        )
+        resources["inlining"]["css"] = [*resources["inlining"]["css"], _STYLE]
+        return nb, resources
+
+    def _release(self, nb: NotebookNode, assignment: str) -> str:
+        stamp = nb.metadata.get(STAMP, {})
+        version, tag = stamp.get("submitted_version"), stamp.get("submitted_release")
+        found = which_release(Path(self.course_root), assignment, version, tag)
+        return f"<p>Made from release: {html.escape(found)}.</p>"
+
+
+def _banner(course: Course, nb: NotebookNode, ids: Any) -> str:
+    """The submission's state with its reasons, as the gradebook has it when the page is made."""
+    from nbgrader.api import Gradebook
+
+    stamp = nb.metadata.get(STAMP, {})
+    place = ids["assignment"], ids["student"]
+    record = look_up(course, *place)
+    state, reasons = state_of(stamp.get("verdicts", {}), stamp.get("incidents", ()))
+    with Gradebook(ids["db_url"]) as gradebook:
+        submission = gradebook.find_submission(ids["assignment"], ids["student"])
+        late = lateness_of(submission, note_in_force(course, *place))
+    if late and state == State.GRADED:
+        state = State.LATE
+    notes = record.notes if record is not None else stamp.get("notes", [])
+    return state_banner(state, [*map(str, reasons), *notes, *([str(late)] if late else [])])

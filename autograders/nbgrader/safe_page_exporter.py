@@ -1,0 +1,112 @@
+"""nbgrader's feedback page without anything that runs or loads: students' HTML cleaned, formulas as MathML."""
+
+from __future__ import annotations
+
+import html
+import re
+import secrets
+from typing import Any
+
+from jinja2 import pass_context
+from nbconvert.exporters import HTMLExporter
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from nbformat import NotebookNode
+
+from ..results.formulas import mathml
+from ..results.safe_html import POLICY, clean_fragment, clean_page
+
+MOST_MARKDOWN = 20_000
+"""Characters of one text that are read as Markdown, and how often it may begin a LaTeX environment: the reader's time
+grows with the square of both. What has more is shown as plain text."""
+_MOST_ENVIRONMENTS = 50
+_KEPT = ("text/plain", "text/html", "text/markdown", "image/png", "image/jpeg", "image/svg+xml")
+
+
+class SafePageExporter(HTMLExporter):
+    """The page that students get. Only its style is ours or nbgrader's; nothing on it can run."""
+
+    export_from_notebook = None  # not one of nbconvert's own list of formats
+
+    def from_notebook_node(self, nb: NotebookNode, resources: Any = None, **kwargs: Any) -> tuple[str, dict[str, Any]]:
+        """Convert a notebook; returns the page and the resources."""
+        self._formulas: list[str] = []
+        self._mark = secrets.token_hex(8)
+        for cell in nb.cells:
+            for output in cell.get("outputs", ()):
+                self._make_harmless(output)
+        page, resources = super().from_notebook_node(nb, resources, **kwargs)
+        return self._whole(page), resources
+
+    @pass_context
+    def markdown2html(self, context: Any, source: str) -> str:
+        """What nbconvert's filter of that name does, cleaned."""
+        if len(source) > MOST_MARKDOWN or source.count("\\begin{") > _MOST_ENVIRONMENTS:
+            return f"<pre>{html.escape(source)}</pre>"
+        renderer = _Renderer(self._noted, attachments=context.get("cell", {}).get("attachments", {}))
+        return clean_fragment(MarkdownWithMath(renderer=renderer).render(source))
+
+    def _noted(self, formula: str, block: bool) -> str:
+        """A place in the page for a formula, which is put there when everything around it is clean."""
+        self._formulas.append(mathml(formula, block=block))
+        return f'<span data-formula="{self._mark}-{len(self._formulas) - 1}"></span>'
+
+    def _make_harmless(self, output: NotebookNode) -> None:
+        """Leave of an output what a page can show without running it."""
+        data = output.get("data")
+        if data is None:
+            return
+        if "text/latex" in data and "text/html" not in data:
+            data["text/html"] = self._noted(str(data["text/latex"]).strip().strip("$"), True)
+        elif "text/html" in data:
+            data["text/html"] = clean_fragment(_text(data["text/html"]))
+        left_out = [kind for kind in data if kind not in _KEPT]
+        for kind in left_out:
+            del data[kind]
+        if not data:
+            data["text/plain"] = f"(an output of the kind {', '.join(left_out)[:100]}, which this page does not show)"
+        # An alternative text is kept; an isolated frame, widths and file names are not.
+        told = output.get("metadata", {})
+        output["metadata"] = NotebookNode(
+            {kind: {"alt": str(of["alt"])} for kind, of in told.items() if isinstance(of, dict) and "alt" in of}
+        )
+
+    def _whole(self, page: str) -> str:
+        begin = page.index(">", page.index("<body")) + 1
+        head, body = page[:begin], page[begin : page.rindex("</body>")]
+        # nbgrader's template loads MathJax and the signs of Bootstrap, which it does not use.
+        head = re.sub(r"<script\b.*?</script>|@font-face\s*\{[^}]*\}", "", head, flags=re.DOTALL)
+        policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"/>'
+        head = head.replace("<html>", '<html lang="en">', 1).replace("<head>", f"<head>\n{policy}", 1)
+        body = clean_page(body)
+        for number, formula in enumerate(self._formulas):
+            body = body.replace(f'<span data-formula="{self._mark}-{number}"></span>', formula)
+        return f"{head}{body}</body>\n</html>\n"
+
+
+class _Renderer(IPythonRenderer):
+    """nbconvert's renderer, with formulas noted and no picture from elsewhere."""
+
+    def __init__(self, note: Any, attachments: Any) -> None:
+        super().__init__(escape=False, attachments=attachments, exclude_anchor_links=True)
+        self._note = note
+
+    def block_math(self, body: str) -> str:
+        return str(self._note(body, True))
+
+    def inline_math(self, body: str) -> str:
+        return str(self._note(body, False))
+
+    def latex_environment(self, name: str, body: str) -> str:
+        return str(self._note(f"\\begin{{{name}}}{body}\\end{{{name}}}", True))
+
+    def block_mermaidjs(self, code: str) -> str:
+        return f"<pre>{html.escape(code)}</pre>"
+
+    def _embed_image_or_attachment(self, src: str) -> str:
+        if src.startswith("attachment:") and src.removeprefix("attachment:") not in self.attachments:
+            return ""
+        return str(super()._embed_image_or_attachment(src))
+
+
+def _text(value: Any) -> str:
+    return "".join(value) if isinstance(value, list) else str(value)

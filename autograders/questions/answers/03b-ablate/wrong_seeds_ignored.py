@@ -1,0 +1,14 @@
+# points: 1
+# misconception: seeds-ignored
+# about: seeds of its own
+def ablate_one(run, base, change, seeds):
+    if len(change) != 1 or any(name not in base or base[name] == value for name, value in change.items()):
+        raise ValueError(f"change one setting, not {change}")
+    before = np.array([run(base, seed) for seed in range(3)])
+    after = np.array([run({**base, **change}, seed) for seed in range(3)])
+    differences = after - before
+    gain = differences.mean()
+    half = 4.303 * differences.std(ddof=1) / np.sqrt(len(differences))
+    low, high = gain - half, gain + half
+    verdict = "likely useful" if low > 0 else "worse" if high < 0 else "noise"
+    return gain, low, high, verdict

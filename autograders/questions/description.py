@@ -1,0 +1,255 @@
+"""The form in which a question is described once: what it is worth, what is right, what goes wrong, what is drawn.
+
+The visible check's cases, the judge and the texts of the misconceptions are derived from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from lecture_lib.notebook.compare import agree, difference
+from lecture_lib.notebook.misconceptions import Fields, explains
+from lecture_lib.notebook.question import Misconception, PublicCase, PublicQuestion
+from lecture_lib.notebook.questions import find_question
+
+from ..course import CourseError
+from .judges.common import HiddenCase as Case
+from .judges.common import Observation, of_kind, read_field, without_values
+from .verdict import Part, Verdict
+
+Simulation = Callable[[Case], Mapping[str, Any]]
+"""What is observed on a case, "part.field" -> value. A mistake's says only the fields that it changes."""
+
+
+class DescriptionError(CourseError):
+    """A description contradicts itself. The message names the question and the remedy."""
+
+
+def given(fields: Mapping[str, Callable[..., Any]]) -> Simulation:
+    """A simulation from a function for each field, called with the case's inputs by name."""
+    return lambda case: {path: function(**case.inputs) for path, function in fields.items()}
+
+
+@dataclass(frozen=True)
+class Graded:
+    """Points for fields that agree with the reference on every hidden case of some kinds.
+
+    `fields` are written "part.field". `on` names kinds of cases (default: all). `unless` names mistakes that earn
+    nothing here although they give the right values. `needs` names another graded part that must have points.
+    """
+
+    name: str
+    points: float
+    fields: tuple[str, ...]
+    on: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    needs: str = ""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A known way to get the question wrong: its words for the student, and what it gives on any case.
+
+    `hidden_only` says that the visible cases are too few to show it. `constant` names fields that have the same value
+    on every hidden case where they have one, whichever that is; such a mistake needs no simulation.
+    """
+
+    id: str
+    what: str
+    look_at: str
+    simulate: Simulation = lambda case: {}
+    hidden_only: bool = False
+    constant: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Description:
+    """One graded question.
+
+    `visible` are the cases of the visible check, each with its name as the kind. `draw` gives the hidden cases of one
+    set. `domain` gives any case within the question's wording: every right answer agrees with the reference there.
+    `facts` turns an observation into what the reference says, where many results are right and a case's key decides.
+    """
+
+    id: str
+    parts: tuple[Graded, ...]
+    reference: Simulation
+    mistakes: tuple[Mistake, ...]
+    visible: tuple[Case, ...]
+    draw: Callable[[np.random.Generator], list[Case]]
+    domain: Callable[[np.random.Generator], Case]
+    facts: Callable[[Case, Observation], Observation] = lambda case, observation: observation
+
+    @property
+    def PARTS(self) -> tuple[tuple[str, float], ...]:  # noqa: N802 - a judge module has it under this name
+        """Name and points of each graded part."""
+        return tuple((part.name, part.points) for part in self.parts)
+
+    def judge(self, cases: Sequence[Case], observations: Sequence[Observation]) -> Verdict:
+        """Points part by part, and the misconception that explains the first part without full points."""
+        facts = [self.facts(case, seen) for case, seen in zip(cases, observations, strict=True)]
+        judged = _Judged(self, find_question(self.id), list(cases), facts)
+        return Verdict(self.id, judged.parts, misconception=judged.misconception)
+
+    def misconceptions(self) -> dict[str, Misconception]:
+        """The words of each mistake, by its id."""
+        return {mistake.id: Misconception(mistake.what, mistake.look_at) for mistake in self.mistakes}
+
+    def public_cases(self) -> tuple[PublicCase, ...]:
+        """The visible cases with what is right on them, and what each mistake gives where that differs.
+
+        Raises DescriptionError when a mistake shows on no visible case, or looks like another one on all of them.
+        """
+        tolerance = find_question(self.id).relative_tolerance
+        cases = []
+        for case in self.visible:
+            expected = nested(self.reference(case))
+            shown = {mistake.id: _changed(mistake.simulate(case), expected, tolerance) for mistake in self.mistakes}
+            shown = {mistake: fields for mistake, fields in shown.items() if fields}
+            cases.append(PublicCase(case.kind, case.inputs, expected, shown))
+        self._refuse_alike(cases, tolerance)
+        return tuple(cases)
+
+    def _refuse_alike(self, cases: Sequence[PublicCase], tolerance: float) -> None:
+        seen: dict[str, list[Fields]] = {}
+        for mistake in self.mistakes:
+            fields = [case.mistakes.get(mistake.id, {}) for case in cases]
+            if mistake.hidden_only or mistake.constant:
+                continue
+            if not any(fields):
+                raise DescriptionError(
+                    f"{self.id}: the mistake {mistake.id} gives the right values on every visible case: add a case "
+                    "that shows it, or say hidden_only=True"
+                )
+            for other, its in seen.items():
+                if agree(fields, its, tolerance):
+                    raise DescriptionError(
+                        f"{self.id}: on the visible cases the mistakes {other} and {mistake.id} give the same: add a "
+                        "case that tells them apart, or say hidden_only=True for one of them"
+                    )
+            seen[mistake.id] = fields
+
+    def check(self) -> None:
+        """Raise DescriptionError when names in the description do not fit together."""
+        mistakes = [mistake.id for mistake in self.mistakes]
+        names = [part.name for part in self.parts]
+        for what, ids in (("mistake", mistakes), ("part", names)):
+            for doubled in sorted({name for name in ids if ids.count(name) > 1}):
+                raise DescriptionError(f"{self.id}: two {what}s are called {doubled}")
+        public = find_question(self.id)
+        for part in self.parts:
+            for unknown in sorted(set(part.unless) - set(mistakes)):
+                raise DescriptionError(f"{self.id}, part {part.name}: there is no mistake {unknown}")
+            if part.needs and part.needs not in names:
+                raise DescriptionError(f"{self.id}, part {part.name}: there is no part {part.needs}")
+            for path in part.fields:
+                if path.partition(".")[0] not in public.parts or not path.partition(".")[2]:
+                    raise DescriptionError(
+                        f"{self.id}, part {part.name}: {path!r} is not PART.FIELD of the observation "
+                        f"(parts: {', '.join(public.parts)})"
+                    )
+
+
+def nested(fields: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """`"part.field" -> value` as part -> field -> value."""
+    parts: dict[str, dict[str, Any]] = {}
+    for path, value in fields.items():
+        part, _, name = path.partition(".")
+        parts.setdefault(part, {})[name] = value
+    return parts
+
+
+def _changed(fields: Mapping[str, Any], expected: Fields, tolerance: float) -> dict[str, dict[str, Any]]:
+    """The fields of a simulation that differ from what is right."""
+    changed = {}
+    for path, value in fields.items():
+        part, _, name = path.partition(".")
+        if not agree(value, expected[part][name], tolerance):
+            changed[path] = value
+    return nested(changed)
+
+
+@dataclass
+class _Judged:
+    """One submission's observations beside what the description says of their cases."""
+
+    description: Description
+    public: PublicQuestion
+    cases: list[Case]
+    observations: list[Observation]
+    _simulated: dict[str, list[Fields]] = field(default_factory=dict)
+
+    @cached_property
+    def expected(self) -> list[Fields]:
+        return [nested(self.description.reference(case)) for case in self.cases]
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        graded: dict[str, Part] = {}
+        for part in self.description.parts:
+            graded[part.name] = self._grade(part)
+            if part.needs and graded[part.name].points and not graded[part.needs].points:
+                message = f"counts once the part `{part.needs}` is right"
+                graded[part.name] = Part(part.name, 0.0, part.points, message)
+        return tuple(graded.values())
+
+    def _selected(self, part: Graded) -> Iterator[tuple[Case, Observation, Fields]]:
+        for case, observation, expected in zip(self.cases, self.observations, self.expected, strict=True):
+            if not part.on or case.kind in part.on:
+                yield case, observation, expected
+
+    def _grade(self, part: Graded) -> Part:
+        kinds: dict[str, int] = {}
+        for case, observation, expected in self._selected(part):
+            kinds[case.kind] = kinds.get(case.kind, 0) + 1
+            for path in part.fields:
+                name, _, entry = path.partition(".")
+                value, reason = read_field(observation, name, entry)
+                if value is None:
+                    return Part(part.name, 0.0, part.points, of_kind(case, part.name, reason))
+                wrong = difference(value, expected[name][entry], self.public.relative_tolerance)
+                if wrong is not None:
+                    return Part(part.name, 0.0, part.points, of_kind(case, part.name, without_values(wrong)))
+        if not kinds:
+            raise DescriptionError(f"{self.description.id}: no hidden case is of a kind of the part {part.name}")
+        for mistake in self.description.mistakes:
+            if mistake.id in part.unless and self._explains(mistake):
+                return Part(part.name, 0.0, part.points, mistake.what)
+        count = sum(kinds.values())
+        return Part(part.name, part.points, part.points, f"right on {count} hidden cases ({', '.join(sorted(kinds))})")
+
+    def _explains(self, mistake: Mistake, path: str | None = None) -> bool:
+        if mistake.constant:
+            parts = {constant.partition(".")[0] for constant in mistake.constant}
+            return (path or mistake.constant[0]).partition(".")[0] in parts and all(
+                map(self._constant, mistake.constant)
+            )
+        if mistake.id not in self._simulated:
+            self._simulated[mistake.id] = [
+                _changed(mistake.simulate(case), expected, self.public.relative_tolerance)
+                for case, expected in zip(self.cases, self.expected, strict=True)
+            ]
+        simulated = self._simulated[mistake.id]
+        return explains(self.observations, self.expected, simulated, self.public.relative_tolerance, path)
+
+    def _constant(self, path: str) -> bool:
+        name, _, entry = path.partition(".")
+        values = [read_field(observation, name, entry)[0] for observation in self.observations]
+        values = [value for value in values if value is not None]
+        return len(values) > 1 and all(agree(value, values[0], 0.0) for value in values)
+
+    @cached_property
+    def misconception(self) -> str | None:
+        for part, graded in zip(self.parts, self.description.parts, strict=True):
+            if part.points < part.maximum:
+                for mistake in self.description.mistakes:
+                    if mistake.id in graded.unless and self._explains(mistake):
+                        return mistake.id
+                    if any(self._explains(mistake, path) for path in graded.fields):
+                        return mistake.id
+        return None

@@ -1,0 +1,176 @@
+"""03a-clip: direction, untouched below the threshold, the norm before, and the angle of per-parameter clipping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..description import Case, Description, Graded, Mistake, Simulation, given
+
+Arrays = list[np.ndarray]
+
+
+def norm(gradients: Arrays, max_norm: float = 0.0) -> float:
+    return float(np.sqrt(sum(float((gradient**2).sum()) for gradient in gradients)))
+
+
+def scale_to(gradients: Arrays, max_norm: float) -> Arrays:
+    length = norm(gradients)
+    return [gradient * max_norm / length for gradient in gradients]
+
+
+def clip(gradients: Arrays, max_norm: float) -> Arrays:
+    return scale_to(gradients, max_norm) if norm(gradients) > max_norm else gradients
+
+
+def clip_each(gradients: Arrays, max_norm: float) -> Arrays:
+    return [clip([gradient], max_norm)[0] for gradient in gradients]
+
+
+def dot(gradients: Arrays, clipped: Arrays) -> float:
+    return float(sum((a * b).sum() for a, b in zip(gradients, clipped, strict=True)))
+
+
+def cosine(gradients: Arrays, max_norm: float) -> float:
+    clipped = clip_each(gradients, max_norm)
+    return dot(gradients, clipped) / (norm(gradients) * norm(clipped))
+
+
+def exact(gradients: Arrays) -> Arrays:
+    return [gradient.astype(np.float64) for gradient in gradients]
+
+
+def exactly(fields: dict[str, Callable[..., Any]]) -> Simulation:
+    """Each field computed in float64, whatever the gradients' precision."""
+    simulate = given(fields)
+
+    def in_float64(case: Case) -> Mapping[str, Any]:
+        return simulate(replace(case, inputs={**case.inputs, "gradients": exact(case.inputs["gradients"])}))
+
+    return in_float64
+
+
+def gradients_of(rng: np.random.Generator, shapes: tuple[tuple[int, ...], ...], dtype: type = np.float64) -> Arrays:
+    """Tensors of very different lengths: only then does clipping each by itself turn the gradient visibly."""
+    lengths = rng.permutation(np.geomspace(0.4, 6.0, len(shapes))) * rng.uniform(0.7, 1.3, len(shapes))
+    directions = [rng.normal(size=shape) for shape in shapes]
+    gradients = [length * d / np.linalg.norm(d) for length, d in zip(lengths, directions, strict=True)]
+    return [gradient.astype(dtype) for gradient in gradients]
+
+
+SHAPES = (((3, 4), (4,), (2, 3)), ((5,), (1,)), ((2, 2, 2), (7,), (3, 1), (2,)))
+
+
+def case(rng: np.random.Generator, kind: str, gradients: Arrays) -> Case:
+    share = rng.uniform(0.2, 0.4) if kind == "above the threshold" else rng.uniform(2.0, 3.0)
+    return Case(kind, {"gradients": gradients, "max_norm": float(norm(exact(gradients)) * share)})
+
+
+def draw(rng: np.random.Generator) -> list[Case]:
+    """Every set has both precisions and a tensor alone, on both sides of the threshold."""
+    cases = []
+    for kind in ("above the threshold", "below the threshold"):
+        cases += [case(rng, kind, gradients_of(rng, shapes)) for shapes in SHAPES]
+        cases.append(case(rng, kind, gradients_of(rng, SHAPES[0], np.float32)))
+        cases.append(case(rng, kind, gradients_of(rng, ((3,),))))
+    return cases
+
+
+def domain(rng: np.random.Generator) -> Case:
+    """One to four tensors of one precision, none of them all zeros, and any positive max_norm."""
+    shapes = tuple(tuple(rng.integers(1, 4, rng.integers(0, 4))) for _ in range(rng.integers(1, 5)))
+    gradients = gradients_of(rng, shapes, [np.float32, np.float64][rng.integers(2)])
+    return Case(
+        "domain", {"gradients": gradients, "max_norm": float(norm(exact(gradients)) * 10 ** rng.uniform(-2, 2))}
+    )
+
+
+def visible(name: str, *gradients: list[float], dtype: str = "float64") -> Case:
+    return Case(name, {"gradients": [np.array(gradient, dtype) for gradient in gradients], "max_norm": 1.0})
+
+
+CLIPPED, NORM, COSINE = "clipping.clipped", "clipping.norm", "cosine.cosine"
+
+QUESTION = Description(
+    id="03a-clip",
+    parts=(
+        Graded("direction", 3, (CLIPPED,), on=("above the threshold",)),
+        Graded("untouched", 2, (CLIPPED,), on=("below the threshold",), unless=("never-clipped",)),
+        Graded("norm", 1, (NORM,)),
+        Graded("cosine", 2, (COSINE,)),
+    ),
+    reference=exactly({CLIPPED: clip, NORM: norm, COSINE: cosine}),
+    mistakes=(
+        Mistake(
+            "per-parameter",
+            "each tensor was clipped by its own norm, so the direction of the whole gradient changed",
+            "how many norms you compute: the gradient of the model is one long vector",
+            exactly({CLIPPED: clip_each}),
+        ),
+        Mistake(
+            "never-clipped",
+            "no gradient was clipped: what went in came out, also above the threshold",
+            "the norm of the gradients that you return, when max_norm is smaller than theirs",
+            exactly({CLIPPED: lambda gradients, max_norm: gradients}),
+        ),
+        Mistake(
+            "always-rescaled",
+            "a gradient below the threshold was stretched up to it",
+            "what should happen when the norm is already smaller than max_norm",
+            exactly({CLIPPED: scale_to}),
+        ),
+        Mistake(
+            "norm-after",
+            "the norm returned is the one after clipping, which is always max_norm or less and tells nothing",
+            "when the norm is computed, and which one you would want to plot",
+            exactly({NORM: lambda gradients, max_norm: min(norm(gradients), max_norm)}),
+        ),
+        Mistake(
+            "sum-of-norms",
+            "the norms of the tensors were added; norms do not add, their squares do",
+            "the norm of [3, 4]: it is 5, not 7",
+            exactly({NORM: lambda gradients, max_norm: sum(norm([gradient]) for gradient in gradients)}),
+        ),
+        Mistake(
+            "squared-norm",
+            "the sum of squares was used without its square root",
+            "the last step from the sum of squares to the norm",
+            exactly({NORM: lambda gradients, max_norm: norm(gradients) ** 2}),
+        ),
+        Mistake(
+            "largest-norm",
+            "the largest tensor's norm was taken for the norm of all",
+            "what the other tensors add to the length of the whole vector",
+            exactly({NORM: lambda gradients, max_norm: max(norm([gradient]) for gradient in gradients)}),
+        ),
+        Mistake(
+            "value-clipping",
+            "each entry was cut to ±max_norm: that is clipping by value, and it turns the gradient",
+            "whether all entries are multiplied by the same number",
+            exactly({CLIPPED: lambda gradients, max_norm: [g.clip(-max_norm, max_norm) for g in gradients]}),
+        ),
+        Mistake(
+            "cosine-of-global",
+            "the cosine is 1 everywhere: global clipping keeps the direction, and that is not what was asked for",
+            "which clipping the second function measures",
+            exactly({COSINE: lambda gradients, max_norm: 1.0}),
+        ),
+        Mistake(
+            "dot-product",
+            "the dot product was not divided by the two lengths",
+            "the range of a cosine: between -1 and 1",
+            exactly({COSINE: lambda gradients, max_norm: dot(gradients, clip_each(gradients, max_norm))}),
+        ),
+    ),
+    visible=(
+        visible("g = [3], [4], max_norm 1", [3.0], [4.0]),
+        visible("g = [3, 4], [12], max_norm 1", [3.0, 4.0], [12.0]),
+        visible("one tensor of float32: g = [6, 8], max_norm 1", [6.0, 8.0], dtype="float32"),
+        visible("below the threshold: g = [0.3], [0.4], max_norm 1", [0.3], [0.4]),
+    ),
+    draw=draw,
+    domain=domain,
+)

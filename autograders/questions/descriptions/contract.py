@@ -1,0 +1,367 @@
+"""03a-contract: each of five problems reported wherever it is, alone and beside others, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from lecture_lib.notebook.questions.contract import PROBLEMS
+
+from ..description import Case, Description, Graded, Mistake, Simulation
+
+Array = np.ndarray
+Rule = Callable[[Array, Array, bool], Any]
+"""Whether a batch has a problem, from x, y and whether x is handed over as bfloat16."""
+
+
+def outside(x: Array, low: float = -10.0, high: float = 10.0) -> Array:
+    return ~((x >= low) & (x <= high))
+
+
+RULES: dict[str, Rule] = {
+    "x.shape": lambda x, y, bfloat16: x.ndim not in (2, 4),
+    "x.dtype": lambda x, y, bfloat16: x.dtype != np.float32,  # bfloat16 is made of float32
+    "x.range": lambda x, y, bfloat16: outside(x).any(),
+    "y.shape": lambda x, y, bfloat16: y.ndim != 1 or len(y) != len(x),
+    "y.dtype": lambda x, y, bfloat16: y.dtype != np.int64,
+}
+
+
+def reported(rules: Mapping[str, Rule], case: Case, most: int = len(RULES)) -> dict[str, str]:
+    """What is observed of an answer that reports the problems by these rules, `most` of them in their order."""
+    x, y, bfloat16 = (case.inputs[name] for name in ("x", "y", "bfloat16"))
+    problems = [name for name, rule in rules.items() if rule(x, y, bfloat16)][:most]
+    return {f"problems.{name}": "reported" if name in problems else "not reported" for name in PROBLEMS}
+
+
+def with_rule(name: str, rule: Rule) -> Simulation:
+    return lambda case: {f"problems.{name}": reported({name: rule}, case)[f"problems.{name}"]}
+
+
+def one_hot(labels: Array) -> Array:
+    return np.eye(int(labels.max()) + 2, dtype=np.int64)[labels]
+
+
+def spoilt(entry: float, place: int) -> Callable[[Array], Array]:
+    """x with one entry changed, at the start or at the end."""
+
+    def change(x: Array) -> Array:
+        x = x.copy()
+        x.flat[place] = entry
+        return x
+
+    return change
+
+
+def pixels(x: Array) -> Array:
+    return np.rint(x * 155 + 100).astype(np.uint8)
+
+
+def good(rng: np.random.Generator) -> tuple[Array, Array]:
+    """RGB images. Every size differs from 1, so that no dimension is lost by squeezing unless a kind makes it 1."""
+    examples, height, width = (int(size) for size in rng.integers(3, 7, size=3))
+    x = rng.uniform(0.0, 1.0, (examples, 3, height, width)).astype(np.float32)
+    return x, rng.integers(0, int(rng.integers(2, 12)), examples)
+
+
+def changed(**changes: Callable[[Array], Array]) -> Callable[[Array, Array], tuple[Array, Array]]:
+    unchanged: Callable[[Array], Array] = np.copy
+    return lambda x, y: (changes.get("x", unchanged)(x), changes.get("y", unchanged)(y))
+
+
+Change = Callable[[Array, Array], tuple[Array, Array]]
+# kind -> what is done to good RGB images and their labels. Where x has a wrong number of dimensions, the number of
+# labels is its first size, or y has two dimensions.
+SIZES: dict[str, Change] = {
+    "good, grey": changed(x=lambda x: x[:, :1]),
+    "good, five channels": changed(x=lambda x: np.concatenate([x, x[:, :2]], axis=1)),
+    "good, images of one pixel": changed(x=lambda x: x[:, :, :1, :1]),
+    "good, batch of one": changed(x=lambda x: x[:1], y=lambda y: y[:1]),
+    "good, vectors": changed(x=lambda x: x.reshape(len(x), -1)),
+    "good, vectors of one number": changed(x=lambda x: x[:, 0, 0, :1]),
+    "good, one vector": changed(x=lambda x: x[:1].reshape(1, -1), y=lambda y: y[:1]),
+    "no batch dimension": lambda x, y: (x[0], y[:3]),
+    "no channel dimension": changed(x=lambda x: x[:, 0]),
+    "a dimension too many": changed(x=lambda x: x[:, None]),
+    "a dimension of vectors only": changed(x=lambda x: x[:, 0, 0, 0]),
+}
+ENTRIES: dict[str, Change] = {
+    "good, standardised": changed(x=lambda x: (x - 0.5) * 8),
+    "good, exactly 10 and -10": changed(x=lambda x: spoilt(-10.0, -1)(spoilt(10.0, 0)(x))),
+    "values up to 255": changed(x=lambda x: x * 155 + 100),
+    "just above 10": changed(x=spoilt(10.25, -1)),
+    "just below -10": changed(x=spoilt(-10.25, 0)),
+    "one large entry": changed(x=spoilt(37.0, 0)),
+    "one very negative entry": changed(x=spoilt(-37.0, -1)),
+    "one infinite entry": changed(x=spoilt(float("-inf"), 0)),
+    "NaN first": changed(x=spoilt(float("nan"), 0)),
+    "NaN last": changed(x=spoilt(float("nan"), -1)),
+}
+INPUT_TYPES: dict[str, Change] = {
+    "good, bfloat16": changed(),
+    "NaN in bfloat16": changed(x=spoilt(float("nan"), 0)),
+    "raw uint8 pixels": changed(x=pixels),
+    "integer inputs": changed(x=lambda x: np.rint(x * 9).astype(np.int64)),
+    "int32 inputs, large and negative": changed(x=lambda x: np.rint(x * -90 - 20).astype(np.int32)),
+    "float64 inputs": changed(x=lambda x: x.astype(np.float64)),
+    "float16 inputs": changed(x=lambda x: x.astype(np.float16)),
+}
+LABEL_SHAPES: dict[str, Change] = {
+    "one-hot labels": changed(y=one_hot),
+    "a column of labels": changed(y=lambda y: y[:, None]),
+    "a row of labels": changed(y=lambda y: y[None]),
+    "a label missing": changed(y=lambda y: y[:-1]),
+    "a label too many": changed(y=lambda y: np.append(y, 0)),
+}
+LABEL_TYPES: dict[str, Change] = {
+    "good, many classes": changed(y=lambda y: y * 17 + 100),
+    "float labels": changed(y=lambda y: y.astype(np.float32)),
+    "float64 labels": changed(y=lambda y: y.astype(np.float64)),
+    "int32 labels": changed(y=lambda y: y.astype(np.int32)),
+    "uint8 labels": changed(y=lambda y: y.astype(np.uint8)),
+}
+KINDS: dict[str, Change] = {
+    **SIZES,
+    **ENTRIES,
+    **INPUT_TYPES,
+    **LABEL_SHAPES,
+    **LABEL_TYPES,
+    "good, RGB": changed(),
+    "uint8 vectors": changed(x=lambda x: pixels(x).reshape(len(x), -1)),
+    "one-hot float labels": changed(y=lambda y: one_hot(y).astype(np.float32)),
+    "a batch of one with a column of labels": changed(x=lambda x: x[:1], y=lambda y: y[:1, None]),
+    "vectors, a label missing": changed(x=lambda x: x.reshape(len(x), -1), y=lambda y: y[:-1]),
+    "uint8 pixels, float labels": changed(x=pixels, y=lambda y: y.astype(np.float32)),
+    "a dimension too many, values up to 255": changed(x=lambda x: x[:, None] * 155 + 100),
+    "a float64 NaN, a label missing": changed(
+        x=lambda x: spoilt(float("nan"), 0)(x.astype(np.float64)), y=lambda y: y[1:]
+    ),
+    "every problem": changed(x=lambda x: pixels(x)[None], y=lambda y: y[:, None].astype(np.float32)),
+}
+
+
+def case(kind: str, x: Array, y: Array) -> Case:
+    return Case(kind, {"x": np.ascontiguousarray(x), "y": np.ascontiguousarray(y), "bfloat16": "bfloat16" in kind})
+
+
+def draw(rng: np.random.Generator) -> list[Case]:
+    """Every kind once, in a random order."""
+    cases = [case(kind, *make(*good(rng))) for kind, make in KINDS.items()]
+    return [cases[index] for index in rng.permutation(len(cases))]
+
+
+def domain(rng: np.random.Generator) -> Case:
+    """Each way to change a batch or none, together, as long as the labels can be counted."""
+    while True:
+        x, y = good(rng)
+        bfloat16 = False
+        try:
+            for changes in (SIZES, ENTRIES, INPUT_TYPES, LABEL_SHAPES, LABEL_TYPES):
+                if rng.integers(2):
+                    kind = list(changes)[rng.integers(len(changes))]
+                    bfloat16 = bfloat16 or "bfloat16" in kind
+                    with np.errstate(all="ignore"):
+                        x, y = changes[kind](x, y)
+        except (IndexError, ValueError):
+            continue
+        if y.size and (x.ndim in (2, 4) or y.ndim != 1 or len(y) == len(x)):
+            return case("bfloat16" if bfloat16 else "domain", x, y)
+
+
+PIXELS = np.linspace(0.0, 1.0, 12, dtype=np.float32)
+GREY, RGB, LABELS = PIXELS.reshape(3, 1, 2, 2), PIXELS.reshape(1, 3, 2, 2), np.array([2, 0, 1])
+
+
+def visible(name: str, x: Array = GREY, y: Array = LABELS) -> Case:
+    return case(name, x, y)
+
+
+QUESTION = Description(
+    id="03a-contract",
+    parts=tuple(
+        Graded(name, points, (f"problems.{name}",)) for name, points in zip(PROBLEMS, (2, 1, 2, 2, 1), strict=True)
+    ),
+    reference=lambda case: reported(RULES, case),
+    mistakes=(
+        Mistake(
+            "always-alarm",
+            "every problem is reported for every batch: an alarm that always rings warns of nothing",
+            "what each condition says about a good batch",
+            lambda case: reported(dict.fromkeys(PROBLEMS, lambda x, y, bfloat16: True), case),
+        ),
+        Mistake(
+            "never-alarm",
+            "no problem is reported for any batch",
+            "the conditions one at a time, each on the batch that shows it",
+            lambda case: reported({}, case),
+        ),
+        Mistake(
+            "first-problem-only",
+            "of several problems only the first was reported",
+            "whether the conditions after the first that fails are still reached",
+            lambda case: reported(RULES, case, most=1),
+        ),
+        Mistake(
+            "grey-only",
+            "RGB images were refused: the contract says how many dimensions, not how many channels",
+            "which of the four sizes the contract fixes",
+            with_rule("x.shape", lambda x, y, bfloat16: x.ndim not in (2, 4) or (x.ndim == 4 and x.shape[1] != 1)),
+        ),
+        Mistake(
+            "channels-fixed",
+            "images with five channels were refused: the contract says how many dimensions, not how many channels",
+            "which of the four sizes the contract fixes",
+            with_rule(
+                "x.shape", lambda x, y, bfloat16: x.ndim not in (2, 4) or (x.ndim == 4 and x.shape[1] not in (1, 3))
+            ),
+        ),
+        Mistake(
+            "images-only",
+            "vectors were refused, which the contract allows beside images",
+            "the two numbers of dimensions that are allowed",
+            with_rule("x.shape", lambda x, y, bfloat16: x.ndim != 4),
+        ),
+        Mistake(
+            "at-least-four",
+            "five dimensions went through",
+            "whether the number of dimensions is compared for equality",
+            with_rule("x.shape", lambda x, y, bfloat16: x.ndim < 2 or x.ndim == 3),
+        ),
+        Mistake(
+            "two-to-four",
+            "three dimensions went through: an image without its batch dimension has three",
+            "the two numbers of dimensions that are allowed",
+            with_rule("x.shape", lambda x, y, bfloat16: not 2 <= x.ndim <= 4),
+        ),
+        Mistake(
+            "float32-only",
+            "bfloat16 inputs were refused, which the contract allows",
+            "the two dtypes that are allowed for inputs",
+            with_rule("x.dtype", lambda x, y, bfloat16: x.dtype != np.float32 or bfloat16),
+        ),
+        Mistake(
+            "any-float",
+            "float64 inputs went through; a float32 model stops with an error at its first layer",
+            "which floating dtypes the contract names; NumPy makes another one by default",
+            with_rule("x.dtype", lambda x, y, bfloat16: x.dtype.kind != "f"),
+        ),
+        Mistake(
+            "any-half",
+            "float16 inputs went through; of the two formats with 16 bits the contract names bfloat16",
+            "the two dtypes that are allowed for inputs",
+            with_rule("x.dtype", lambda x, y, bfloat16: x.dtype not in (np.float32, np.float16)),
+        ),
+        Mistake(
+            "range-is-unit",
+            "standardised inputs raise a range alarm: values outside [0, 1] are ordinary",
+            "the limit that the question states",
+            with_rule("x.range", lambda x, y, bfloat16: outside(x, 0.0, 1.0).any()),
+        ),
+        Mistake(
+            "one-sided",
+            "only large values were looked for; very negative ones went through",
+            "both ends of the range",
+            with_rule("x.range", lambda x, y, bfloat16: outside(x, low=-np.inf).any()),
+        ),
+        Mistake(
+            "one-sided-with-nan",
+            "only large values were looked for; very negative ones and NaN went through",
+            "both ends of the range, and what a comparison with NaN gives",
+            with_rule("x.range", lambda x, y, bfloat16: (x > 10).any()),
+        ),
+        Mistake(
+            "nan-passes",
+            "NaN went through: every comparison with NaN is false, so `x > 10` does not find it",
+            "what your condition gives for NaN, and whether it can be turned round",
+            with_rule("x.range", lambda x, y, bfloat16: (np.abs(x.astype(np.float64)) > 10).any()),
+        ),
+        Mistake(
+            "bounds-excluded",
+            "exactly 10 and -10 were reported, which the contract allows",
+            "whether the comparisons include the ends of the range",
+            with_rule("x.range", lambda x, y, bfloat16: (~(np.abs(x.astype(np.float64)) < 10)).any()),
+        ),
+        Mistake(
+            "squeezed",
+            "dimensions of size 1 were dropped before counting: a batch of one loses its batch dimension, and a column "
+            "looks like a vector",
+            "the shape as it is, for one label and for a column of labels",
+            with_rule("y.shape", lambda x, y, bfloat16: y.squeeze().ndim != 1 or len(y) != len(x)),
+        ),
+        Mistake(
+            "squeezed-shape",
+            "dimensions of size 1 were dropped before comparing: a batch of one loses its batch dimension, and a row "
+            "looks like a vector",
+            "the shape as it is, for one label and for a column of labels",
+            with_rule("y.shape", lambda x, y, bfloat16: y.squeeze().shape != x.shape[:1]),
+        ),
+        Mistake(
+            "entries-counted",
+            "a column of labels went through: it has as many entries as there are examples, but two dimensions",
+            "what `numel()` says about the shape",
+            with_rule("y.shape", lambda x, y, bfloat16: y.size != len(x)),
+        ),
+        Mistake(
+            "count-not-compared",
+            "there were fewer labels than examples, and nothing was reported",
+            "the first dimension of both tensors",
+            with_rule("y.shape", lambda x, y, bfloat16: y.ndim != 1),
+        ),
+        Mistake(
+            "dimensions-not-compared",
+            "the labels were counted, but a column of labels or one-hot rows went through",
+            "how many dimensions a column of labels has",
+            with_rule("y.shape", lambda x, y, bfloat16: len(y) != len(x)),
+        ),
+        Mistake(
+            "fewer-labels-only",
+            "a label too many went through",
+            "whether the two numbers are compared for equality",
+            with_rule("y.shape", lambda x, y, bfloat16: y.ndim != 1 or len(y) < len(x)),
+        ),
+        Mistake(
+            "int32-allowed",
+            "int32 labels went through; CrossEntropyLoss takes class indices as int64",
+            "the one dtype that the contract names for labels",
+            with_rule("y.dtype", lambda x, y, bfloat16: y.dtype not in (np.int64, np.int32)),
+        ),
+        Mistake(
+            "any-integer",
+            "int32 labels went through; CrossEntropyLoss takes class indices as int64",
+            "the one dtype that the contract names for labels",
+            with_rule("y.dtype", lambda x, y, bfloat16: y.dtype.kind == "f"),
+        ),
+    ),
+    visible=(
+        visible("good: three grey images"),
+        visible("good: a batch of one RGB image", RGB, LABELS[:1]),
+        visible("good: five channels", np.concatenate([RGB, RGB[:, :2]], axis=1), LABELS[:1]),
+        visible("good: vectors [3, 4]", PIXELS.reshape(3, 4)),
+        visible("good: standardised, -3 to 3", (GREY - GREY.mean()) * 6),
+        visible("good: from exactly -10 to exactly 10", GREY * 20 - 10),
+        visible("good: bfloat16 inputs"),
+        visible("one image without its batch dimension", GREY[0], LABELS[:1]),
+        visible("one dimension too many", GREY[:, None]),
+        visible("one dimension only", PIXELS[:3]),
+        visible("raw pixels, uint8, 0 to 255", np.rint(GREY * 255).astype(np.uint8)),
+        visible("float64 inputs", GREY.astype(np.float64)),
+        visible("float16 inputs", GREY.astype(np.float16)),
+        visible("float32, still 0 to 255", GREY * 255),
+        visible("one entry is 10.25", spoilt(10.25, -1)(GREY)),
+        visible("float32, down to -100", -100 * GREY),
+        visible("one entry is NaN", spoilt(float("nan"), 6)(GREY)),
+        visible("one-hot labels, int64", y=np.eye(3, dtype=np.int64)),
+        visible("labels as a column [3, 1]", y=LABELS[:, None]),
+        visible("labels as a row [1, 3]", y=LABELS[None]),
+        visible("two labels for three images", y=LABELS[:2]),
+        visible("four labels for three images", y=np.append(LABELS, 0)),
+        visible("float32 labels", y=LABELS.astype(np.float32)),
+        visible("int32 labels", y=LABELS.astype(np.int32)),
+        visible("uint8 labels", y=LABELS.astype(np.uint8)),
+        visible("every problem", np.rint(GREY[None] * 255).astype(np.uint8), LABELS[:, None].astype(np.float32)),
+    ),
+    draw=draw,
+    domain=domain,
+)

@@ -1,0 +1,282 @@
+"""03b-lr: a choice in the good range of curves whose true shape is known, and none where there is no fall."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from lecture_lib.notebook.questions.rate import GOOD, NO_RATE, place
+
+from ..description import Case, Description, Graded, Mistake, Observation, Simulation
+from ..judges.common import draw_until, value
+
+PLACE = "rate.place"
+Choice = Callable[[np.ndarray, np.ndarray], Any]
+"""Rates and losses to a rate or None."""
+
+
+def finder_curve(rates: np.ndarray, start: float, fall: float, begin: float, lowest: float) -> np.ndarray:
+    """A finder's losses without noise: flat, an S-shaped fall from 10**begin to 10**lowest, then a steep rise.
+
+    Args:
+        rates: of the sweep, [N].
+        start: the loss before the fall.
+        fall: how far it falls; 0 for a curve that is flat and then rises.
+        begin: log10 of the rate at which the fall begins.
+        lowest: log10 of the rate of the lowest loss.
+
+    Returns:
+        The loss at each rate, [N].
+
+    """
+    exponents = np.log10(rates)
+    share = np.clip((exponents - begin) / (lowest - begin), 0.0, 1.0)
+    rise = 10 ** np.clip(1.5 * (exponents - lowest), 0.0, 12.0) - 1
+    return np.asarray(start - fall * (3 * share**2 - 2 * share**3) + 0.1 * start * rise)
+
+
+def good_range(begin: float, lowest: float) -> tuple[float, float]:
+    """From the rate at which a tenth of the fall has happened to half the rate of the lowest loss."""
+    return 10 ** (begin + 0.1958 * (lowest - begin)), 0.5 * 10**lowest
+
+
+def falls(losses: np.ndarray, share: float = 0.1) -> bool:
+    """Whether the finite losses fall by more than a share of the first."""
+    finite = losses[np.isfinite(losses)]
+    return len(finite) > 0 and bool(finite.min() < (1 - share) * finite[0])
+
+
+def minimum_over_ten(rates: np.ndarray, losses: np.ndarray) -> Any:
+    """The right rule that the wrong ones are edits of; nothing where no loss is finite."""
+    finite = np.isfinite(losses)
+    return rates[finite][losses[finite].argmin()] / 10 if finite.any() else None
+
+
+def unless_flat(choose: Choice) -> Choice:
+    """A rule that is kept to curves that fall."""
+    return lambda rates, losses: (
+        choose(rates[np.isfinite(losses)], losses[np.isfinite(losses)]) if falls(losses) else None
+    )
+
+
+def nan_blind(rates: np.ndarray, losses: np.ndarray) -> Any:
+    fallen = np.isfinite(losses[0]) and losses.min() <= 0.9 * losses[0]  # False when the lowest is nan
+    return minimum_over_ten(rates, losses) if fallen else None
+
+
+def fallen_from_the_top(rates: np.ndarray, losses: np.ndarray) -> Any:
+    finite = losses[np.isfinite(losses)]
+    return minimum_over_ten(rates, losses) if len(finite) and finite.min() < 0.9 * finite.max() else None
+
+
+def choosing(choose: Choice) -> Simulation:
+    def simulate(case: Case) -> Mapping[str, Any]:
+        return {PLACE: place(choose(case.inputs["rates"], case.inputs["losses"]), **case.key)}
+
+    return simulate
+
+
+def facts(case: Case, observation: Observation) -> Observation:
+    """An observation of a hidden curve, with the place of its rate; the good range stays here."""
+    fields = value(observation, "rate")
+    if fields is None or "rate" not in fields:
+        return observation
+    return {**observation, "rate": {"value": {**fields, "place": place(fields["rate"], **case.key)}}}
+
+
+def sweep(rng: np.random.Generator) -> np.ndarray:
+    return np.geomspace(10 ** rng.uniform(-7.3, -6.8), 10 ** rng.uniform(0.9, 1.1), int(rng.integers(90, 120)))
+
+
+def curve(rng: np.random.Generator, kind: str, lowest: float, start: float, fall: float, end: float = np.nan) -> Case:
+    """A curve that falls by a share of `start`; a diverged one ends in `end`."""
+    rates, begin = sweep(rng), lowest - rng.uniform(2.2, 3.0)
+    losses = finder_curve(rates, start, start * fall, begin, lowest)
+    if kind == "noisy":
+        losses = losses + 0.015 * start * rng.normal(size=len(losses))
+    if kind == "diverged":
+        losses[np.log10(rates) > lowest + rng.uniform(0.85, 0.88)] = end
+    return Case(kind, {"rates": rates, "losses": losses}, {"good": good_range(begin, lowest), "lowest": 10**lowest})
+
+
+def without_fall(rng: np.random.Generator, kind: str, start: float) -> Case:
+    rates, lowest = sweep(rng), rng.uniform(-1.5, 0.0)
+    losses = finder_curve(rates, start, 0.05 * start if kind == "shallow" else 0.0, lowest - 2.5, lowest)
+    if kind == "flat":
+        losses = start + 0.008 * start * rng.normal(size=len(rates))
+    if kind in ("nan", "inf"):
+        losses = np.full(len(rates), float(kind))
+    if kind == "diverged":
+        losses[np.log10(rates) > lowest + 0.5] = np.nan
+    return Case("no fall", {"rates": rates, "losses": losses}, {"good": None, "lowest": 10**lowest})
+
+
+def two_neighbours(rates: np.ndarray, losses: np.ndarray) -> Any:
+    return rates[1 + np.diff(losses).argmin()]
+
+
+def central_difference(rates: np.ndarray, losses: np.ndarray) -> Any:
+    return rates[np.gradient(losses, np.log10(rates)).argmin()]
+
+
+def follows_noise(case: Case) -> bool:
+    """Whether rules that look at single neighbours leave the good range: by luck they often stay in it."""
+    rules = (two_neighbours, central_difference)
+    return all(choosing(unless_flat(rule))(case)[PLACE] != GOOD for rule in rules)
+
+
+def noisy(rng: np.random.Generator) -> Case:
+    return draw_until(
+        lambda: curve(rng, "noisy", rng.uniform(-2.4, -0.4), rng.uniform(1.5, 4), rng.uniform(0.55, 0.65)),
+        follows_noise,
+        most=5000,
+    )
+
+
+def draw(rng: np.random.Generator) -> list[Case]:
+    """Every set has large and small losses, a fall of a fifth, noise, nan, inf, and every lack of a fall."""
+    large, small = 10 ** rng.uniform(1.5, 2.5), 10 ** rng.uniform(-2, -1.3)
+    # Far enough from each other that no rate is good for all.
+    cases = [
+        curve(rng, "clean", rng.uniform(-2.9, -2.6), large, rng.uniform(0.55, 0.8)),
+        curve(rng, "clean", rng.uniform(-1.6, -1.2), rng.uniform(1.5, 4), rng.uniform(0.18, 0.25)),
+        curve(rng, "clean", rng.uniform(-0.3, 0.0), small, rng.uniform(0.55, 0.8)),
+        *(noisy(rng) for _ in range(2)),
+        *(
+            curve(rng, "diverged", rng.uniform(-2.4, -0.4), rng.uniform(1.5, 4), rng.uniform(0.55, 0.8), end)
+            for end in (np.nan, np.inf)
+        ),
+        *(
+            without_fall(rng, kind, start)
+            for kind, start in zip(
+                ("flat", "rising", "shallow", "diverged", "nan", "inf"),
+                rng.permutation([2.0, 3.0, large, small, 1.0, 2.5]),
+                strict=True,
+            )
+        ),
+    ]
+    return [cases[index] for index in rng.permutation(len(cases))]
+
+
+def domain(rng: np.random.Generator) -> Case:
+    """Any of these curves; noise only of rules that look at single neighbours does not decide here."""
+    if rng.integers(3) == 0:
+        kinds = ("flat", "rising", "shallow", "diverged", "nan", "inf")
+        return without_fall(rng, kinds[rng.integers(6)], 10 ** rng.uniform(-2, 3))
+    kind, end = ("clean", "noisy", "diverged")[rng.integers(3)], (np.nan, np.inf)[rng.integers(2)]
+    fall = rng.uniform(0.55, 0.8) if kind == "noisy" else rng.uniform(0.18, 0.8)
+    return curve(rng, kind, rng.uniform(-2.9, 0.0), 10 ** rng.uniform(-2, 3), fall, end)
+
+
+def visible(name: str, case: Case) -> Case:
+    return Case(name, {**case.inputs, **case.key}, case.key)
+
+
+SEED = np.random.default_rng
+TABLE = np.array([1e-4, 1e-3, 1e-2, 1e-1, 1.0])
+LECTURE = Case(
+    "", {"rates": TABLE, "losses": np.array([3.2, 2.5, 1.1, 0.9, 2.8])}, {"good": (1e-3, 0.05), "lowest": 0.1}
+)
+
+QUESTION = Description(
+    id="03b-lr",
+    parts=(
+        Graded("clean", 2, (PLACE,), on=("clean",)),
+        Graded("noisy", 2, (PLACE,), on=("noisy", "diverged"), needs="clean"),
+        Graded("no suggestion", 2, (PLACE,), on=("no fall",), needs="clean"),
+    ),
+    reference=lambda case: {PLACE: GOOD if case.key["good"] else NO_RATE},
+    mistakes=(
+        Mistake(
+            "at-the-minimum",
+            "the rate of the lowest loss was chosen: one step further the sweep diverges, and a training stays there "
+            "for thousands of steps",
+            "how far from the edge your choice is",
+            choosing(unless_flat(lambda rates, losses: rates[losses.argmin()])),
+        ),
+        Mistake(
+            "too-large",
+            "the rate lies where the loss is already rising",
+            "the losses on either side of your choice",
+            choosing(unless_flat(lambda rates, losses: rates[-1])),
+        ),
+        Mistake(
+            "too-small",
+            "the rate lies before the fall: training would crawl",
+            "where the loss has begun to fall",
+            choosing(unless_flat(lambda rates, losses: rates[0])),
+        ),
+        Mistake(
+            "position",
+            "a position in the array came back, not the rate that stands there",
+            "the difference between argmin and what it points to",
+            choosing(unless_flat(lambda rates, losses: int(losses.argmin()))),
+        ),
+        Mistake(
+            "nan-blind",
+            "a curve that diverges at its end got no rate: the nan in its tail became the lowest loss",
+            "what min and argmin do with nan",
+            choosing(nan_blind),
+        ),
+        Mistake(
+            "two-neighbours",
+            "the steepest fall between two neighbours was chosen; where there is noise, it is anywhere",
+            "how much a loss differs from the next one by chance alone",
+            choosing(unless_flat(two_neighbours)),
+        ),
+        Mistake(
+            "too-strict",
+            "a curve that falls by a fifth got no rate",
+            "the share of the first loss that the question states",
+            choosing(lambda rates, losses: minimum_over_ten(rates, losses) if falls(losses, 0.3) else None),
+        ),
+        Mistake(
+            "from-the-top",
+            "a curve that only rises got a rate: its lowest loss was compared with its highest",
+            "with which loss the question compares the lowest",
+            choosing(fallen_from_the_top),
+        ),
+        Mistake(
+            "any-fall",
+            "a curve that falls by less than a tenth of its first loss got a rate",
+            "the share of the first loss that the question states",
+            choosing(lambda rates, losses: minimum_over_ten(rates, losses) if falls(losses, 0.0) else None),
+        ),
+        Mistake(
+            "always-answers",
+            "a rate was chosen on a curve that never falls",
+            "what the lowest loss of that curve is, compared with the first",
+            choosing(minimum_over_ten),
+        ),
+        Mistake(
+            "always-none",
+            "no rate was chosen on a curve that falls to a third",
+            "the condition under which your function gives no rate",
+            choosing(lambda rates, losses: None),
+        ),
+        Mistake(
+            "constant-answer",
+            "the same rate came back for every curve that got one",
+            "what of the curve your rate depends on",
+            constant=("rate.rate",),
+        ),
+    ),
+    visible=(
+        visible("the lecture's table: lowest loss at 0.1", LECTURE),
+        visible("lowest at 0.01, losses of hundreds", curve(SEED(0), "clean", -2.0, 300.0, 0.7)),
+        visible("lowest at 0.1, a fall of a fifth", curve(SEED(1), "clean", -1.0, 0.2, 0.2)),
+        visible("lowest at 1, then nan", curve(SEED(2), "diverged", 0.0, 2.3, 0.74)),
+        visible("lowest at 0.01, then inf", curve(SEED(3), "diverged", -2.0, 2.3, 0.74, np.inf)),
+        visible("with noise", noisy(SEED(4))),
+        visible("flat, with noise", without_fall(SEED(9), "flat", 2.3)),
+        visible("flat, then rising", without_fall(SEED(5), "rising", 2.3)),
+        visible("a fall of a twentieth", without_fall(SEED(6), "shallow", 2.3)),
+        visible("flat, then rising, then nan", without_fall(SEED(7), "diverged", 2.3)),
+        visible("nan from the first step", without_fall(SEED(8), "nan", 2.3)),
+    ),
+    draw=draw,
+    domain=domain,
+    facts=facts,
+)

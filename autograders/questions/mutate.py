@@ -1,0 +1,155 @@
+"""Finds the gaps of a question's hidden cases: mutants of its right answers that would get full points."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import io
+import math
+import os
+import sys
+import time
+import types
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from enum import StrEnum
+from typing import Any
+
+from lecture_lib.notebook.compare import difference
+from lecture_lib.notebook.observe import observe
+from lecture_lib.notebook.process_state import reset_process
+
+from .answer_process import Observed, observe_sets
+from .bank import Answer
+from .description import Case, Description
+from .domain import AnswerStoppedError, differing, sample
+from .mutants import Mutant, mutants
+from .question import Question, encode_inputs
+from .seeds import POOL
+from .verify import cells
+
+_SECRET, _VERSION = b"verify", "verify"
+_TIMES_THE_ANSWERS_CPU = 10
+
+
+class Fate(StrEnum):
+    """What became of a mutant."""
+
+    VISIBLE = "loses on the visible cases"
+    HIDDEN = "loses on every set"
+    SOME_SETS = "loses on some sets only"
+    GAP = "full points, though it is wrong on the domain"
+    SAME = "full points, and right wherever the domain was tried"
+    UNDECIDED = "full points; the question has no domain yet"
+
+
+WRONG_FATES = (Fate.SOME_SETS, Fate.GAP, Fate.UNDECIDED)
+"""What a maintainer must mend: a wider draw, or a wording that allows it."""
+
+
+def mutate(question: Question, answers: Sequence[Answer] | None = None) -> Iterator[tuple[Answer, Mutant, Fate, str]]:
+    """Each mutant of some right answers of a question, and what became of it, with a case where it is wrong.
+
+    Args:
+        question: a question of the course.
+        answers: default: the first right answer of the bank and the one most unlike it.
+
+    """
+    wanted = [
+        (answer, mutant)
+        for answer in (_chosen(question) if answers is None else answers)
+        for mutant in mutants(answer.source, _types(question, answer))
+    ]
+    seconds = _seconds(question, wanted[0][0]) if wanted else 1
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        fates = pool.map(lambda item: _fate(question, item[1], seconds), wanted)
+        for (answer, mutant), (fate, case) in zip(wanted, fates, strict=True):
+            yield answer, mutant, fate, case
+
+
+def _chosen(question: Question) -> list[Answer]:
+    right = [answer for answer in question.answers() if answer.points == question.points and not answer.misconception]
+    if len(right) < 2:
+        return right
+    likeness = [difflib.SequenceMatcher(None, right[0].source, other.source).ratio() for other in right[1:]]
+    return [right[0], right[1 + likeness.index(min(likeness))]]
+
+
+def _seconds(question: Question, answer: Answer) -> int:
+    """The limit of computing time for one mutant on one set."""
+    started = time.process_time()
+    namespace = _namespace(question, answer)
+    for case in question.draw(_SECRET, _VERSION, 0):
+        observe(question.public, _functions(question, namespace), case.inputs)
+    return max(1, math.ceil(_TIMES_THE_ANSWERS_CPU * (time.process_time() - started)))
+
+
+def _namespace(question: Question, answer: Answer) -> dict[str, Any]:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    reset_process()
+    with contextlib.redirect_stdout(io.StringIO()):
+        for source in cells(question)[0]:
+            exec(compile(source, question.id, "exec"), namespace)
+        exec(compile(answer.source, "answer", "exec"), namespace)
+    return namespace
+
+
+def _functions(question: Question, namespace: dict[str, Any]) -> dict[str, Any]:
+    return {name: namespace[name] for name in question.public.functions}
+
+
+def _types(question: Question, answer: Answer) -> dict[str, str]:
+    """The types of an answer's variables, traced while it runs on the visible cases. A name of two types has none."""
+    namespace = _namespace(question, answer)
+    traced: dict[str, set[str]] = {}
+
+    def trace(frame: types.FrameType, event: str, _: Any) -> None:
+        if event == "return" and frame.f_code.co_filename == "answer":
+            for name, value in frame.f_locals.items():
+                traced.setdefault(name, set()).add(type(value).__name__)
+
+    sys.setprofile(trace)
+    try:
+        for case in question.public.cases:
+            observe(question.public, _functions(question, namespace), case.inputs)
+    finally:
+        sys.setprofile(None)
+    return {name: min(kinds) for name, kinds in traced.items() if len(kinds) == 1 and not name.startswith(".")}
+
+
+def _fate(question: Question, mutant: Mutant, seconds: int) -> tuple[Fate, str]:
+    sources = [*cells(question)[0], mutant.source]
+    drawn = [question.draw(_SECRET, _VERSION, index) for index in range(POOL)]
+    visible = encode_inputs([Case(case.name, case.inputs) for case in question.public.cases])
+    observed = observe_sets(question, sources, [visible, encode_inputs(drawn[0])], seconds)
+    with contextlib.closing(observed):
+        if not _right_on_visible(question, next(observed)):
+            return Fate.VISIBLE, ""
+        if not _full_points(question, drawn[0], next(observed)):
+            return Fate.HIDDEN, ""
+    rest = observe_sets(question, sources, list(map(encode_inputs, drawn[1:])), seconds)
+    losing = [index for index, seen in enumerate(rest, 1) if not _full_points(question, drawn[index], seen)]
+    if losing:
+        return Fate.SOME_SETS, f"loses on set {', '.join(map(str, losing))} of {POOL}"
+    if not isinstance(question.hidden, Description):
+        return Fate.UNDECIDED, ""
+    try:
+        differs = differing(question, sources, sample(question.hidden))
+    except AnswerStoppedError as error:
+        return Fate.GAP, str(error)
+    return (Fate.GAP, f"wrong for {dict(differs[0].inputs)}") if differs else (Fate.SAME, "")
+
+
+def _right_on_visible(question: Question, observed: Observed) -> bool:
+    if observed.incident is not None:
+        return False
+    seen = question.read(observed.published[0], len(question.public.cases))
+    return not any(
+        difference(dict(observation[part].get("value") or {}), dict(expected), question.public.relative_tolerance)
+        for case, observation in zip(question.public.cases, seen, strict=True)
+        for part, expected in case.expected.items()
+    )
+
+
+def _full_points(question: Question, cases: Sequence[Any], observed: Observed) -> bool:
+    return observed.incident is None and question.judge(cases, observed.published).points == question.points

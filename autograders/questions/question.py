@@ -1,0 +1,196 @@
+"""A question in full: the public half that ships, and the hidden half that never does."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import json
+import pickle
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lecture_lib.notebook.question import PublicQuestion
+from lecture_lib.notebook.questions import PUBLIC_QUESTIONS
+
+from ..intake.reading.submission_limits import MAX_MESSAGE
+from ..probes.codec import MalformedObservation, decode, encode
+from ..reasons import Kind, Reason
+from . import descriptions, judges
+from .bank import Answer, read_answers
+from .judges.common import HiddenCase, all_unanswered
+from .observation_size import reason_of, refuse_large
+from .seeds import generator
+from .verdict import UNANSWERED, Part, Verdict, zero
+
+if TYPE_CHECKING:
+    import numpy as np
+
+ANSWERS = Path(__file__).parent / "answers"
+NOT_OBSERVED = Reason(Kind.NOT_OBSERVED, "nothing was observed: the test cell did not run to its end")
+_MOST_LEFT = 200
+"""Characters of a text, and texts, about what an answer left changed."""
+
+
+class Hidden(Protocol):
+    """The hidden half of a question: a Description, or a judge module of the same form."""
+
+    @property
+    def PARTS(self) -> Sequence[tuple[str, float]]: ...  # noqa: N802 - a constant of the judge modules
+    @property
+    def draw(self) -> Callable[[np.random.Generator], list[HiddenCase]]: ...
+    @property
+    def judge(self) -> Callable[[Sequence[HiddenCase], Sequence[Any]], Verdict]: ...
+
+
+@dataclass(frozen=True)
+class Question:
+    """One graded question. Its probe is the public half's `parts`, run on hidden cases in the student's process."""
+
+    public: PublicQuestion
+    hidden: Hidden
+    file: Path
+    """Where the hidden half is written."""
+
+    @property
+    def id(self) -> str:
+        """The nbgrader id of the answer cell; the test cell's has `-test` behind it."""
+        return self.public.id
+
+    @property
+    def test_id(self) -> str:
+        """The nbgrader id of the test cell."""
+        return f"{self.id}-test"
+
+    @property
+    def points(self) -> float:
+        """The most that the question is worth."""
+        return float(sum(points for _, points in self.hidden.PARTS))
+
+    def answers(self) -> list[Answer]:
+        """The bank's answers, right ones first."""
+        return read_answers(ANSWERS / self.id)
+
+    def draw(self, secret: bytes, version: str, index: int) -> list[HiddenCase]:
+        """The hidden cases of one set of the pool; the same arguments give the same cases, bit by bit.
+
+        What the judge computes for them once (a reference curve, a trained model) is kept with them: a class shares
+        eight sets. Each call gives a copy of its own.
+        """
+        cases: list[HiddenCase] = pickle.loads(_drawn(self.hidden.draw, secret, version, self.id, index)[0])
+        return cases
+
+    def inputs(self, secret: bytes, version: str, index: int) -> str:
+        """The inputs of these cases as they travel to the student's process: JSON."""
+        return _drawn(self.hidden.draw, secret, version, self.id, index)[1]
+
+    def judge(self, cases: Sequence[HiddenCase], published: Sequence[Any]) -> Verdict:
+        """The verdict on what a notebook published: exactly one observation of this question, of these cases."""
+        if not published:
+            return self.zero(NOT_OBSERVED)
+        if len(published) > 1:
+            count = len(published)
+            text = f"{count} observations were published where one is expected"
+            return self.zero(Reason(Kind.PUBLISHED_TWICE, text, str(count)), "forged")
+        try:
+            observations = self.read(published[0], len(cases))
+        except MalformedObservation as error:
+            return self.zero(Reason(Kind.MALFORMED, f"the observation is malformed: {error}"))
+        if all_unanswered(observations):
+            parts = tuple(Part(name, 0.0, maximum, "not answered") for name, maximum in self.hidden.PARTS)
+            return Verdict(self.id, parts, misconception=UNANSWERED)
+        try:
+            verdict = self.hidden.judge(cases, observations)
+        except Exception as error:
+            # Whatever a student's process sent, it costs this question only; a judge's own fault is found by verify.
+            told = f"{type(error).__name__}: {str(error)[:100]}"
+            return self.zero(Reason(Kind.NOT_JUDGED, f"the observation could not be judged ({told})"))
+        return replace(self._explained(verdict), left=_left(published[0]))
+
+    def read(self, published: Any, cases: int) -> list[dict[str, Any]]:
+        """The observations of so many cases, decoded. Raises MalformedObservation for anything else."""
+        return _read(self.id, published, cases)
+
+    def zero(self, incident: Reason, misconception: str | None = None) -> Verdict:
+        """No points, with the reason."""
+        return zero(self.id, self.hidden.PARTS, incident, misconception)
+
+    def _explained(self, verdict: Verdict) -> Verdict:
+        parts = tuple(replace(part, message=part.message[:MAX_MESSAGE]) for part in verdict.parts)
+        verdict = replace(verdict, parts=parts)
+        known = self.public.misconceptions.get(verdict.misconception or "")
+        if known is None:
+            return verdict
+        return replace(verdict, meaning=known.what, look_at=known.look_at)
+
+
+@functools.lru_cache(maxsize=512)  # two notebooks of 14 questions with eight sets each have 224
+def _drawn(draw: Callable[..., Any], secret: bytes, version: str, question_id: str, index: int) -> tuple[bytes, str]:
+    cases = draw(generator(secret, version, question_id, index))
+    return pickle.dumps(cases, pickle.HIGHEST_PROTOCOL), json.dumps(encode_inputs(cases))
+
+
+def _read(question_id: str, published: Any, cases: int) -> list[dict[str, Any]]:
+    if (reason := reason_of(published)) is not None:
+        raise MalformedObservation(reason)
+    refuse_large(published)
+    if not isinstance(published, Mapping) or published.get("question") != question_id:
+        raise MalformedObservation("it is of another question")
+    entries = published.get("cases")
+    if not isinstance(entries, list) or len(entries) != cases:
+        raise MalformedObservation(f"it does not hold {cases} cases")
+    observations = []
+    for entry in entries:
+        if not isinstance(entry, Mapping):
+            raise MalformedObservation("a case is not a mapping")
+        observation = {str(part): decode(seen) for part, seen in entry.items()}
+        if not all(isinstance(seen, dict) for seen in observation.values()):
+            raise MalformedObservation("a part of a case is not a mapping")
+        observations.append(observation)
+    return observations
+
+
+def _left(published: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the published parts say was left changed, each once; anything else that stands there is passed over."""
+    parts = [seen for case in published["cases"] for seen in case.values() if isinstance(seen, Mapping)]
+    lists = [published.get("left"), *(decode(seen).get("left") for seen in parts)]
+    texts = [text[:_MOST_LEFT] for found in lists if isinstance(found, list) for text in found if isinstance(text, str)]
+    return tuple(dict.fromkeys(text for text in texts if text.isprintable()))[:_MOST_LEFT]
+
+
+def encode_inputs(cases: Sequence[HiddenCase]) -> list[Any]:
+    """The cases' inputs as JSON-ready data; their keys and kinds stay here."""
+    return [encode(dict(case.inputs)) for case in cases]
+
+
+def inputs_digest(inputs: str) -> str:
+    """A digest of a question's inputs: observations can be judged again only against the inputs they were made on."""
+    return hashlib.sha256(inputs.encode()).hexdigest()[:16]
+
+
+def _found() -> dict[str, Question]:
+    """Every description, and every judge with an ID, in the order of the public halves."""
+    hidden: dict[str, tuple[Hidden, Path]] = {}
+    for package in (judges, descriptions):
+        for file in pkgutil.iter_modules(package.__path__):
+            module = importlib.import_module(f"{package.__name__}.{file.name}")
+            if hasattr(module, "ID") or hasattr(module, "QUESTION"):
+                half = getattr(module, "QUESTION", module)
+                hidden[getattr(half, "id", None) or module.ID] = half, Path(str(module.__file__))
+    return {name: Question(public, *hidden[name]) for name, public in PUBLIC_QUESTIONS.items()}
+
+
+QUESTIONS = _found()
+
+
+def by_test_id(grade_id: str) -> Question | None:
+    """The question whose test cell has this nbgrader id, or None."""
+    return QUESTIONS.get(grade_id.removesuffix("-test")) if grade_id.endswith("-test") else None
+
+
+def questions_of(grade_ids: Sequence[str]) -> Iterator[Question]:
+    """The questions whose test cells are among `grade_ids`, in that order."""
+    return (question for grade_id in grade_ids if (question := by_test_id(grade_id)) is not None)

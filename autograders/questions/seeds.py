@@ -1,0 +1,70 @@
+"""The course's secret and what is drawn from it: hidden inputs that nobody can know before the notebook runs."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+POOL = 8
+"""How many sets of hidden inputs a question has for one assignment version. Judges can keep their results for each."""
+
+
+class SecretError(RuntimeError):
+    """The course's secret is missing or unreadable."""
+
+
+def new_secret() -> bytes:
+    """A secret that nobody knows: 32 random bytes."""
+    return secrets.token_bytes(32)
+
+
+def create_secret(path: Path, secret: bytes | None = None) -> bytes:
+    """Return the secret in `path`, written on first use (default: a new one), readable by the owner only."""
+    try:
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError:
+        return read_secret(path)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write((secret or new_secret()).hex() + "\n")
+    return read_secret(path)
+
+
+def read_secret(path: Path) -> bytes:
+    """Return the secret in `path`. Raises SecretError with the remedy when there is none or it is damaged."""
+    try:
+        secret = bytes.fromhex(path.read_text("ascii").strip())
+    except FileNotFoundError:
+        raise SecretError(
+            f"{path}: no secret. Run `autograde release` first, or put the course's secret back."
+        ) from None
+    except ValueError:
+        raise SecretError(f"{path}: not a secret (64 hexadecimal digits). Put the course's secret back.") from None
+    if len(secret) < 32:
+        raise SecretError(f"{path}: {len(secret)} bytes, 32 are needed. Put the course's secret back.")
+    return secret
+
+
+def pool_index(secret: bytes, submission_digest: str) -> int:
+    """Which set of the pool a submission gets: fixed by its content, so that a regrade repeats it."""
+    return int.from_bytes(_mac(secret, "pool", submission_digest)[:8], "big") % POOL
+
+
+def generator(secret: bytes, version: str, question_id: str, index: int) -> np.random.Generator:
+    """The random stream from which a question's hidden inputs are drawn.
+
+    Source: HMAC-SHA256 over (assignment version, question, index in the pool), keyed by the course's secret.
+    """
+    from numpy.random import default_rng
+
+    return default_rng(int.from_bytes(_mac(secret, "inputs", version, question_id, str(index)), "big"))
+
+
+def _mac(secret: bytes, *fields: str) -> bytes:
+    return hmac.new(secret, "\x1f".join(fields).encode("utf-8"), hashlib.sha256).digest()

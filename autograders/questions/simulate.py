@@ -1,0 +1,62 @@
+"""Makes a class whose true scores are known: submissions spliced from the bank of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import nbformat
+
+from .. import notebooks
+from ..course import Course, CourseError
+from ..tables import write_table
+from .bank import Answer, read_answers
+from .question import ANSWERS, QUESTIONS
+from .verdict import UNANSWERED
+
+KNOWN_FIELDS = ("student", "assignment", "question", "answer", "points", "misconception")
+_NAMES = ("ada", "ben", "chen", "dora", "emil", "farah", "goran", "hana", "ines", "jonas", "kofi", "lena")
+
+
+def simulate(course: Course, assignments: Sequence[str], students: int) -> Path:
+    """Write a class of `students` into the course's submitted folder, and what each must get into `known.csv`.
+
+    Answers rotate, so that every answer of the bank, and the empty one, is handed in as soon as the class is large
+    enough. Questions graded by hand get an answer too; their points are a person's. Returns the path of known.csv.
+    """
+    rows: list[tuple[object, ...]] = []
+    simulated = [f"{_NAMES[number % len(_NAMES)]}-{number + 1:02d}" for number in range(students)]
+    _refuse_real_class(course, simulated)
+    for assignment in assignments:
+        course.require_release(assignment)
+        for number, student in enumerate(simulated):
+            nb = notebooks.read(course.notebook("release", assignment))
+            for shift, cell in enumerate(
+                cell for cell in nb.cells if cell.metadata.get("nbgrader", {}).get("solution")
+            ):
+                grade_id = cell.metadata["nbgrader"]["grade_id"]
+                choices: list[Answer | None] = [*read_answers(ANSWERS / grade_id), None]
+                answer = choices[(number + shift) % len(choices)]
+                if answer is not None:
+                    cell.source = answer.source
+                if grade_id in QUESTIONS:
+                    rows.append((student, assignment, grade_id, *_known(answer)))
+            target = course.notebook("submitted", assignment, student)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            nbformat.write(nb, target)
+    write_table(course.known, [KNOWN_FIELDS, *rows])
+    return course.known
+
+
+def _refuse_real_class(course: Course, simulated: Sequence[str]) -> None:
+    """Invented students must not end up among real ones."""
+    others = sorted({path.name for path in course.step("submitted", "").glob("*")} - set(simulated))
+    if others and not course.known.exists():
+        raise CourseError(
+            f"{course.root} holds submissions of {len(others)} students ({others[0]}, …): simulate a class in a folder "
+            "of its own, with --course DIR."
+        )
+
+
+def _known(answer: Answer | None) -> tuple[str, float, str]:
+    return ("(empty)", 0.0, UNANSWERED) if answer is None else (answer.name, answer.points, answer.misconception or "")

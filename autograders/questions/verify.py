@@ -1,0 +1,155 @@
+"""Runs every answer of the bank through probe and judge: each must get what it declares, on every set of inputs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from nbformat import NotebookNode
+
+from .. import notebooks
+from ..course import STUB
+from ..files import write_text_atomically
+from .answer_process import observe_sets
+from .bank import Answer
+from .question import QUESTIONS, Question, encode_inputs
+from .seeds import POOL
+from .verdict import UNANSWERED
+from .verdict_cache import Result, VerdictCache, result_key
+
+
+@dataclass(frozen=True)
+class Sets:
+    """Sets of hidden inputs: those that a course draws from its secret for one version of an assignment."""
+
+    secret: bytes = b"verify"
+    version: str = "verify"
+    indices: Sequence[int] = range(POOL)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one answer declares and what it got, set by set."""
+
+    question: str
+    answer: Answer
+    results: tuple[Result, ...]
+    sets: Sets = Sets()
+
+    @property
+    def holds(self) -> bool:
+        """Whether every set gave exactly the declared points and misconception."""
+        return not self.differing
+
+    @property
+    def differing(self) -> list[int]:
+        """The indices of the sets that gave something else."""
+        declared = self.answer.points, self.answer.misconception
+        return [index for index, result in zip(self.sets.indices, self.results, strict=True) if result[:2] != declared]
+
+    def __str__(self) -> str:
+        declared = _told(self.answer.points, self.answer.misconception)
+        seen: dict[str, list[int]] = {}
+        for index, result in zip(self.sets.indices, self.results, strict=True):
+            if index in self.differing:
+                told = _told(result.points, result.misconception) + (f", {result.incident}" if result.incident else "")
+                seen.setdefault(told, []).append(index)
+        told = "; ".join(f"{what} on set {', '.join(map(str, indices))}" for what, indices in seen.items())
+        return f"{self.question}, {self.answer.name}: declares {declared}; got {told or 'that on every set'}"
+
+
+def _told(points: float, misconception: str | None) -> str:
+    return f"{points:g} points" + (f" and {misconception}" if misconception else "")
+
+
+def verify(
+    questions: Sequence[Question] | None = None,
+    sets: Sets | None = None,
+    *,
+    cache: VerdictCache | None = None,
+    workers: int | None = None,
+) -> Iterator[Outcome]:
+    """Every answer of every question, and the empty one, on `sets`, in this order.
+
+    Args:
+        questions: default: all.
+        sets: default: a pool of eight that never changes, so that a second run finds its results in the cache.
+        cache: where results are kept; default: `build/verdicts.sqlite` in the checkout.
+        workers: answers at a time; default: one for each processor.
+
+    """
+    sets, cache = sets or Sets(), cache or VerdictCache()
+    wanted = [
+        (question, setup, answer)
+        for question in (QUESTIONS.values() if questions is None else questions)
+        for setup, answers in [_answers(question)]
+        for answer in answers
+    ]
+    pool = ThreadPoolExecutor(workers or os.cpu_count())
+    try:
+        yield from pool.map(lambda item: _outcome(item[0], item[1], item[2], sets, cache), wanted)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _answers(question: Question) -> tuple[list[str], list[Answer]]:
+    setup, stub = cells(question)
+    return setup, [*question.answers(), Answer("(empty)", stub, 0.0, UNANSWERED, "the cell as released")]
+
+
+def _outcome(question: Question, setup: list[str], answer: Answer, sets: Sets, cache: VerdictCache) -> Outcome:
+    sources = [*setup, answer.source]
+    keys = {
+        index: result_key(question.file, question.id, sources, sets.secret, sets.version, index)
+        for index in sets.indices
+    }
+    known = cache.read(keys.values())
+    missing = [index for index in sets.indices if keys[index] not in known]
+    if missing:
+        drawn = [question.draw(sets.secret, sets.version, index) for index in missing]
+        observed = observe_sets(question, sources, list(map(encode_inputs, drawn)))
+        fresh = {}
+        for index, cases, seen in zip(missing, drawn, observed, strict=True):
+            verdict = question.judge(cases, seen.published) if seen.incident is None else question.zero(seen.incident)
+            told = None if verdict.incident is None else verdict.incident.text
+            fresh[keys[index]] = Result(verdict.points, verdict.misconception, told)
+        cache.write(fresh)
+        known |= fresh
+    return Outcome(question.id, answer, tuple(known[keys[index]] for index in sets.indices), sets)
+
+
+def cells(question: Question) -> tuple[list[str], str]:
+    """The set-up cells of the question's notebook, and its answer cell without the solution."""
+    for assignment in notebooks.assignments():
+        nb = notebooks.read(notebooks.master_path(assignment))
+        for cell in nb.cells:
+            if cell.metadata.get("nbgrader", {}).get("grade_id") == question.id:
+                return _setup(nb), notebooks.separate_solutions(cell.source, STUB)[0]
+    raise notebooks.NotebookError(f"no notebook asks {question.id}: run `make notebooks`")
+
+
+def _setup(nb: NotebookNode) -> list[str]:
+    return [cell.source for cell in nb.cells if "setup" in cell.metadata.get("tags", [])]
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """The outcomes as a Markdown table: what each answer declares, and whether it got it."""
+    lines = ["| question | answer | points | misconception | as declared |", "|---|---|---|---|---|"]
+    for outcome in outcomes:
+        got = " / ".join(f"{points:g}" for points in sorted({result.points for result in outcome.results}))
+        named = " / ".join(sorted({str(result.misconception or "–") for result in outcome.results}))
+        verdict = "yes" if outcome.holds else f"no: declares {outcome.answer.points:g}, {outcome.answer.misconception}"
+        lines.append(f"| {outcome.question} | {outcome.answer.name} | {got} | {named} | {verdict} |")
+    return "\n".join(lines)
+
+
+_BEGIN, _END = "<!-- verify: begin -->", "<!-- verify: end -->"
+
+
+def update_readme(outcomes: Sequence[Outcome]) -> None:
+    """Put the table between its marks in autograders/README.md."""
+    path = notebooks.ROOT / "autograders/README.md"
+    head, rest = path.read_text("utf-8").split(_BEGIN)
+    write_text_atomically(path, f"{head}{_BEGIN}\n{table(outcomes)}\n{_END}{rest.split(_END)[1]}")

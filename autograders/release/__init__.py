@@ -1,0 +1,1 @@
+"""Builds and publishes what students get."""

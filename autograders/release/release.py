@@ -1,0 +1,226 @@
+"""Builds what students get, and refuses when its content gives an answer away."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from .. import notebooks
+from ..course import Course, ReleaseError
+from ..nbgrader.configuration import configuration
+from ..nbgrader.lost_metadata import refuse_lost_metadata
+from ..nbgrader.nbgrader_api import generate_assignment
+from ..notebooks import ROOT
+from ..questions.description import Description
+from ..questions.question import ANSWERS, QUESTIONS
+from ..questions.seeds import create_secret, new_secret, read_secret
+from ..questions.visible import visible_cases
+from .course_check import check_master, refuse_other_database
+from .leaks import LeakCheck, Secret
+from .release_check import WrongVerdicts, verify_on
+from .student_folder import assemble
+
+_MARKERS = re.compile(r"(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)")
+_FENCE = re.compile(r"```.*?```", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A release that was checked and is written nowhere yet."""
+
+    bundle: Path
+    """The student's folder, in a temporary place."""
+    versions: dict[str, str]
+    """Assignment -> version."""
+    secret: bytes
+    """The course's secret, or the one that it gets when the draft is entered."""
+    check: LeakCheck
+
+    def leaks(self, folder: Path) -> list[str]:
+        """What a folder made from this draft would give away, one line each."""
+        return [*map(str, self.check.search_folder(folder)), *_markers(folder)]
+
+
+@contextlib.contextmanager
+def drafted(
+    course: Course, assignments: Sequence[str], *, verify: bool = True, progress: bool = False
+) -> Iterator[Draft]:
+    """Build and check a release of assignments; it is gone afterwards unless `enter` writes it.
+
+    Raises ReleaseError when the course has no place to be written to, when a question has no judge, no answers or other
+    points than its judge, when the bundle's content holds a solution, a judge, an answer of the bank or an output of
+    the master, or (unless `verify` is false) when an answer of the bank gets something else than it declares on this
+    course's hidden inputs.
+    """
+    _require_place(course.root)
+    masters = {name: notebooks.read(notebooks.master_path(name)) for name in assignments}
+    problems = [problem for name, nb in masters.items() for problem in check_master(name, nb)]
+    if problems:
+        raise ReleaseError("\n".join(problems))
+    refuse_lost_metadata(configuration(course))
+    refuse_other_database(course, assignments)
+    versions = {name: notebooks.assignment_version(nb) for name, nb in masters.items()}
+    with tempfile.TemporaryDirectory(prefix="lecture-release-") as folder:
+        draft = Course(Path(folder) / "course")
+        released = {name: _generate(draft, name) for name in assignments}
+        bundle = Path(folder) / "bundle"
+        assemble(bundle, released, versions)
+        secret = read_secret(course.secret) if course.secret.exists() else new_secret()
+        checked = Draft(bundle, versions, secret, leak_check(masters, released))
+        refuse_leaks(checked.leaks(bundle))
+        if verify:
+            try:
+                verify_on(secret, versions, new_secret=not course.secret.exists(), progress=progress)
+            except WrongVerdicts as error:
+                raise ReleaseError(str(error)) from None
+        yield checked
+
+
+def _require_place(folder: Path) -> None:
+    """Raise ReleaseError for a course that could not be written at the end, minutes from now."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not existing.is_dir():
+        raise ReleaseError(f"{existing} is a file, and a course is a folder. Name another place with --course.")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise ReleaseError(f"{existing} is not a folder that you may write to. Name another place with --course.")
+
+
+def refuse_leaks(leaks: Sequence[str]) -> None:
+    """Raise ReleaseError when there are any."""
+    if leaks:
+        listed = "\n".join(f"  {leak}" for leak in leaks[:20])
+        raise ReleaseError(f"what students get would give something away; nothing was written.\n{listed}")
+
+
+def enter(course: Course, draft: Draft) -> None:
+    """Write a draft into a course's working folder: sources, releases, database, the student's bundle."""
+    course.root.mkdir(parents=True, exist_ok=True)
+    create_secret(course.secret, draft.secret)
+    for name in draft.versions:
+        _generate(course, name)
+    _replace(draft.bundle, course.bundle)
+    shutil.make_archive(str(course.bundle), "zip", course.bundle)
+
+
+def release(
+    course: Course, assignments: Sequence[str], *, verify: bool = True, progress: bool = False
+) -> dict[str, str]:
+    """Release assignments into a course's working folder and build the student's bundle.
+
+    Returns assignment -> version. Raises ReleaseError, as `drafted` does, before anything is written.
+    """
+    with drafted(course, assignments, verify=verify, progress=progress) as draft:
+        enter(course, draft)
+    return draft.versions
+
+
+def _generate(course: Course, assignment: str) -> NotebookNode:
+    """Run nbgrader's generate_assignment on a snapshot of the master."""
+    source = course.notebook("source", assignment)
+    source.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(notebooks.master_path(assignment), source)
+    generate_assignment(course, assignment)
+    return notebooks.read(course.notebook("release", assignment))
+
+
+def leak_check(masters: dict[str, NotebookNode], released: dict[str, NotebookNode]) -> LeakCheck:
+    """The check for these masters: their solutions and outputs, the judges and the bank against the rest."""
+    library = [path.read_text("utf-8") for path in sorted((ROOT / "lecture_lib").rglob("*.py"))]
+    prose = [
+        _FENCE.sub(" ", cell.source)
+        for nb in masters.values()
+        for cell in nb.cells
+        if cell.cell_type == "markdown" and not cell.metadata.get("nbgrader", {}).get("solution")
+    ]
+    stubs = [
+        cell.source
+        for nb in released.values()
+        for cell in nb.cells
+        if cell.metadata.get("nbgrader", {}).get("solution")
+    ]
+    code = [cell.source for nb in released.values() for cell in nb.cells if cell.cell_type == "code"]
+    # Cells that show or prepare something hold the idioms of training loops. A whole answer in them is still found.
+    shown = [cell.source for nb in masters.values() for cell in nb.cells if {"demo", "setup"} & set(_tags(cell))]
+    return LeakCheck(list(_secrets(masters)), [*library, *prose, *shown, *_visible_words()], code, stubs)
+
+
+def _visible_words() -> Iterator[str]:
+    """What the visible checks hold, derived anew: a file that holds anything else beside it is still noticed."""
+    yield from (text for _, text in visible_cases())
+    for question in QUESTIONS.values():
+        if isinstance(question.hidden, Description):
+            yield from (f"{case.kind}," for case in question.hidden.visible)  # as a check's lines show it
+            yield from (words for mistake in question.hidden.mistakes for words in (mistake.what, mistake.look_at))
+
+
+def _tags(cell: NotebookNode) -> list[str]:
+    return list(cell.metadata.get("tags", []))
+
+
+def _secrets(masters: dict[str, NotebookNode]) -> Iterator[Secret]:
+    for name, nb in masters.items():
+        for cell in nb.cells:
+            meta = cell.metadata.get("nbgrader", {})
+            if meta.get("solution"):
+                regions = notebooks.separate_solutions(cell.source)[1] or [cell.source]
+                for number, region in enumerate(regions, 1):
+                    yield Secret(f"the solution {name}/{meta['grade_id']} ({number})", region)
+            for output in cell.get("outputs", []):
+                text = _output_text(output)
+                if text:
+                    yield Secret(f"an output of {name}/{cell['id']}", text, written_by_code=True)
+    folders = [ROOT / "autograders/questions" / name for name in ("judges", "descriptions")]
+    for path in sorted(path for folder in folders for path in folder.glob("*.py")):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign):
+                yield Secret(f"the judge {path.name}", ast.unparse(_WithoutSentences().visit(node)))
+    for question_id in (*QUESTIONS, *(path.name for path in ANSWERS.iterdir() if path.name not in QUESTIONS)):
+        for path in sorted((ANSWERS / question_id).iterdir()):
+            if path.is_file():
+                yield Secret(f"the answer {question_id}/{path.name}", path.read_text("utf-8"))
+
+
+class _WithoutSentences(ast.NodeTransformer):
+    """Leaves out texts of several words: what a mistake is called and means ships with the visible cases."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        sentence = isinstance(node.value, str) and " " in node.value
+        return ast.Constant("") if sentence else node
+
+
+def _output_text(output: NotebookNode) -> str:
+    if output.output_type == "stream":
+        return str(output.text)
+    data = output.get("data", {})
+    return str(data.get("image/png", "")[:4000] or data.get("text/plain", ""))
+
+
+def _markers(bundle: Path) -> list[str]:
+    """Marked regions that nbgrader should have removed."""
+    found = []
+    for path in sorted(bundle.rglob("*.ipynb")):
+        for cell in notebooks.read(path).cells:
+            if match := _MARKERS.search(cell.source):
+                found.append(f"{path.relative_to(bundle)}, cell {cell['id']} holds the marker {match[0]}")
+    return found
+
+
+def _replace(new: Path, target: Path) -> None:
+    """Put `new` where `target` is; a crash leaves the old folder or the new one, under its name or beside it."""
+    staged, old = target.with_name(f".{target.name}.new"), target.with_name(f".{target.name}.old")
+    for leftover in (staged, old):
+        shutil.rmtree(leftover, ignore_errors=True)
+    shutil.copytree(new, staged)
+    if target.exists():
+        target.rename(old)
+    staged.rename(target)
+    shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,59 @@
+"""Tries the bank of answers on a course's own hidden inputs before students get its notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tqdm import tqdm
+
+from .. import notebooks
+from ..questions.question import Question, questions_of
+from ..questions.verify import Outcome, Sets, verify
+
+
+class WrongVerdicts(RuntimeError):  # noqa: N818 - what was found, not a fault of the caller
+    """Answers of the bank that do not get what they declare on this course's inputs."""
+
+    def __init__(self, outcomes: list[Outcome], new_secret: bool) -> None:
+        listed = "\n".join(f"  {outcome}" for outcome in outcomes)
+        remedy = (
+            "This course draws another secret when you run the command again."
+            if new_secret
+            else "If nothing was handed in yet, remove the file `secret` in the course's folder and run the command "
+            "again: other inputs are drawn."
+        )
+        super().__init__(
+            f"{len(outcomes)} answers of the bank do not get what they declare on this course's hidden inputs, so a "
+            f"grader would err on students' answers too. Nothing was written.\n{listed}\n"
+            f"Please report these lines. {remedy}"
+        )
+
+
+def verify_on(secret: bytes, versions: Mapping[str, str], *, new_secret: bool, progress: bool = True) -> None:
+    """Run every answer to the questions of these assignments on all sets of inputs that the course can draw.
+
+    Args:
+        secret: the course's.
+        versions: assignment -> the version that is to be released.
+        new_secret: whether the course has none yet, for the advice in the error.
+        progress: show how far the bank is.
+
+    Raises WrongVerdicts, which names each answer and the sets.
+
+    """
+    asked = {name: _questions(name) for name in versions}
+    count = sum(len(question.answers()) + 1 for questions in asked.values() for question in questions)
+    wrong = []
+    with tqdm(total=count, desc="verifying graders", unit="answer", disable=not progress) as bar:
+        for name, questions in asked.items():
+            for outcome in verify(questions, Sets(secret, versions[name])):
+                bar.update()
+                if not outcome.holds:
+                    wrong.append(outcome)
+    if wrong:
+        raise WrongVerdicts(wrong, new_secret)
+
+
+def _questions(assignment: str) -> list[Question]:
+    nb = notebooks.read(notebooks.master_path(assignment))
+    return list(questions_of([cell.metadata.get("nbgrader", {}).get("grade_id", "") for cell in nb.cells]))

@@ -1,0 +1,175 @@
+"""What the gradebook holds: as a table, as CSV for the registrar, and compared with a simulated class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from operator import attrgetter
+from pathlib import PurePosixPath
+from typing import Any
+
+from ..course import Course
+from ..grading.journal import look_up
+from ..grading.states import State, lateness
+from ..intake.intake import submitted_students
+from ..intake.notes import Note, note_in_force, noted_students, read_not_placed, read_note
+from ..intake.roster import Roster
+from ..nbgrader.database import open_gradebook
+from ..plain_text import plain
+from ..reasons import Kind, Reason
+from ..release.releases import which_release
+from ..tables import read_table, write_table
+from .question_rows import QUESTION_COLUMNS, question_rows
+from .row import COLUMNS, Row
+
+
+def roster(course: Course) -> list[str]:
+    """The students of the roster, or, without one, everybody who handed in anything."""
+    if not course.roster.exists():
+        return sorted({path.name for path in course.step("submitted", "").glob("*") if path.is_dir()})
+    return sorted(Roster(course).names)
+
+
+def rows(course: Course, assignments: Sequence[str]) -> list[Row]:
+    """A row for every student of the roster (and whoever handed in besides) and every assignment."""
+    result = []
+    known = Roster(course)
+    enrolled = roster(course)
+    with open_gradebook(course) as gradebook:
+        for assignment in assignments:
+            students = sorted({*enrolled, *submitted_students(course, assignment), *noted_students(course, assignment)})
+            for student in students:
+                row = _row(course, gradebook, assignment, student)
+                unknown = known.unknown(student)
+                remarks = (Reason(Kind.NOTE, unknown),) if unknown else ()
+                result.append(replace(row, reasons=(*row.reasons, *remarks)))
+    return result
+
+
+def _row(course: Course, gradebook: Any, assignment: str, student: str) -> Row:
+    from nbgrader.api import MissingEntry
+
+    record = look_up(course, assignment, student)
+    note = read_note(course, assignment, student)
+    if note is not None and note.held:
+        held = Reason(Kind.OTHER, f"{note.why_held} Run `autograde confirm`")
+        attempts = len(record.earlier) + 1 if record else 0
+        return Row(student, assignment, State.TO_CONFIRM, None, None, None, 0, attempts, (held,))
+    if record is None:
+        state, reason = State.MISSING, "nothing was handed in"
+        astray = [entry for entry in read_not_placed(course) if student in PurePosixPath(entry.file).parts]
+        if course.step("submitted", student, assignment).is_dir():
+            state, reason = State.NOT_GRADED, "run `autograde grade`"
+        elif astray:
+            told = "; ".join(f"{entry.file}: {entry.reason}" for entry in astray)
+            state, reason = State.NOT_PLACED, f"nothing was handed in for this assignment; not placed: {told}"
+        return Row(student, assignment, state, None, None, None, 0, 0, (Reason(Kind.OTHER, reason),))
+    attempts = len(record.earlier) + 1
+    release = which_release(course.root, assignment, record.submitted_version, record.submitted_release)
+    try:
+        # A name that is not UTF-8 no database can hold.
+        submission = gradebook.find_submission(assignment, student) if student == plain(student) else None
+    except MissingEntry:
+        submission = None
+    late = lateness_of(submission, note_in_force(course, assignment, student)) if submission else None
+    reasons = (*record.reasons, *(Reason(Kind.NOTE, note) for note in record.notes), *([late] if late else []))
+    if submission is None or not record.questions:
+        return Row(student, assignment, record.state, None, None, None, 0, attempts, reasons)
+    grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
+    return Row(
+        student,
+        assignment,
+        State.LATE if late and record.state == State.GRADED else record.state,
+        float(submission.score - submission.late_submission_penalty),
+        float(submission.max_score),
+        float(sum(grade.auto_score or 0.0 for grade in grades)),
+        sum(bool(grade.needs_manual_grade) for grade in grades),
+        attempts,
+        reasons,
+        release,
+    )
+
+
+def lateness_of(submission: Any, note: Note | None) -> Reason | None:
+    """How late a submission in the gradebook is: by its time, or because an LMS or a person marks it so."""
+    seconds, penalty = submission.total_seconds_late, submission.late_submission_penalty
+    marked = note.late if note is not None and (seconds > 0 or submission.duedate is None) else ""
+    return lateness(seconds, penalty, marked)
+
+
+def not_placed(course: Course) -> list[Row]:
+    """A row for each file that nobody is known for, without a student."""
+    return [
+        Row("", "", State.NOT_PLACED, None, None, None, 0, 0, (Reason(Kind.OTHER, f"{entry.file}: {entry.reason}"),))
+        for entry in read_not_placed(course)
+    ]
+
+
+def question_points(course: Course, assignment: str, student: str) -> dict[str, float | None]:
+    """The automatic points of each test cell in nbgrader's gradebook, by question id."""
+    with open_gradebook(course) as gradebook:
+        submission = gradebook.find_submission(assignment, student)
+        return {
+            grade.name.removesuffix("-test"): grade.auto_score
+            for notebook in submission.notebooks
+            for grade in notebook.grades
+            if grade.name.endswith("-test")
+        }
+
+
+def write_csv(course: Course, assignments: Sequence[str]) -> list[Row]:
+    """Write `grades.csv` (one row a student and assignment) and `questions.csv` (one row a question).
+
+    In `grades.csv` the files come last that could not be placed, in rows without a student.
+    """
+    found = rows(course, assignments)
+    everything = [*found, *not_placed(course)]
+    write_table(course.grades, [COLUMNS, *map(attrgetter(*COLUMNS), everything)])
+    names = [name.replace("_", " ") for name in QUESTION_COLUMNS]
+    questions = map(attrgetter(*QUESTION_COLUMNS), question_rows(course, found))
+    write_table(course.root / "questions.csv", [names, *questions])
+    return everything
+
+
+def table(found: Sequence[Row]) -> str:
+    """The rows as a text table."""
+    lines = [("student", "assignment", "state", "score", "of", "by hand", "")]
+    for row in found:
+        score = "–" if row.score is None else f"{row.score:g}"
+        maximum = "" if row.max_score is None else f"{row.max_score:g}"
+        waiting = f"{row.by_hand_open} open" if row.by_hand_open else ""
+        lines.append((row.student, row.assignment, row.state, score, maximum, waiting, row.reason[:60]))
+    return text_table(lines)
+
+
+def text_table(lines: Sequence[Sequence[str]]) -> str:
+    """Lines of cells as text, with columns as wide as their longest cell; the last one may be of any length."""
+    lines = [[plain(cell) for cell in line] for line in lines]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    widths[-1] = 0
+    return "\n".join(
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+
+
+def compare_known(course: Course) -> tuple[int, list[str]]:
+    """How many known scores a simulated class has, and where the gradebook or a misconception differs from them."""
+    differences = []
+    known = read_table(course.known)
+    points: dict[tuple[str, str], dict[str, float | None]] = {}
+    for row in known:
+        student, assignment, question = row["student"], row["assignment"], row["question"]
+        record = look_up(course, assignment, student)
+        if record is None or not record.questions:
+            differences.append(f"{student}, {question}: no score ({record.reason if record else 'not graded'})")
+            continue
+        key = (assignment, student)
+        if key not in points:
+            points[key] = question_points(course, assignment, student)
+        found, misconception = points[key].get(question), record.questions[question]["misconception"] or ""
+        if found != float(row["points"]) or misconception != row["misconception"]:
+            differences.append(
+                f"{student}, {question} ({row['answer']}): {found} points, {misconception or 'no misconception'}; "
+                f"known: {row['points']}, {row['misconception'] or 'none'}"
+            )
+    return len(known), differences

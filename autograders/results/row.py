@@ -1,0 +1,37 @@
+"""A row of the gradebook: one student and one assignment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..grading.states import State
+from ..reasons import Reason
+
+COLUMNS = (
+    *("student", "assignment", "state", "score", "max_score", "auto_score"),
+    *("by_hand_open", "attempts", "reason", "release"),
+)
+"""What of a row a table has, in order."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One student and one assignment: always there, always with a state and, where it is not plain, its reason."""
+
+    student: str
+    assignment: str
+    state: State
+    score: float | None
+    max_score: float | None
+    auto_score: float | None
+    by_hand_open: int
+    """How many questions still wait for a person."""
+    attempts: int
+    reasons: tuple[Reason, ...]
+    release: str = ""
+    """Which release the submission says it was made from."""
+
+    @property
+    def reason(self) -> str:
+        """The reasons in words."""
+        return "; ".join(map(str, self.reasons))

@@ -1,0 +1,1 @@
+"""What all parts share: colours, axes, random streams."""

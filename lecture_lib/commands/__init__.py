@@ -1,0 +1,1 @@
+"""The student's commands: `lecture train`, `lecture doctor`, `lecture submit`."""

@@ -1,0 +1,236 @@
+"""What is wrong with a student's installation, and what to do: `lecture doctor`.
+
+Nothing of PyTorch is imported here: it is tried in a process of its own, so that a broken installation, also one that
+crashes, is a line with a remedy.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+
+DISTRIBUTION = "lecture-lib"
+PYTHONS = ((3, 11), (3, 14))
+"""From the first of these versions on, and below the second."""
+FREE_GB = 1.0
+"""Room for checkpoints and run records; the packages themselves are installed by then."""
+PAIR = "pip install --force-reinstall torch torchvision"
+INSTALL = "in the course's folder: pip install -e ."
+_SECONDS = 180
+
+_TRY = """
+import json
+import torch
+gpus = [[torch.cuda.get_device_name(n), *torch.cuda.get_device_capability(n)] for n in range(torch.cuda.device_count())]
+print(json.dumps({"torch": torch.__version__, "gpus": gpus if torch.cuda.is_available() else []}), flush=True)
+import torchvision
+torchvision.ops.nms(torch.zeros(1, 4), torch.ones(1), 0.5)
+print(json.dumps({"torchvision": torchvision.__version__}), flush=True)
+"""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at: whether it is well, what was seen, and what to do when it is not."""
+
+    name: str
+    holds: bool
+    seen: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        """One line."""
+        return f"{'ok     ' if self.holds else 'PROBLEM'}  {self.name}: {self.seen}" + (
+            "" if self.holds else f". Do this: {self.remedy}"
+        )
+
+
+def examine(folder: str | Path = ".") -> list[Finding]:
+    """Look at everything that the notebooks need; takes some seconds, most of them to import PyTorch.
+
+    Args:
+        folder: where the student works.
+
+    """
+    tried, error = _try_torch()
+    return [
+        _python(sys.version_info[:3]),
+        _packages(),
+        _torch(tried, error),
+        _torchvision(tried, error),
+        _gpu(tried),
+        _kernel(),
+        _write_access(Path(folder)),
+        _disk(Path(folder)),
+    ]
+
+
+def report(findings: list[Finding]) -> str:
+    """The findings, one line each, and how many are problems."""
+    problems = sum(not finding.holds for finding in findings)
+    last = "all is well" if not problems else f"{problems} of {len(findings)} need something"
+    return "\n".join([*map(str, findings), last])
+
+
+def show_gpu() -> None:
+    """Print which GPU is here and which precision `train(..., precision="auto")` takes on it; PyTorch must work."""
+    import torch
+
+    from ..training import choose_precision
+
+    if not torch.cuda.is_available():
+        print("no GPU here, and nothing needs one. On Colab you get one with Runtime > Change runtime type.")
+        return
+    major, minor = torch.cuda.get_device_capability()
+    name = choose_precision("auto", "cuda").name
+    print(f'{torch.cuda.get_device_name()}, compute capability {major}.{minor}: precision "auto" is {name}')
+
+
+def _try_torch() -> tuple[dict[str, Any], str]:
+    """What could be found out before the first error, and that error; empty when there was none."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _TRY], capture_output=True, text=True, timeout=_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return {}, f"importing it took more than {_SECONDS} seconds"
+    tried: dict[str, Any] = {}
+    for line in done.stdout.splitlines():
+        if line.startswith('{"torch'):
+            tried |= json.loads(line)
+    if done.returncode == 0:
+        return tried, ""
+    if done.returncode < 0:
+        return tried, f"importing it ended Python with signal {-done.returncode}"
+    said = [line for line in done.stderr.splitlines() if line.strip()]
+    return tried, said[-1][:200] if said else f"importing it ended Python with code {done.returncode}"
+
+
+def _python(version: tuple[int, ...]) -> Finding:
+    lowest, above = PYTHONS
+    remedy = "make the environment anew with Python 3.11, 3.12 or 3.13"
+    return Finding("Python", lowest <= version[:2] < above, ".".join(map(str, version)), remedy)
+
+
+def _packages() -> Finding:
+    """Whether each package that the course asks for is there in the lowest version or a newer one."""
+    try:
+        required = [line for line in metadata.requires(DISTRIBUTION) or [] if "extra ==" not in line]
+    except metadata.PackageNotFoundError:
+        return Finding("packages", False, "lecture-lib is not installed here", INSTALL)
+    bad = []
+    lower_bounds = [re.match(r"([\w.-]+)\s*>=\s*([\d.]+)", line) for line in required]
+    for name, lowest in (match.groups() for match in lower_bounds if match):
+        try:
+            found = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            bad.append(f"{name} is missing")
+        else:
+            if _numbers(found) < _numbers(lowest):
+                bad.append(f"{name} is {found}, lowest {lowest}")
+    seen = f"lecture-lib {__version__}" + (f", but {'; '.join(bad)}" if bad else f" and the {len(required)} it needs")
+    return Finding("packages", not bad, seen, INSTALL)
+
+
+def _torch(tried: dict[str, Any], error: str) -> Finding:
+    if "torch" in tried:
+        return Finding("PyTorch", True, tried["torch"])
+    return Finding("PyTorch", False, f"it cannot be imported ({error})", PAIR)
+
+
+def _torchvision(tried: dict[str, Any], error: str) -> Finding:
+    """Whether torchvision was built for this PyTorch: another one breaks when imported or when first used."""
+    if "torch" not in tried:
+        return Finding("torchvision", False, "it cannot be tried without PyTorch", PAIR)
+    if "torchvision" not in tried:
+        return Finding("torchvision", False, f"it does not work with PyTorch {tried['torch']} ({error})", PAIR)
+    try:
+        required = metadata.requires("torchvision") or []
+    except metadata.PackageNotFoundError:
+        required = []
+    built_for = next((line.split("==")[1] for line in required if re.match(r"torch\s*==", line)), "")
+    seen = tried["torchvision"]
+    if built_for and _numbers(built_for) != _numbers(tried["torch"]):
+        return Finding("torchvision", False, f"{seen} was built for PyTorch {built_for}, not {tried['torch']}", PAIR)
+    return Finding("torchvision", True, f"{seen}, which belongs to this PyTorch")
+
+
+def _gpu(tried: dict[str, Any]) -> Finding:
+    """A GPU that is there should be used; that there is none is well, since nothing needs one."""
+    if "torch" not in tried:
+        return Finding("GPU", False, "it cannot be looked for without PyTorch", PAIR)
+    if tried["gpus"]:
+        return Finding("GPU", True, "; ".join(f"{name}, {_bf16(major, minor)}" for name, major, minor in tried["gpus"]))
+    driver = shutil.which("nvidia-smi")
+    if driver and subprocess.run([driver, "-L"], capture_output=True, text=True, check=False).stdout.startswith("GPU"):
+        seen = f"there is one, but PyTorch {tried['torch']} cannot use it"
+        return Finding("GPU", False, seen, "update NVIDIA's driver, or install the build from pytorch.org for it")
+    return Finding("GPU", True, "none, and nothing needs one")
+
+
+def _bf16(major: int, minor: int) -> str:
+    native = (major, minor) >= (8, 0)  # as in training.precision, which cannot be imported without PyTorch
+    return f"compute capability {major}.{minor}: " + (
+        "BF16 is native" if native else 'no native BF16, precision="auto" takes FP16'
+    )
+
+
+def _kernel() -> Finding:
+    """Whether the kernel that notebooks open with is this Python, or another that has this library."""
+    remedy = "pip install --force-reinstall ipykernel"
+    try:
+        from jupyter_client.manager import KernelManager
+
+        program = KernelManager(kernel_name="python3").format_kernel_cmd()[0]
+    except Exception as error:  # whatever a damaged installation raises
+        return Finding("Jupyter kernel", False, f"python3 is not there ({error})", remedy)
+    script = "import ipykernel, lecture_lib; print(lecture_lib.__version__)"
+    run: Callable[..., Any] = subprocess.run
+    try:
+        # Elsewhere, as kernels do not start in the course's folder, where lecture_lib lies.
+        done = run([program, "-c", script], capture_output=True, text=True, cwd=tempfile.gettempdir(), check=False)
+        found, said = done.stdout.strip(), (done.stderr.strip().splitlines() or ["no reason"])[-1]
+    except OSError as error:
+        found, said = "", str(error)
+    if found == __version__:
+        return Finding("Jupyter kernel", True, f"python3 is {program}, with lecture-lib {found}")
+    seen = f"python3 is {program}, " + (f"with lecture-lib {found}, not {__version__}" if found else f"where: {said}")
+    other = Path(program).resolve() != Path(sys.executable).resolve()
+    return Finding("Jupyter kernel", False, seen, "jupyter kernelspec remove python3" if other else INSTALL)
+
+
+def _write_access(folder: Path) -> Finding:
+    refused = []
+    for place in (folder.resolve(), Path(tempfile.gettempdir())):
+        try:
+            with tempfile.TemporaryFile(dir=place) as file:
+                file.write(b"lecture")
+        except OSError as error:
+            refused.append(f"{place} ({error.strerror})")
+    if refused:
+        seen = f"nothing can be written into {' or '.join(refused)}"
+        return Finding("write access", False, seen, "work in a folder of your own, such as one in your home folder")
+    return Finding("write access", True, str(folder.resolve()))
+
+
+def _disk(folder: Path) -> Finding:
+    free = shutil.disk_usage(folder).free / 1e9
+    remedy = "remove files that you do not need, old checkpoints first"
+    return Finding("disk space", free >= FREE_GB, f"{free:.1f} GB free, {FREE_GB:g} are enough", remedy)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """The release part of a version: (2, 11, 0) of '2.11.0+cu128'."""
+    match = re.match(r"\s*(\d+(?:\.\d+)*)", version)
+    return tuple(map(int, match[1].split("."))) if match else ()

@@ -1,0 +1,164 @@
+"""What is changed in a counterfactual, and put back when the run ends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.overrides import TorchFunctionMode
+
+from ..program import Program
+
+Change = Callable[[Program], AbstractContextManager[Any]]
+StepHook = Callable[[Optimizer, Any, Any], None]
+
+
+def learning_rate_times(factor: float) -> Change:
+    """Every step is taken with so many times its rate, whatever schedule sets it."""
+
+    @contextmanager
+    def change(program: Program) -> Iterator[None]:
+        kept: dict[int, list[float]] = {}
+
+        def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+            kept[id(optimizer)] = [group["lr"] for group in optimizer.param_groups]
+            for group in optimizer.param_groups:
+                group["lr"] = group["lr"] * factor
+
+        def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+            for group, rate in zip(optimizer.param_groups, kept[id(optimizer)], strict=True):
+                group["lr"] = rate
+
+        with _around_steps(program, before, after):
+            yield
+
+    return change
+
+
+@contextmanager
+def _around_steps(program: Program, before: StepHook, after: StepHook | None = None) -> Iterator[None]:
+    """Call something before, and after, each step of each optimizer."""
+    with ExitStack() as hooks:
+        for optimizer in program.optimizers:
+            hooks.callback(optimizer.register_step_pre_hook(before).remove)
+            if after is not None:
+                hooks.callback(optimizer.register_step_post_hook(after).remove)
+        yield
+
+
+def learning_rate_of(rate: float) -> Change:
+    """Every step is taken with this rate."""
+
+    @contextmanager
+    def change(program: Program) -> Iterator[None]:
+        def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+
+        program.scheduler = None if program.train_epoch is None else program.scheduler
+        with _around_steps(program, before):
+            yield
+
+    return change
+
+
+@contextmanager
+def clipped(program: Program) -> Iterator[None]:
+    """Gradients are clipped to a norm of 1."""
+
+    def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        torch.nn.utils.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], 1.0)
+
+    with _around_steps(program, before):
+        yield
+
+
+@contextmanager
+def initialised_anew(program: Program) -> Iterator[None]:
+    """Weights are drawn as PyTorch draws them."""
+    for module in program.model.modules():
+        reset = getattr(module, "reset_parameters", None)
+        if callable(reset):
+            reset()
+            continue
+        for name, parameter in module.named_parameters(recurse=False):
+            with torch.no_grad():
+                if parameter.ndim >= 2:
+                    nn.init.kaiming_uniform_(parameter, a=math.sqrt(5))
+                elif "bias" in name:
+                    parameter.zero_()
+    yield
+
+
+@contextmanager
+def drawn_large(program: Program) -> Iterator[None]:
+    """Weights of another draw, large enough for every activation to bend, so that what holds now holds by structure."""
+    with torch.no_grad():
+        for parameter in program.model.parameters():
+            if parameter.ndim >= 2:
+                parameter.normal_(0, 10 / math.sqrt(parameter.numel() / len(parameter)))
+            else:
+                parameter.normal_(0, 0.1)
+        for module in program.model.modules():
+            if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+                module.weight[module.padding_idx] = 0.0  # by structure, too
+    yield
+
+
+@contextmanager
+def initialised_well(program: Program) -> Iterator[None]:
+    """Weights are drawn for ReLUs (He et al. 2015), biases are 0: deep stacks start with signals of constant size."""
+    with torch.no_grad():
+        for name, parameter in program.model.named_parameters():
+            if parameter.ndim >= 2:
+                nn.init.kaiming_normal_(parameter)
+            elif "bias" in name:
+                parameter.zero_()
+    yield
+
+
+class Replaced(TorchFunctionMode):
+    """Calls of some of PyTorch's functions go elsewhere.
+
+    Args:
+        functions: name -> what is called in its place, with the function itself first.
+
+    """
+
+    def __init__(self, functions: dict[str, Callable[..., Any]]) -> None:
+        super().__init__()
+        self._functions = functions
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call the replacement."""
+        other = self._functions.get(getattr(func, "__name__", ""))
+        return other(func, *args, **(kwargs or {})) if other else func(*args, **(kwargs or {}))
+
+
+def replacing(**functions: Callable[..., Any]) -> Change:
+    """A change of some of PyTorch's functions."""
+    return lambda program: Replaced(functions)
+
+
+class Seen(TorchFunctionMode):
+    """Keeps what activations give: for each call of relu, sigmoid and tanh its name, input and output."""
+
+    NAMES = ("relu", "relu_", "_threshold", "sigmoid", "tanh", "sigmoid_", "tanh_")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[str, Tensor, Tensor]] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Note and go on."""
+        name = getattr(func, "__name__", "")
+        given = args[0].detach().clone() if name in self.NAMES and args else None
+        result = func(*args, **(kwargs or {}))
+        if given is not None:
+            self.calls.append((name.rstrip("_"), given, result.detach()))
+        return result

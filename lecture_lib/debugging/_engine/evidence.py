@@ -1,0 +1,236 @@
+"""What the rungs look at: the data, and a recorded run of the program."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...training._run.preserve import preserved_modes
+from ..program import Program, Spec
+from ..recorder import Recorder
+from .assumptions import NotAskedError
+from .chance import scores_by_chance
+from .events import Recording
+from .influence import influential, untied
+from .normalisation import statistics_anew
+from .observed import Examples, Row, Run
+from .observing import authors_line, watch
+from .reading import read
+from .untouched import untouched
+from .watching import fingerprints
+
+
+class Evidence:
+    """A program, its spec, and what has been found out about it; each thing is looked at once.
+
+    Args:
+        program: stays as it is.
+        spec: what its author means.
+        seed: of the recorded run.
+
+    """
+
+    def __init__(self, program: Program, spec: Spec, seed: int = 0) -> None:
+        self.program, self.spec, self.seed = program, spec, seed
+        self.unseen: list[str] = []  # what could not be looked at, and why
+        self.not_asked: dict[str, list[str]] = {}  # reason -> names of rules
+        self.trials: Any = None  # runs with one thing changed, see `comparing`
+        wrapped = type(program.model).__name__
+        if hasattr(program.model, "_orig_mod") or wrapped in ("DataParallel", "DistributedDataParallel"):
+            self.unseen.append(f"layers inside of the {wrapped}: pass the model as it was before it was wrapped")
+
+    @classmethod
+    def of_recording(cls, recording: Recording, spec: Spec) -> Evidence:
+        """A recording and nothing else."""
+        evidence = cls(Program(nn.Identity(), [], None, ()), spec)
+        evidence.__dict__.update(run=Run(recording), train=None, val=None, plain=None, examples=spec.examples)
+        return evidence
+
+    def left_out(self) -> list[str]:
+        """What could not be looked at since this was last called, and why."""
+        found = self.unseen + [f"{', '.join(names)}: {reason}" for reason, names in self.not_asked.items()]
+        self.unseen, self.not_asked = [], {}
+        return found
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next((one.device for one in self.program.model.parameters()), torch.device("cpu"))
+
+    @cached_property
+    def train(self) -> Examples | None:
+        """Training examples in the order of one epoch."""
+        if self.program.train_loader is None:
+            self.unseen.append("questions about training examples: the program has no train_loader")
+        return self._examples(self.program.train_loader, "training")
+
+    @cached_property
+    def val(self) -> Examples | None:
+        """Validation examples."""
+        return self._examples(self.program.val_loader, "validation")
+
+    @cached_property
+    def plain(self) -> Examples | None:
+        """Training examples without augmentation, where the program tells them apart; otherwise as they come."""
+        if self.program.plain_loader is None:
+            return self.train
+        return self._examples(self.program.plain_loader, "training without augmentation")
+
+    def _examples(self, loader: Iterable[Any] | None, name: str) -> Examples | None:
+        found, reason = read(loader, self.program, self.spec, self.outputs)
+        if reason:
+            self.unseen.append(f"questions about {name} examples: {reason}")
+        return found
+
+    @cached_property
+    def run(self) -> Run:
+        """The whole run, recorded: as many epochs as declared, each followed by an evaluation."""
+        return self.record(self.spec.epochs or 5)
+
+    def record(self, epochs: int) -> Run:
+        """Train for some epochs under a recorder and put everything back."""
+        program = self.program
+        train = self.train.part(slice(0, 1000)) if self.train else None
+        with untouched(program, self.seed):
+            recorder = Recorder(program.model, program.optimizers)
+            run = Run(recorder.recording)
+            watch(program, recorder, run)
+            tied = untied(self)
+            try:
+                run.before = self.measure(train)[0]
+                with recorder:
+                    for _ in range(epochs):
+                        recorder.mark("epoch")
+                        program.run_epoch()
+                        recorder.mark("end of epoch")
+                        recorder.mark("evaluation")
+                        reported = self._reported()
+                        recorder.mark("end of evaluation")
+                        with recorder.paused():
+                            run.rows.append(Row(self.measure(train)[0], *self.measure(self.val)[:2], reported))
+                run.outputs = (self.measure(train)[2], self.measure(self.val)[2])
+                recorder.recording.untied = tied or untied(self)
+                run.statistics = statistics_anew(self)
+                run.by_chance = scores_by_chance(program, self.val, run.rows[-1].reported) if run.rows else []
+            except Exception as error:
+                run.error, run.line = error, authors_line(error)
+            recorder.recording.influential = influential(self, recorder.recording)
+        return run
+
+    def _reported(self) -> dict[str, float]:
+        program = self.program
+        if program.evaluate is None and program.val_loader is None:
+            return {}
+        try:
+            return program.run_evaluation()
+        except Exception:
+            if program.evaluate is None and self.val is None:
+                return {}  # what the usual evaluation makes of batches that it does not know is no fault of the program
+            raise
+
+    def cooled(self, outputs: Tensor | None, y: Tensor, least: float = 0.1) -> float:
+        """Loss with the best temperature, `least` or more; infinite where there are no logits."""
+        if outputs is None or self.spec.task != "classification" or outputs.ndim != 2:
+            return math.inf
+        y = y[: len(outputs)]
+        return min(float(self.own_loss(outputs / t, y)) for t in torch.logspace(math.log10(least), 2, 31))
+
+    def measure(self, examples: Examples | None) -> tuple[float, float, Tensor | None]:
+        """Loss, metric and outputs for examples in evaluation mode; NaN and None for what cannot be had."""
+        program = self.program
+        if examples is None:
+            return math.nan, math.nan, None
+        with preserved_modes(program.model), torch.no_grad():
+            program.model.eval()
+            try:
+                found = [self.outputs(x) for x, _ in examples.batches()]
+                if not all(isinstance(one, Tensor) for one in found):
+                    return math.nan, math.nan, None
+                outputs, y = torch.cat(found), examples.y.to(self.device)
+                loss = float(self.own_loss(outputs, y)) if program.loss_fn else math.nan
+                metric = float(program.metric(outputs, y)) if program.metric else math.nan
+                outputs = outputs.cpu()
+            except Exception:  # the author's own evaluation says what is wrong with it
+                return math.nan, math.nan, None
+        return loss, metric, outputs
+
+    @cached_property
+    def tensors_out(self) -> str:
+        """'' where the model gives a tensor; otherwise why its outputs are not looked at."""
+        if self.train is None:
+            return ""
+        with untouched(self.program), torch.no_grad():
+            self.program.model.eval()
+            found = self.outputs(self.train.x[:8])
+        return "" if isinstance(found, Tensor) else f"the model's output is no tensor ({type(found).__name__})"
+
+    def outputs(self, x: Tensor) -> Any:
+        """What the program gives for inputs, fed where the model is."""
+        return self.program.outputs(x.to(self.device))
+
+    @cached_property
+    def own_loss(self) -> Callable[[Any, Any], Tensor]:
+        """The program's loss function, unwatched; it is asked where the model is."""
+        own = self.program.loss_fn
+        assert own is not None
+
+        def loss(outputs: Any, targets: Any) -> Tensor:
+            try:
+                return own(outputs.to(self.device), targets.to(self.device))
+            except Exception as error:
+                text = f"{type(error).__name__}: {error}"
+                raise NotAskedError(f"the loss_fn does not take what this is asked with, {text}") from error
+
+        return loss
+
+    @cached_property
+    def examples(self) -> int | None:
+        """How many examples an epoch is to see."""
+        if self.spec.examples:
+            return self.spec.examples
+        try:
+            return len(self.program.train_loader.dataset)  # type: ignore[union-attr]
+        except (AttributeError, TypeError):
+            return None
+
+    @cached_property
+    def full_spec(self) -> Spec:
+        """The spec, with the number of examples filled in."""
+        examples = self.examples
+        if examples and self.train is not None:
+            # Equal examples, such as empty margins, cannot be counted apart.
+            different = len(set(fingerprints(self.train.x)))
+            examples = int(examples * different / len(self.train.x))
+        return replace(self.spec, examples=examples)
+
+    @cached_property
+    def constant_loss(self) -> float:
+        """Loss on training examples of the best answer that is the same for all; of the untrained model without it."""
+        untrained = max(abs(self.run.before), 1e-6) if math.isfinite(self.run.before) else 1.0
+        outputs = self.measure(self.train.part(slice(0, 1000)))[2] if self.train else None
+        if self.train is None or outputs is None or outputs.ndim == 0 or self.program.loss_fn is None:
+            return untrained
+        y = self.train.y[: len(outputs)]
+        if y.is_floating_point() and not y.isfinite().all():
+            return untrained
+        answer = torch.zeros_like(outputs[:1]).requires_grad_()
+        if y.is_floating_point() and y.shape == outputs.shape and self.spec.task == "regression":
+            answer = y.mean(dim=0, keepdim=True).requires_grad_()
+        optimizer = torch.optim.Adam([answer], lr=0.1 * max(float(answer.detach().abs().max()), 1.0))
+        best = math.inf
+        try:
+            for _ in range(100):
+                loss = self.own_loss(answer.expand_as(outputs), y)
+                best = min(best, float(loss.detach()))
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+        except Exception:
+            return untrained
+        return best if 0 < best < math.inf else untrained

@@ -1,0 +1,32 @@
+"""What the calls of losses were given."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from .events import LossCall
+from .evidence import Evidence
+
+NUMBERS = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
+
+
+def calls(evidence: Evidence, *names: str) -> list[LossCall]:
+    """The calls of these losses in training whose outputs were kept."""
+    found = evidence.run.recording.of(LossCall)
+    return [one for one in found if one.name in names and one.grad and isinstance(one.outputs, Tensor)]
+
+
+def scores_given(evidence: Evidence) -> list[Tensor]:
+    """What PyTorch's losses of classes were given as scores."""
+    return [one.outputs for one in calls(evidence, "cross_entropy", "nll_loss")]
+
+
+def probabilities(outputs: Tensor, dim: int = 1) -> bool:
+    """Whether a tensor holds probabilities that add up to 1."""
+    if outputs.ndim <= dim or outputs.shape[dim] < 2:
+        return False
+    total = outputs.double().sum(dim=dim)
+    return bool((outputs >= 0).all()) and bool(((total - 1).abs() < CLOSE).all())
+
+
+CLOSE = 1e-4  # of probabilities that add up to 1

@@ -1,0 +1,41 @@
+"""What a trained model loses by the statistics that its batch normalisation has kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from .events import Recording
+from .observed import Run
+
+if TYPE_CHECKING:
+    from .evidence import Evidence
+
+
+def statistics_anew(evidence: Evidence) -> tuple[float, float]:
+    """Loss on training examples as it is, and with new statistics; NaN without batch normalisation."""
+    norms = [m for m in evidence.program.model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    if evidence.train is None or not norms or any(m.running_mean is None for m in norms):
+        return Run(Recording()).statistics
+    part = evidence.train.part(slice(0, 512))
+    loss, _, outputs = evidence.measure(part)
+    before = min(loss, evidence.cooled(outputs, part.y, least=1.0))  # too high confidence is another matter
+    evidence.program.model.eval()
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.train()
+        norm.reset_running_stats()
+        norm.momentum = None  # the mean over all batches
+    with torch.no_grad():
+        for x, _ in evidence.train.batches():
+            evidence.outputs(x)
+    after = evidence.measure(part)[0]
+    with torch.no_grad():  # the model is in evaluation mode, its norms are not: each batch has its own statistics
+        for norm in norms:
+            norm.train()
+        own = [evidence.own_loss(evidence.outputs(x), y) * len(y) for x, y in part.batches()]
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+    return before, min(after, float(sum(own)) / len(part.y))

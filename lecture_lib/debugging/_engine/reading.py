@@ -1,0 +1,77 @@
+"""The examples that a loader gives, as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ...training._run.preserve import preserved_modes
+from ..program import Program, Spec
+from .assumptions import NotAskedError
+from .observed import Examples
+from .observing import why_not
+from .untouched import untouched
+
+MOST = 4000  # examples that are looked at
+
+
+def read(
+    loader: Iterable[Any] | None, program: Program, spec: Spec, outputs: Callable[[Tensor], Any]
+) -> tuple[Examples | None, str]:
+    """The examples, or None with the reason why there are none; None without one where there is no loader."""
+    if loader is None:
+        return None, ""
+    with untouched(program):
+        try:
+            parts = list(_some(loader, program.parts))
+            x, y = (_joined([_tensor(part[i]) for part in parts], bool(i), spec) for i in (0, 1))
+            if len(parts) == 1 and _one_piece(x, program, outputs):
+                return None, f"the model takes all {len(x)} rows at once and no part of them, as on a graph"
+        except Exception as error:
+            return None, why_not(error)
+    return (Examples(x, y, len(parts[0][0]), parts[0][0].device), "") if len(x) else (None, "there are none")
+
+
+def _some(loader: Iterable[Any], parts: Callable[[Any], tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    seen = 0
+    for batch in loader:
+        inputs, targets = parts(batch)
+        yield inputs, targets
+        seen += len(inputs)
+        if seen >= MOST:
+            return
+
+
+def _tensor(value: Any) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise NotAskedError(f"inputs or targets are no tensor ({type(value).__name__})")
+    return value.detach().cpu()
+
+
+def _joined(parts: list[Tensor], target: bool, spec: Spec) -> Tensor:
+    """Batches one after the other; sequences that each batch fills up by itself get the length of the longest."""
+    lengths = {one.shape[1] for one in parts if one.ndim == 2 and not one.is_floating_point()}
+    if len(lengths) > 1:
+        ignored = -100 if spec.ignore_index is None else spec.ignore_index
+        filler = ignored if target else spec.padding_index or 0
+        parts = [F.pad(one, (0, max(lengths) - one.shape[1]), value=filler) for one in parts]
+    return torch.cat(parts)
+
+
+def _one_piece(x: Tensor, program: Program, outputs: Callable[[Tensor], Any]) -> bool:
+    """Whether the model takes these inputs and not the first half of them: rows are then no examples."""
+
+    def runs(inputs: Tensor) -> bool:
+        with preserved_modes(program.model), torch.no_grad():
+            program.model.eval()
+            try:
+                outputs(inputs)
+            except Exception:
+                return False
+        return True
+
+    return len(x) > 3 and not runs(x[: len(x) // 2]) and runs(x)

@@ -1,0 +1,100 @@
+"""Rung 2: what answers without a network are worth."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from .._engine.assumptions import NotAskedError, classes_second
+from .._engine.evidence import Evidence
+from .._engine.loss_calls import scores_given
+from .._engine.probes import chance, learner, named, score, table
+from .data_hypotheses import MOVED, SATISFIED, moved
+from .finding import Finding
+
+KNOWN = 0.9  # of a constant answer's loss; a validation loss below it has learnt something
+
+
+def constant_answers(evidence: Evidence) -> list[Tensor]:
+    """Outputs for validation that do not depend on the inputs."""
+    outputs, val = evidence.run.outputs[1], evidence.val
+    if outputs is None or val is None:
+        return []
+    task, y = evidence.spec.task, val.y
+    if task == "regression" and y.is_floating_point():
+        train = evidence.train.y if evidence.train is not None else y
+        return [torch.zeros_like(outputs) + train.double().mean(dim=0).to(outputs).reshape(1, *outputs.shape[1:])]
+    if y.is_floating_point() or outputs.ndim != y.ndim + 1:
+        signs = [torch.full_like(outputs, value) for value in (-8.0, 8.0)]
+        return [one.sigmoid() if float(outputs.min()) >= 0 and float(outputs.max()) <= 1 else one for one in signs]
+    classes_second(outputs, y, scores_given(evidence))
+    shares = torch.bincount(y[y >= 0].flatten(), minlength=outputs.shape[1])[: outputs.shape[1]].double()
+    scores = (shares / shares.sum()).clamp(min=1e-6).to(outputs)
+    return [scores.reshape(1, -1, *[1] * (outputs.ndim - 2)).expand_as(outputs)]
+
+
+def worthless_metric(evidence: Evidence) -> Finding | None:
+    """D16, E03: a constant answer scores near the top."""
+    program, val, outputs = evidence.program, evidence.val, evidence.run.outputs[1]
+    if program.metric is None or val is None or outputs is None:
+        return None
+    scores = [float(program.metric(one, val.y)) for one in constant_answers(evidence)]
+    best = max((one for one in scores if math.isfinite(one)), default=0.0)
+    if best < SATISFIED:
+        return None
+    model = float(program.metric(outputs, val.y))
+    named = outputs.argmax(dim=1) if outputs.ndim > 1 and outputs.shape[1] > 1 else outputs.flatten() > 0
+    only_one = len(named.unique()) == 1 or model < best
+    single = evidence.spec.task == "classification" or outputs.ndim == 1 or outputs.shape[1:] == (1,)
+    fault = "D16" if single and only_one else "E03"
+    return Finding(
+        fault, f"one answer for all scores {best:.3f}, the model {model:.3f}", {"constant": best, "model": model}
+    )
+
+
+def no_better_than_baseline(evidence: Evidence) -> Finding | None:
+    """E01: a constant answer, or a linear model, does as well or clearly better."""
+    train, val = table(evidence, evidence.plain), table(evidence, evidence.val)
+    outputs = evidence.run.outputs[1]
+    if train is None or val is None or outputs is None or evidence.val is None:
+        return None
+    if evidence.spec.task == "sequence":
+        labels = named(outputs, evidence.val.y) if outputs.ndim == 3 else None
+        if labels is None:
+            return None
+        predicted = labels[evidence.val.y >= 0][: len(val.y)].numpy()
+    elif train.classes:
+        predicted = (
+            outputs.argmax(dim=1) if outputs.ndim > 1 and outputs.shape[1] > 1 else outputs.flatten() > 0
+        ).numpy()
+    else:
+        if outputs.shape != evidence.val.y.shape:
+            return None
+        predicted = outputs.flatten().double().numpy()
+    if len(predicted) < len(val.y):
+        return None
+    predicted = predicted[: len(val.y)]
+    model, dumb = score(val, predicted), chance(val)
+    linear_says = learner(train, linear=True).fit(train.x, train.y).predict(val.x)
+    linear = score(val, linear_says)
+    if train.classes:
+        only_model = int(((predicted == val.y) & (linear_says != val.y)).sum())
+        only_linear = int(((predicted != val.y) & (linear_says == val.y)).sum())
+        z = (only_linear - only_model) / math.sqrt(max(only_linear + only_model, 1))
+        spread = math.sqrt(dumb * (1 - dumb) / len(val.y))
+    else:
+        errors = [(one - val.y) ** 2 / max(val.y.var(), 1e-12) for one in (predicted, linear_says)]
+        difference = errors[0] - errors[1]
+        z = float(difference.mean() / max(difference.std() / math.sqrt(len(val.y)), 1e-12))
+        spread = 0.05
+    # Where one class is nearly all, the share that is right says little, and the loss still shows what is known.
+    learnt = train.classes and evidence.run.rows[-1].val_loss < KNOWN * evidence.constant_loss
+    if model < dumb + 2 * spread and not learnt:
+        return Finding("E01", f"the model scores {model:.2f}, one answer for all {dumb:.2f}", {"model": model}, False)
+    if linear > model + 0.03 and z > 3:
+        if moved(evidence):  # the linear model learned from pictures that stay where they are
+            raise NotAskedError(MOVED)
+        return Finding("E01", f"the model scores {model:.2f}, a linear one {linear:.2f}", {"linear": linear}, False)
+    return None

@@ -1,0 +1,193 @@
+"""Rungs 1, 2 and 4, by comparison: what simple learners, and training on other versions of the data, say of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._engine.assumptions import NotAskedError
+from .._engine.comparing import confirmed, trials
+from .._engine.events import Batch, LossCall
+from .._engine.evidence import Evidence
+from .._engine.untouched import untouched
+from .._engine.watching import fingerprints
+from ..program import Program
+from .finding import Finding
+from .loss_probes import sample
+
+SATISFIED = 0.9  # score of a constant answer that makes a metric worthless
+MANY = 20  # targets that are the parts of one, such as a picture's
+MOVED = "training moves its pictures by a few pixels at most: labels stay right, learning is slower"
+LITTLE, ALL = 0.2, 0.9  # noise relative to a picture's spread; of the pictures that must be known
+SAME = 0.8  # of the rows fed are rows of the loader, or the step changes them
+
+
+def targets_unscaled(evidence: Evidence) -> Finding | None:
+    """D36: targets far from 0 and 1; standardised ones are learnt better."""
+    train = evidence.train
+    if evidence.spec.task != "regression" or train is None or not train.y.is_floating_point():
+        return None
+    mean, deviation = train.y.double().mean(dim=0), train.y.double().std(dim=0).clamp(min=1e-12)
+    size = float((mean**2 + deviation**2).sqrt().max())
+    few = 0.2 if deviation.numel() > MANY else 0.0  # the margin of a picture hardly varies, and need not
+    off = float((mean / deviation).abs().flatten().quantile(1 - few))
+    uneven = max(off, float(deviation.max() / deviation.flatten().quantile(few)))
+    if 1 / 30 < size < 30 and uneven < 30:
+        return None
+    outputs = evidence.run.outputs[0]
+    y = train.y[: len(outputs)] if outputs is not None else train.y
+    before = float("inf") if outputs is None else _unexplained(outputs, y)
+    after = []
+    for seed in range(3):
+        with untouched(evidence.program, evidence.seed + seed) as program:
+            program.train_loader = _Standardised(program.train_loader, mean, deviation)
+            for _ in range(trials(evidence).epochs):
+                program.run_epoch()
+            found = evidence.measure(train.part(slice(0, 1000)))[2]
+        scaled = (train.y[:1000].double() - mean) / deviation
+        after.append(_unexplained(found, scaled) if found is not None else math.inf)
+    if not min(before, 2.0) - max(after) > 0.1:
+        return None
+    return Finding(
+        "D36",
+        f"targets have mean {float(mean.abs().max()):.3g} and deviation {float(deviation.max()):.3g}; unexplained is "
+        f"{before:.2g} of their variance, with standardised targets {max(after):.2g} at most",
+        {"before": before, "after": after},
+        certain=False,
+    )
+
+
+def _unexplained(outputs: Tensor, y: Tensor) -> float:
+    y = y.double().reshape(outputs.shape)
+    ratio = ((outputs.double() - y) ** 2).mean(dim=0) / y.var(dim=0, unbiased=False).clamp(min=1e-30)
+    return float(ratio.max()) if bool(ratio.isfinite().all()) else math.inf
+
+
+class _Standardised:
+    """A loader whose targets are standardised."""
+
+    def __init__(self, loader: Any, mean: Tensor, deviation: Tensor) -> None:
+        self._loader, self._mean, self._deviation = loader, mean, deviation
+
+    def __iter__(self) -> Iterator[Any]:
+        for x, y, *rest in self._loader:
+            yield x, ((y.double() - self._mean) / self._deviation).to(y), *rest
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+
+def augmentation_harms(evidence: Evidence) -> Finding | None:
+    """D28: without augmentation, in the loader or in the step, the program validates better."""
+    program, recording = evidence.program, evidence.run.recording
+    if evidence.val is None or program.loss_fn is None or evidence.plain is None:
+        return None
+    data = evidence.plain
+    known = {row for batch in recording.of(Batch) for row in batch.rows}
+    fed = {row for one in recording.fed[True] if one.ndim for row in fingerprints(one)}
+    # A row that is mixed with itself, or drawn as it was, may stay what it is; labels that are mixed too stay right.
+    changed = len(fed & known) < SAME * len(fed) and program.forward is None
+    in_step = changed and not evidence.spec.mixes_labels
+    if program.plain_loader is None and not in_step:
+        return None
+    if evidence.spec.task == "classification" and moved(evidence):
+        raise NotAskedError(MOVED)
+
+    @contextmanager
+    def plain(program: Program) -> Iterator[None]:
+        program.train_loader = data.loader(int(torch.randint(2**31, ())))
+        if in_step:
+            program.train_epoch = program.step = None
+        yield
+
+    fault = "D09" if evidence.spec.task == "segmentation" else "D28"  # then it is the mask that stays behind
+    return confirmed(evidence, fault, "trained without augmentation", plain, validation=True)
+
+
+def moved(evidence: Evidence) -> bool:
+    """Whether training is fed pictures of the data moved by an eighth of a side at most, with little noise."""
+    fed = evidence.run.recording.fed[True]
+    if not fed or evidence.plain is None:
+        return False
+    rows, plain = _squares(fed[0]), _squares(evidence.plain.x)
+    if rows is None or plain is None or rows.shape[1:] != plain.shape[1:]:
+        return False
+    rows, (height, width) = rows[:64], rows.shape[2:]
+    reach = min(height, width) // 8
+    inside = rows[:, :, reach : height - reach, reach : width - reach].flatten(1)
+    nearest = torch.full((len(rows),), math.inf)
+    for down in range(2 * reach + 1):
+        for right in range(2 * reach + 1):
+            there = plain[:, :, down : down + height - 2 * reach, right : right + width - 2 * reach].flatten(1)
+            nearest = torch.minimum(nearest, torch.cdist(inside, there).amin(dim=1))
+    size = (inside - inside.mean(dim=0)).norm(dim=1).median()
+    known = min(1.0, len(plain) / (evidence.examples or len(plain)))  # of large data sets only a part is looked at
+    return float((nearest < LITTLE * size).float().mean()) >= ALL * known
+
+
+def _squares(x: Tensor) -> Tensor | None:
+    """Pictures [N, C, H, W], also of pixels in a row; None where they are none."""
+    if not x.is_floating_point():
+        return None
+    side = math.isqrt(x.shape[1]) if x.ndim == 2 else 0
+    x = x.view(-1, 1, side, side) if side > 2 and side * side == x.shape[1] else x
+    return x.cpu().float() if x.ndim == 4 and min(x.shape[2:]) >= 8 else None
+
+
+def weighted_wrongly(evidence: Evidence) -> Finding | None:
+    """D35: weights and sampling together leave the classes more unequal than they are, or turned round."""
+    train, val = evidence.train, evidence.val
+    calls = [one for one in evidence.run.recording.of(LossCall) if isinstance(one.options.get("weight"), Tensor)]
+    if train is None or val is None or evidence.spec.task != "classification" or train.y.is_floating_point():
+        return None
+    sampled = hasattr(getattr(evidence.program.train_loader, "sampler", None), "weights")
+    pair = sample(evidence)
+    weight = None if pair is None else _weights_by_gradient(evidence, *pair)  # with what the author does besides
+    if weight is None and calls:
+        weight = calls[0].options["weight"].double()
+    if weight is None and not sampled:
+        return None
+    stored = getattr(getattr(evidence.program.train_loader, "dataset", None), "tensors", (None, train.y))[1]
+    classes = int(max(stored.max(), train.y.max())) + 1
+    prior = torch.bincount(stored.long().flatten(), minlength=classes).double()
+    seen = torch.bincount(train.y.long().flatten(), minlength=classes).double()
+    if weight is None or len(weight) < classes:
+        weight = torch.ones(classes, dtype=torch.double)
+    present = prior > 0
+    given = (seen * weight[:classes])[present]
+    given, prior = given / given.sum(), prior[present] / prior.sum()
+    unequal, was = float(given.max() / given.min().clamp(min=1e-6)), float(prior.max() / prior.min())
+    turned = float(np.corrcoef(given.log().numpy(), prior.log().numpy())[0, 1]) < -0.3 and unequal > 2.0
+    if not (unequal > 1.5 * was or (turned and was > 1.5)):
+        return None
+    low, high = int(given.argmin()), int(given.argmax())
+    return Finding(
+        "D35",
+        f"the loss counts class {high} {unequal:.1f} times as much as class {low}; in the data the most frequent class "
+        f"is {was:.1f} times as frequent as the rarest",
+        {"unequal": unequal, "was": was},
+    )
+
+
+def _weights_by_gradient(evidence: Evidence, outputs: Tensor, targets: Tensor) -> Tensor | None:
+    """How much the loss weights an example of each class, from its gradient at equal scores."""
+    if outputs.ndim != 2 or targets.ndim != 1:
+        return None
+    scores = torch.zeros_like(outputs).requires_grad_()
+    gradient = torch.autograd.grad(evidence.own_loss(scores, targets), scores)[0].abs().sum(dim=1)
+    found = torch.zeros(outputs.shape[1], dtype=torch.double)
+    for label in range(outputs.shape[1]):
+        if bool((targets == label).any()):
+            found[label] = float(gradient[targets == label].mean())
+    if not bool((found > 0).all()) or float(found.max() / found.min()) < 1.05:
+        return None
+    return found / found.mean()

@@ -1,0 +1,66 @@
+"""Rung 1: inputs that a pretrained model does not expect."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from .._engine.evidence import Evidence
+from .finding import Finding
+
+
+def other_statistics(evidence: Evidence) -> Finding | None:
+    """D04: what the model is fed has another level or scale than declared, or than it remembers."""
+    fed = [one for one in evidence.run.recording.fed[True] if one.is_floating_point()]
+    if not fed or fed[0].ndim < 2 or any(one.shape[1:] != fed[0].shape[1:] for one in fed):
+        return None
+    x = torch.cat(fed).double()
+    over = [0] if x.ndim == 2 else [0, *range(2, x.ndim)]
+    spec = evidence.spec
+    if spec.input_mean is not None and spec.input_std is not None:
+        a, b = x.mean(dim=over), x.std(dim=over)
+        if len(spec.input_mean) == 1:
+            a, b = x.mean(), x.std()
+        off, ratio = a.abs().max(), b.log2().abs().max()
+        if off > 0.75 or ratio > 1:
+            return Finding(
+                "D04",
+                f"fed are channels of mean {_short(a)} and deviation {_short(b)}; standardised as declared they are "
+                "near 0 and 1",
+                {"off": float(off), "log2_ratio": float(ratio)},
+            )
+    return _remembered(evidence, x)
+
+
+def _remembered(evidence: Evidence, x: Tensor) -> Finding | None:
+    """The first batch normalisation of a pretrained model remembers what its inputs were like."""
+    norms = [m for m in evidence.program.model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    if not norms or norms[0].running_mean is None or int(norms[0].num_batches_tracked or 0) < 10:
+        return None
+    seen: list[Tensor] = []
+    handle = norms[0].register_forward_pre_hook(lambda module, args: seen.append(args[0].detach()))
+    from .model_rules import outputs_of
+
+    outputs_of(evidence, evidence.train.x[:256]) if evidence.train is not None else None
+    handle.remove()
+    if not seen:
+        return None
+    y = seen[0].double()
+    over = [0, *range(2, y.ndim)]
+    assert norms[0].running_var is not None
+    deviation = norms[0].running_var.double().clamp(min=1e-12).sqrt()
+    off = ((y.mean(dim=over) - norms[0].running_mean.double()) / deviation).abs().median()
+    ratio = (y.std(dim=over) / deviation).clamp(min=1e-6).log2().abs().median()
+    if off < 0.75 and ratio < 1.0:
+        return None
+    return Finding(
+        "D04",
+        f"before the first batch normalisation channels lie {off:.2g} deviations from what it remembers, with "
+        f"{2 ** float(ratio):.2g} times its deviation",
+        {"off": float(off)},
+        certain=False,
+    )
+
+
+def _short(values: Tensor) -> str:
+    return ", ".join(f"{one:.2g}" for one in values.flatten()[:4].tolist())

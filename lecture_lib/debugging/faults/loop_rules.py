@@ -1,0 +1,254 @@
+"""Rules about the training loop: in what order things happen, and which gradient the optimizer sees.
+
+Each is a function of the recording and the spec alone. `EQUAL` is what rounding leaves of an identity.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import median
+
+from .._engine.assumptions import (
+    EQUAL,
+    NotAskedError,
+    Rule,
+    assumes,
+    batches_of_steps,
+    closures,
+    several_optimizers,
+    several_passes,
+    unseen_updates,
+)
+from .._engine.events import Backward, Batch, Forward, Mark, Recording, Step
+from .._engine.watching import fingerprints
+from ..program import Spec
+from .finding import Finding
+
+UNDERFLOW = 0.005  # of the entries of a gradient
+SEEN = 0.5  # of the examples must reach the model in an epoch; drawing with replacement reaches 63 %
+
+
+def looked(recording: Recording) -> list[Step]:
+    """Steps whose gradient was compared."""
+    return [step for step in recording.of(Step) if not math.isnan(step.norm)]
+
+
+def always_clipped(recording: Recording) -> float:
+    """What clipping usually leaves of a gradient, where it cuts nearly every one to less than half; else 0."""
+    sizes = [step.scale for step in looked(recording) if step.residual < EQUAL]
+    cut = bool(sizes) and median(sizes) < 0.2 and sum(size < 0.5 for size in sizes) >= 0.9 * len(sizes)
+    return median(sizes) if cut else 0.0
+
+
+def no_backward(recording: Recording, spec: Spec) -> Finding | None:
+    """G04: batches go by, and no backward pass."""
+    backwards = recording.of(Backward)
+    if backwards and not any(one.kept for one in backwards) and not any(step.norm > 0 for step in looked(recording)):
+        return Finding("G04", "gradients are computed, and never reach .grad, where the optimizer looks for them")
+    if backwards or not any(event.grad for event in recording.of(Forward)):
+        return None
+    if any(step.norm > 0 for step in looked(recording)):
+        raise NotAskedError("gradients reach the optimizer in a way that is not seen (not backward, not autograd.grad)")
+    return Finding("G04", f"{len(recording.of(Forward))} forward passes, no backward")
+
+
+@assumes(unseen_updates)
+def no_step(recording: Recording, spec: Spec) -> Finding | None:
+    """G03: backward passes, and no step."""
+    backwards = len(recording.of(Backward))
+    if recording.of(Step) or backwards < 2 * spec.accumulate:
+        return None
+    return Finding("G03", f"{backwards} backward passes, no step of the optimizer")
+
+
+@assumes(several_optimizers, closures, several_passes)
+def step_before_backward(recording: Recording, spec: Spec) -> Finding | None:
+    """G05: at each step a forward pass still waits for its backward."""
+    steps = recording.of(Step)
+    early = sum(step.waiting for step in steps)
+    late = [step for step in looked(recording) if step.residual > EQUAL and step.stale < EQUAL]
+    if len(late) > 2 and len(late) >= 0.8 * sum(step.residual > EQUAL for step in looked(recording)):
+        return Finding("G05", f"in {len(late)} steps the gradient was that of the batch before")
+    if not recording.of(Backward) or early < 0.9 * max(len(steps), 1):
+        return None
+    return Finding("G05", f"{early} of {len(steps)} steps came between a forward pass and its backward")
+
+
+@assumes(closures)
+def gradients_cleared_before_the_step(recording: Recording, spec: Spec) -> Finding | None:
+    """G02: backward gave a gradient and the optimizer sees none."""
+    steps = [step for step in looked(recording) if step.fresh > 0 and not step.waiting]
+    empty = [step for step in steps if step.norm == 0]
+    if len(steps) < 2 or len(empty) < 0.9 * len(steps):
+        return None
+    return Finding("G02", f"backward gave a gradient of norm {empty[0].fresh:.3g}, the step saw none")
+
+
+@assumes(several_optimizers, closures, several_passes)
+def gradients_never_cleared(recording: Recording, spec: Spec) -> Finding | None:
+    """G01: the gradient is the last one plus the fresh one."""
+    steps = [step for step in looked(recording) if not math.isnan(step.added)]
+    stale = [step for step in steps if step.residual > EQUAL and step.added < EQUAL]
+    if len(steps) < 2 or len(stale) < 0.8 * len(steps):
+        return None
+    worst = max(stale, key=lambda step: step.residual)
+    return Finding(
+        "G01",
+        f"in {len(stale)} of {len(steps)} steps the gradient was that of the step before plus the fresh one; "
+        f"{worst.residual:.0%} of it was not of this batch",
+        {"residual": worst.residual},
+    )
+
+
+@assumes(several_optimizers, closures)
+def one_step_for_many_batches(recording: Recording, spec: Spec) -> Finding | None:
+    """G06: more batches for each step than declared."""
+    passes = _passes_of_steps(recording)
+    # Where a loader was read ahead it is not known which batches a step is for; then its backward passes count.
+    pairs = list(zip(batches_of_steps(recording), passes, strict=False))
+    if recording.of(Batch):
+        counts = [batches or backwards for batches, backwards in pairs]
+    else:
+        counts = [min(pair) for pair in pairs] or passes
+    if not counts or median(counts) < 2 * spec.accumulate:
+        return None
+    usual = median(counts)
+    text = f"{usual:g} batches for each step; declared: {spec.accumulate}"
+    # Without a loader, two passes may as well be two losses.
+    return Finding("G06", text, {"batches": usual}, certain=bool(recording.of(Batch)))
+
+
+def _passes_of_steps(recording: Recording) -> list[int]:
+    """How many backward passes go before each step; where some fill `.grad`, those: others are parts of a loss."""
+    counts, filling = [], 0
+    for event in recording.events:
+        if isinstance(event, Backward):
+            filling += event.kept
+        elif isinstance(event, Step):
+            counts.append(filling or event.backwards)
+            filling = 0
+    return counts
+
+
+@assumes(several_optimizers, closures, several_passes)
+def accumulated_not_divided(recording: Recording, spec: Spec) -> Finding | None:
+    """G07: the gradient of a window is the sum of its micro-batches' mean losses, not their mean."""
+    if spec.accumulate < 2:
+        return None
+    backwards = [one for one in recording.of(Backward) if one.residual < EQUAL]
+    steps = [step for step in looked(recording) if step.residual < EQUAL]
+    if not backwards or not steps:
+        return None
+    losses = median(one.losses for one in backwards) * median(step.backwards for step in steps)
+    share = median(one.scale for one in backwards) * median(step.scale for step in steps)
+    if losses != spec.accumulate or abs(share - 1) > EQUAL:
+        return None
+    times = share * spec.accumulate
+    return Finding(
+        "G07", f"the gradient is {times:.2f} times that of the mean over {spec.accumulate} micro-batches", {"c": times}
+    )
+
+
+@assumes(several_optimizers, closures)
+def micro_batches_left_over(recording: Recording, spec: Spec) -> Finding | None:
+    """G10: an epoch ends with micro-batches that took part in no step."""
+    backwards = batches = examples = most = 0
+    for event in recording.events:
+        if isinstance(event, Backward):
+            backwards += 1
+        elif isinstance(event, Batch):
+            batches, examples = batches + 1, examples + len(event.rows)
+        elif isinstance(event, Step):
+            backwards = batches = 0
+        elif isinstance(event, Mark) and event.name == "end of epoch":
+            unseen = bool(spec.examples) and 0 < examples < 0.999 * (spec.examples or 0)
+            most = max(most, backwards, batches, int(unseen))
+            backwards = batches = examples = 0
+    if not recording.of(Step) or not most or spec.accumulate < 2:
+        return None
+    return Finding("G10", "micro-batches at the end of an epoch took part in no step of it", {"left": most})
+
+
+@assumes(several_optimizers, closures)
+def wrong_sign(recording: Recording, spec: Spec) -> Finding | None:
+    """G18: the optimizer follows the loss upwards."""
+    backwards = [one.scale for one in recording.of(Backward) if one.residual < EQUAL]
+    steps = [step.scale for step in looked(recording) if step.residual < EQUAL]
+    if not backwards or not steps:
+        return None
+    sign = median(backwards) * median(steps) * (-1 if recording.maximised else 1)
+    if sign > 0:
+        return None
+    how = "maximize=True" if recording.maximised else f"the gradient is {sign:.2g} times that of the loss"
+    return Finding("G18", how, {"scale": sign})
+
+
+@assumes(several_optimizers, closures, several_passes)
+def clipping_without_effect(recording: Recording, spec: Spec) -> Finding | None:
+    """G14: clipping is declared, and a gradient above the limit arrives as it was."""
+    if any("no gradient clipping will occur" in text for text in recording.warnings):
+        return Finding("G14", "PyTorch warned: the list of parameters to clip was empty")
+    if spec.max_norm is None:
+        return None
+    above = [step.norm for step in looked(recording) if step.norm > 1.01 * spec.max_norm and step.residual < EQUAL]
+    if not above:
+        return None
+    return Finding(
+        "G14",
+        f"declared is a norm of at most {spec.max_norm:g}; a step saw {max(above):.3g}",
+        {"norm": max(above), "max_norm": spec.max_norm},
+    )
+
+
+def float16_without_scaling(recording: Recording, spec: Spec) -> Finding | None:
+    """G17: entries of the gradient are 0 only because float16 has no smaller numbers."""
+    lost = [one.underflow for one in recording.of(Backward) if not math.isnan(one.underflow)]
+    # A gradient that has lost most of its entries is far from the fresh one for that reason.
+    plain = [one.scale for one in recording.of(Backward) if one.residual < 0.2 or one.underflow > 0.2]
+    if not lost or not plain or median(plain) > 2 or median(lost) < UNDERFLOW:
+        return None
+    return Finding(
+        "G17", f"{median(lost):.1%} of the gradient's entries round to 0 in float16", {"share": median(lost)}
+    )
+
+
+def part_of_the_data(recording: Recording, spec: Spec) -> Finding | None:
+    """D34: an epoch brings only a part of the examples to the model."""
+    epochs: list[set[int]] = [set()]
+    for event in recording.events:
+        if isinstance(event, Mark) and event.name == "epoch":
+            epochs.append(set())
+        elif isinstance(event, Batch):
+            epochs[-1].update(event.rows)
+    seen = max(map(len, epochs))
+    fed = [fingerprints(one) for one in recording.fed[True] if one.ndim]
+    again = closures(recording, spec) or several_passes(recording, spec)  # then one batch is seen many times in a row
+    if (
+        not again
+        and len(fed) > 2
+        and all(one == fed[0] for one in fed)
+        and spec.examples
+        and spec.examples > 2 * len(fed[0])
+    ):
+        return Finding("D34", f"{len(fed)} steps in a row saw the same {len(fed[0])} examples")
+    if not spec.examples or not seen or seen >= SEEN * spec.examples:
+        return None
+    return Finding(
+        "D34", f"{seen} different examples in an epoch, of {spec.examples}", {"seen": seen, "of": spec.examples}
+    )
+
+
+LOOP_RULES: tuple[Rule, ...] = (
+    no_backward,
+    no_step,
+    step_before_backward,
+    gradients_cleared_before_the_step,
+    gradients_never_cleared,
+    one_step_for_many_batches,
+    accumulated_not_divided,
+    micro_batches_left_over,
+    wrong_sign,
+    clipping_without_effect,
+    float16_without_scaling,
+    part_of_the_data,
+)

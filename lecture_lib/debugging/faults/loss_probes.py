@@ -1,0 +1,250 @@
+"""Rung 3: what the loss function does with outputs and targets that the ladder chooses."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._engine.assumptions import NotAskedError, classes_second
+from .._engine.evidence import Evidence
+from .._engine.loss_calls import NUMBERS, calls, probabilities, scores_given
+from .._engine.untouched import untouched
+from .finding import Finding
+
+TURNED = 0.8  # cosine of a gradient that has only changed its sign; noise of the step's own makes it smaller than 1
+
+
+def score_of_the_label(evidence: Evidence) -> Finding | None:
+    """L03, L04 by hand: the loss is minus the label's probability, or minus its score."""
+    pair = sample(evidence)
+    if calls(evidence, "kl_div"):
+        return None
+    if pair is None or pair[0].ndim < 2 or pair[1].is_floating_point() or pair[1].ndim != pair[0].ndim - 1:
+        return None
+    outputs, targets = pair
+    classes_second(outputs, targets, scores_given(evidence))
+    noise = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(2))
+    with torch.no_grad():
+        for fault, scores in (("L04", outputs + noise), ("L03", (outputs + noise).softmax(dim=1))):
+            kept = (targets >= 0) & (targets < outputs.shape[1])
+            of_label = scores.gather(1, targets.clamp(0, outputs.shape[1] - 1)[:, None])[:, 0][kept].mean()
+            given = [outputs + noise, scores] if fault == "L03" else [scores]
+            for one in given:
+                loss = evidence.own_loss(one, targets)
+                if bool(of_label.abs() > 1e-3) and abs(float(loss + of_label)) < 1e-5 * abs(float(of_label)):
+                    already = probabilities(outputs) or fault == "L03"
+                    what = "probability" if already else "score"
+                    return Finding(
+                        "L03" if already else "L04", f"the loss is minus the {what} of the label, no logarithm"
+                    )
+    return None
+
+
+def against_the_loss(evidence: Evidence) -> Finding | None:
+    """G18 by hand: a step that computes a loss of its own gives the optimizer the declared one's gradient, turned."""
+    program, train = evidence.program, evidence.train
+    own = program.step is not None or program.train_epoch is not None
+    if train is None or program.loss_fn is None or not own or len(program.optimizers) != 1:
+        return None
+    batch = train.part(slice(0, train.batch_size))
+    seen: list[list[Tensor | None]] = []
+    with untouched(program, evidence.seed):
+        parameters = [one for one in program.model.parameters() if one.requires_grad]
+
+        def keep(*_: Any) -> None:
+            seen.append([None if one.grad is None else one.grad.clone() for one in parameters])
+
+        program.model.train()
+        torch.manual_seed(evidence.seed)  # dropout leaves out the same units both times
+        loss = evidence.own_loss(evidence.outputs(batch.x), batch.y)
+        wanted = torch.autograd.grad(loss, parameters, allow_unused=True)
+        program.train_loader = [batch.dataset()[:]]
+        handle = program.optimizers[0].register_step_pre_hook(keep)
+        torch.manual_seed(evidence.seed)
+        try:
+            program.run_epoch()
+        finally:
+            handle.remove()
+    if not seen:
+        raise NotAskedError("no step of the optimizer is seen")
+    pairs = [
+        (a.flatten(), b.flatten()) for a, b in zip(seen[0], wanted, strict=True) if a is not None and b is not None
+    ]
+    if not pairs:
+        return None
+    given, right = (torch.cat(part) for part in zip(*pairs, strict=True))
+    cosine = float(torch.cosine_similarity(given, right, dim=0))
+    if program.optimizers[0].param_groups[0].get("maximize"):
+        cosine = -cosine
+    if not cosine < -TURNED:
+        return None
+    return Finding("G18", f"the step's gradient points away from the loss's (cosine {cosine:.3f})", {"cosine": cosine})
+
+
+def broadcast(evidence: Evidence) -> Finding | None:
+    """L08: predictions and targets have other shapes, or labels can be permuted without effect."""
+    for call in calls(evidence, *NUMBERS):
+        if isinstance(call.targets, Tensor) and call.outputs.shape != call.targets.shape and call.targets.numel() > 1:
+            a, b = list(call.outputs.shape), list(call.targets.shape)
+            return Finding("L08", f"{call.name} got predictions {a} and targets {b}: it compared each with all")
+    pair = sample(evidence)
+    if pair is None:
+        return None
+    outputs, targets = pair
+    values = targets.reshape(len(targets), -1).unique(dim=0)
+    if len(values) < 2 or targets.ndim == 0:
+        return None
+    noise = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(1))
+    scores = outputs + 0.1 * noise.to(outputs) * outputs.std().clamp(min=0.1)
+    if targets.is_floating_point():  # about as large as the targets, so that no rounding hides them
+        scores = targets.mean() + targets.std() * noise.to(outputs)
+    order = torch.arange(len(targets)).roll(len(targets) // 2 + 1)
+    with torch.no_grad():
+        losses = [float(evidence.own_loss(scores, one)) for one in (targets, targets[order])]
+        without = float(evidence.own_loss(scores, targets[:1].expand_as(targets)))
+    if torch.equal(targets, targets[order]) or not all(map(math.isfinite, losses)):
+        return None
+    if abs(losses[0] - losses[1]) > 1e-6 * abs(losses[0]):
+        return None
+    if without == losses[0]:
+        raise NotAskedError("the loss does not depend on the targets, as a contrastive one need not")
+    return Finding("L08", f"with the labels of other examples the loss is the same: {losses[0]:.6g}", {"loss": losses})
+
+
+def summed(evidence: Evidence) -> Finding | None:
+    """L16: the loss of a batch beside itself is twice that of the batch."""
+    pair = sample(evidence)
+    if pair is None or evidence.spec.couples_samples:
+        return None
+    outputs, targets = pair
+    with torch.no_grad():
+        once = float(evidence.own_loss(outputs, targets))
+        twice = float(evidence.own_loss(torch.cat([outputs, outputs]), torch.cat([targets, targets])))
+    if not (math.isfinite(once) and math.isfinite(twice)) or abs(once) < 1e-9 or abs(twice / once - 2) > 1e-3:
+        return None
+    return Finding("L16", f"the loss of a batch is {once:.4g}, of the same examples twice {twice:.4g}", {"ratio": 2.0})
+
+
+def sample(evidence: Evidence) -> tuple[Tensor, Tensor] | None:
+    """Outputs and targets of up to 64 examples, of the model as it is; None where there are none."""
+    if evidence.program.loss_fn is None or evidence.train is None:
+        return None
+    rows = torch.randperm(len(evidence.train.y), generator=torch.Generator().manual_seed(0))[:64]
+    examples = evidence.train.part(rows)
+    outputs = evidence.measure(examples)[2]
+    if outputs is None or not outputs.is_floating_point() or not outputs.isfinite().all():
+        return None
+    return outputs, examples.y
+
+
+def class_axis(evidence: Evidence) -> Finding | None:
+    """L13: another axis than the second one holds the classes; the position of a changed input tells which."""
+    found = calls(evidence, "cross_entropy", "nll_loss")
+    if not found or evidence.train is None or found[0].outputs.ndim < 3:
+        return None
+    four = evidence.train.part(slice(0, 4))
+    x, outputs = four.x, evidence.measure(four)[2]
+    if outputs is None or outputs.ndim != 3 or x.ndim < 2:
+        return None
+    changed = x.clone()
+    last = x.shape[1] - 1
+    changed[:, last] = x[[1, 2, 3, 0], 0]
+    after = evidence.measure(replace(four, x=changed))[2]
+    if after is None:
+        return None
+    difference = (after - outputs).abs()
+    moved = (difference > 0).any(dim=0)
+    alone = int(moved.sum()) == moved.shape[0]  # as many outputs as classes, and no column of them
+    if evidence.spec.causal and alone and not moved[:, -1].all() and not moved[-1].all():
+        return Finding("L13", "a change of the last position changes outputs of others: axes were reshaped, not moved")
+    if outputs.shape[1] != outputs.shape[2]:
+        return None
+    by_second, by_third = difference.sum(dim=(0, 2)), difference.sum(dim=(0, 1))
+    if float(by_second.sum()) == 0 or float((by_second[:last] > 0).sum()) > 0 or float((by_third > 0).sum()) < 2:
+        return None
+    return Finding(
+        "L13",
+        f"outputs are {list(outputs.shape)}; a change of the last position changes the second axis at its end, so that "
+        "is the position, and cross_entropy takes it for the class",
+    )
+
+
+def pairing(evidence: Evidence) -> Finding | None:
+    """L13: the loss compares a target with outputs of another place.
+
+    When one label changes, the gradient changes at the outputs that belong to it: its own place, two classes.
+    """
+    pair = sample(evidence)
+    if pair is None or pair[1].is_floating_point() or pair[0].ndim != pair[1].ndim + 1 or pair[1].ndim < 2:
+        return None
+    outputs, targets = pair[0].clone().requires_grad_(), pair[1]
+    legal = [v for v in targets.unique().tolist() if 0 <= v < max(outputs.shape[1], outputs.shape[-1])]
+    places = [p for p in (targets == legal[0]).nonzero().tolist() if any(p[1:])] if len(legal) > 1 else []
+    off = 0
+    for place in places[:5]:
+        changed = targets.clone()
+        changed[tuple(place)] = legal[1]
+        gradients = [torch.autograd.grad(evidence.own_loss(outputs, y), outputs)[0] for y in (targets, changed)]
+        moved = (gradients[0] - gradients[1]).abs()
+        slots = (moved > 0.3 * moved.max()).nonzero().tolist()
+        first = [[place[0], label, *place[1:]] for label in legal[:2]]
+        last = [[*place, label] for label in legal[:2]]
+        off += sorted(slots) not in (sorted(first), sorted(last))
+    if not places or off < min(3, len(places)):
+        return None
+    return Finding("L13", f"the label of place {places[0]} is compared with outputs of another place")
+
+
+def against_the_labels(evidence: Evidence) -> Finding | None:
+    """G18: the loss rises when outputs come closer to their targets."""
+    pair = sample(evidence)
+    if pair is None or evidence.spec.task is None:
+        return None
+    outputs, targets = pair
+    classes_second(outputs, targets, scores_given(evidence))
+    risen, before, after = 0, 0.0, 0.0
+    with torch.no_grad():
+        for seed in range(3):
+            noise = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(seed))
+            start = outputs + noise * outputs.std().clamp(min=0.1)
+            if targets.is_floating_point() and targets.shape == start.shape:
+                target = targets if evidence.spec.task == "regression" else 4 * targets - 2
+                better = start + 0.2 * (target - start)
+            elif not targets.is_floating_point() and start.ndim == targets.ndim + 1:
+                better = start.clone()
+                legal = (targets >= 0) & (targets < start.shape[1])
+                index = targets.clamp(0, start.shape[1] - 1)[:, None]
+                better.scatter_add_(1, index, 0.2 * legal[:, None].to(start))
+            else:
+                return None
+            if probabilities(outputs) and not targets.is_floating_point():
+                start, better = start.softmax(dim=1), better.softmax(dim=1)
+            before, after = (float(evidence.own_loss(one, targets)) for one in (start, better))
+            risen += after > before + 1e-4 * abs(before)
+    if risen < 3:
+        return None
+    return Finding("G18", f"outputs closer to their targets raise the loss, from {before:.4g} to {after:.4g}")
+
+
+def unstable_when_sure(evidence: Evidence) -> Finding | None:
+    """L20: for scores far apart the loss or its gradient is not finite."""
+    pair = sample(evidence)
+    if pair is None or evidence.spec.task not in ("classification", "sequence", "segmentation", "multi-label"):
+        return None
+    outputs, targets = pair
+    if float(outputs.min()) >= 0 and float(outputs.max()) <= 1:
+        return None
+    for factor in (30.0, -30.0):
+        scores = (factor * outputs / outputs.std().clamp(min=1e-6)).requires_grad_()
+        loss = evidence.own_loss(scores, targets)
+        if not loss.requires_grad:
+            return None
+        gradient = torch.autograd.grad(loss, scores)[0]
+        if not (loss.isfinite().all() and gradient.isfinite().all()):
+            what = "gradient" if loss.isfinite().all() else "loss"
+            return Finding("L20", f"for scores up to {float(scores.abs().max()):.0f} the {what} is not finite")
+    return None

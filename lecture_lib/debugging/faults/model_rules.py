@@ -1,0 +1,227 @@
+"""Rungs 2 and 3: what a model's outputs depend on."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ...training._run.preserve import preserved_modes
+from .._engine.assumptions import NotAskedError, draws_again
+from .._engine.changes import Replaced, drawn_large
+from .._engine.events import Batch, Forward
+from .._engine.evidence import Evidence
+from .._engine.untouched import untouched
+from .._engine.watching import fingerprints
+from .finding import Finding
+
+SAME = 1e-4  # of outputs that rounding alone parts, relative to their spread
+AFFINE = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+
+def outputs_of(evidence: Evidence, x: Tensor) -> Tensor | None:
+    """Outputs for these inputs in evaluation mode; None where they are no tensor or the model objects."""
+    model = evidence.program.model
+    try:
+        with preserved_modes(model), torch.no_grad():
+            model.eval()
+            found = evidence.outputs(x)
+    except Exception:
+        return None
+    return found.cpu() if isinstance(found, Tensor) else None
+
+
+def differ(a: Tensor, b: Tensor, scale: Tensor) -> bool:
+    """Whether two outputs differ by more than rounding does."""
+    return a.shape != b.shape or float((a - b).abs().max()) > SAME * max(float(scale.float().std()), 1e-6)
+
+
+def inputs_ignored(evidence: Evidence) -> Finding | None:
+    """E02: outputs are the same for other inputs, whatever the weights; or training feeds something else."""
+    if evidence.train is None or len(evidence.train.x) < 16:
+        return None
+    one, other = evidence.train.x[:8], evidence.train.x[8:16]
+    a, b = outputs_of(evidence, one), outputs_of(evidence, other)
+    if a is not None and b is not None and a.shape == b.shape and len(a) == 8 and torch.equal(a, b):
+        with untouched(evidence.program, evidence.seed) as program, drawn_large(program):
+            a, b = outputs_of(evidence, one), outputs_of(evidence, other)
+        if a is not None and b is not None and torch.equal(a, b):
+            return Finding("E02", "outputs are the same, digit for digit, for eight other examples")
+    outputs_of(evidence, other)
+    after_other = outputs_of(evidence, one)
+    again = outputs_of(evidence, one)
+    once_more = outputs_of(evidence, one)
+    if after_other is None or again is None or once_more is None:
+        return None
+    if differ(after_other, again, again) and not differ(again, once_more, again):
+        return Finding("E02", "outputs depend on the batch before, not only on the inputs")
+    return _fed_something_else(evidence)
+
+
+def _fed_something_else(evidence: Evidence) -> Finding | None:
+    recording = evidence.run.recording
+    fed = [fingerprints(one) for one in recording.fed[True] if one.ndim]
+    late: list[bool] = []
+    k, latest, before = 0, tuple[int, ...](), tuple[int, ...]()
+    for event in recording.events:
+        if isinstance(event, Batch):
+            before, latest = latest, event.rows
+        elif isinstance(event, Forward) and event.grad and k < len(fed):
+            late.append(bool(before) and fed[k] == before and fed[k] != latest)
+            k += 1
+    if len(late) > 3 and sum(late) >= 0.8 * len(late):
+        return Finding("E02", "the model is fed the inputs of the batch before, with the targets of this one")
+    known = {row for batch in recording.of(Batch) for row in batch.rows}
+    same = len(fed) > 2 and all(one == fed[0] for one in fed) and len({b.rows for b in recording.of(Batch)}) > 2
+    if same and not set(fed[0]) <= known:
+        return Finding("E02", f"the model was fed the same inputs in {len(fed)} batches, and none of the loader's")
+    return None
+
+
+def outputs_random(evidence: Evidence) -> Finding | None:
+    """D30, G24: in evaluation mode the same inputs give other outputs each time; because of dropout, or of noise."""
+    if evidence.val is None:
+        return None
+    found = [outputs_of(evidence, evidence.val.x[:16]) for _ in range(3)]
+    if any(one is None for one in found):
+        return None
+    first, second, third = (one for one in found if one is not None)
+    if not (differ(first, second, first) and differ(second, third, first)):
+        return None
+    if again := draws_again(evidence.run.recording):
+        raise NotAskedError(again)
+    names = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout")
+    with Replaced(dict.fromkeys(names, lambda function, x, *args, **kwargs: x)):
+        still = [outputs_of(evidence, evidence.val.x[:16]) for _ in range(2)]
+    if still[0] is not None and still[1] is not None and not differ(still[0], still[1], first):
+        return Finding(
+            "G24", "dropout is on in evaluation mode: a function must be told the mode, training=self.training"
+        )
+    return Finding("D30", "in evaluation mode the same validation examples give other outputs each time")
+
+
+def samples_mixed(evidence: Evidence) -> Finding | None:
+    """A11: the output for an example changes with the other examples of its batch, in evaluation mode."""
+    if evidence.train is None or evidence.spec.couples_samples or len(evidence.train.x) < 18:
+        return None
+    if any(isinstance(m, nn.modules.batchnorm._BatchNorm) and m.running_mean is None for m in _modules(evidence)):
+        return None  # a matter of its statistics
+    x, others = evidence.train.x[:9], evidence.train.x[9:18]
+    before, again = outputs_of(evidence, x), outputs_of(evidence, x)
+    if before is None or again is None or differ(before, again, before):
+        return None
+    if before.ndim == 0 or len(before) != len(x):
+        return None
+    for position in (0, 4, 8):
+        mixed = others.clone()
+        mixed[position] = x[position]
+        after = outputs_of(evidence, mixed)
+        if after is not None and differ(before[position], after[position], before):
+            change = float((before[position] - after[position]).abs().max())
+            return Finding("A11", f"with other batch mates the output of example {position} changes by {change:.3g}")
+    return None
+
+
+def batch_axis_lost(evidence: Evidence) -> Finding | None:
+    """A13: a batch of one example gives outputs of another rank than a batch of three."""
+    if evidence.train is None or len(evidence.train.x) < 3:
+        return None
+    one, three = outputs_of(evidence, evidence.train.x[:1]), outputs_of(evidence, evidence.train.x[:3])
+    if three is None or three.ndim == 0 or len(three) != 3:
+        return None
+    if one is None:
+        return Finding("A13", f"three examples give {list(three.shape)}, a single one is an error")
+    if one.shape == (1, *three.shape[1:]):
+        return None
+    return Finding("A13", f"three examples give outputs {list(three.shape)}, one gives {list(one.shape)}")
+
+
+def padding_leaks(evidence: Evidence) -> Finding | None:
+    """A16: more padding changes the outputs at the real positions."""
+    padding = evidence.spec.padding_index
+    if padding is None or evidence.train is None or evidence.train.x.ndim != 2:
+        return None
+    x = evidence.train.x[:16]
+    filled = torch.cat([x, torch.full((len(x), 3), padding, dtype=x.dtype)], dim=1)
+    before, after = outputs_of(evidence, x), outputs_of(evidence, filled)
+    if before is None:
+        return None
+    length = x.shape[1]
+    if after is None:  # a model of one length: let a sentence's padding change places with less of it
+        return None
+    kept = after
+    real = torch.ones_like(before, dtype=torch.bool)
+    for axis in range(1, before.ndim):
+        if before.shape[axis] == length and after.shape[axis] == length + 3:
+            kept = after.narrow(axis, 0, length)
+            shape = [len(x)] + [length if one == axis else 1 for one in range(1, before.ndim)]
+            real = (x != padding).reshape(shape).expand_as(before)
+            break
+    if kept.shape != before.shape:
+        return None
+    change = float((kept - before)[real].abs().max())
+    if change <= SAME * max(float(before.std()), 1e-6):
+        return None
+    return Finding("A16", f"three more ids of padding change outputs of real positions by {change:.3g}")
+
+
+def all_affine(evidence: Evidence) -> Finding | None:
+    """A09: with several layers the whole model is one affine map, whatever its weights."""
+    if evidence.train is None or sum(isinstance(m, AFFINE) for m in _modules(evidence)) < 2:
+        return None
+    x = evidence.train.x[:16]
+    if not x.is_floating_point():
+        return _directly_chained(evidence, x)
+    a, b = x[:8], x[8:16]
+    with untouched(evidence.program, evidence.seed) as program, drawn_large(program):
+        found = [outputs_of(evidence, one) for one in (a, b, 3 * a - 2 * b)]
+    if any(one is None or one.shape != found[0].shape for one in found):  # type: ignore[union-attr]
+        return None
+    first, second, mixed = (one for one in found if one is not None)
+    off = float((mixed - 3 * first + 2 * second).abs().max()) / max(float(mixed.std()), 1e-9)
+    if off > 1e-3 or not mixed.isfinite().all():
+        return None
+    return Finding("A09", f"f(3a - 2b) = 3 f(a) - 2 f(b) up to {off:.1g} of its spread: the model is affine")
+
+
+def _directly_chained(evidence: Evidence, x: Tensor) -> Finding | None:
+    """For ids: an affine layer whose input is the output of another one, which nothing else uses."""
+    made: list[tuple[str, Tensor]] = []
+    chained: list[tuple[str, str, Tensor]] = []
+    handles = []
+    for name, module in evidence.program.model.named_modules():
+        if isinstance(module, (nn.Linear, nn.Conv1d)):
+
+            def hook(_: nn.Module, args: tuple[Tensor, ...], out: Tensor, name: str = name) -> None:
+                chained.extend((before, name, one) for before, one in made if torch.equal(one, args[0]))
+                made.append((name, out))
+
+            handles.append(module.register_forward_hook(hook))
+    with untouched(evidence.program, evidence.seed) as program, drawn_large(program):
+        program.model.eval()
+        outputs = evidence.outputs(x)
+    for handle in handles:
+        handle.remove()
+    for before, name, between in chained:
+        if isinstance(outputs, Tensor) and uses(outputs, between) == 1:
+            return Finding("A09", f"{name} takes the outputs of {before} as they are: both are one affine map")
+    return None
+
+
+def uses(end: Tensor, tensor: Tensor) -> int:
+    """How many nodes of the graph of `end` take a tensor."""
+    seen, nodes, count = {end.grad_fn}, [end.grad_fn], 0
+    while nodes:
+        node = nodes.pop()
+        for parent, _ in node.next_functions if node is not None else ():
+            count += parent is tensor.grad_fn
+            if parent is not None and parent not in seen:
+                seen.add(parent)
+                nodes.append(parent)
+    return count
+
+
+def _modules(evidence: Evidence) -> list[nn.Module]:
+    return list(evidence.program.model.modules())
+
+
+MODEL_RULES = (samples_mixed, batch_axis_lost, padding_leaks)

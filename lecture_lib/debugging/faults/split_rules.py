@@ -1,0 +1,256 @@
+"""Rung 1: whether validation is honest and like training, seen without training anew."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ...data import leakage_report, shift_report
+from .._engine.assumptions import classes_second, picture
+from .._engine.evidence import Evidence
+from .._engine.loss_calls import scores_given
+from .._engine.observed import Examples
+from .._engine.untouched import untouched
+from .finding import Finding
+
+FAR = 1.0  # shift of the mean, in standard deviations, and of the deviation, as |log2|: another preprocessing
+UNLIKE = 0.05  # p-value above which inputs count as alike
+LEAKS = {"exact duplicates": "D17", "near duplicates": "D18", "shared groups": "D19", "time order": "D20"}
+
+
+def classes_renumbered(evidence: Evidence) -> Finding | None:
+    """D11: the two splits' tables of classes differ, or renaming the predictions makes them right."""
+    one, other = evidence.spec.train_classes, evidence.spec.val_classes
+    if one is not None and other is not None:
+        moved = [name for name in one.keys() & other.keys() if one[name] != other[name]]
+        if moved:
+            name = sorted(moved)[0]
+            return Finding("D11", f"{name!r} is {one[name]} in training and {other[name]} in validation")
+    outputs = evidence.run.outputs[1]
+    if evidence.spec.task not in ("classification", "sequence") or outputs is None or evidence.val is None:
+        return None
+    from scipy.optimize import linear_sum_assignment
+
+    y = evidence.val.y
+    classes_second(outputs, y, scores_given(evidence))
+    predicted = outputs.argmax(dim=1)
+    if predicted.shape != y.shape:
+        return None
+    if outputs.ndim < 2 or int(y.max()) >= outputs.shape[1]:
+        return None
+    kept = (y >= 0) & (y != (-100 if evidence.spec.ignore_index is None else evidence.spec.ignore_index))
+    table = torch.zeros(outputs.shape[1], outputs.shape[1])
+    table.index_put_((predicted[kept], y[kept]), torch.ones(int(kept.sum())), accumulate=True)
+    rows, columns = linear_sum_assignment(-table.numpy())
+    plain, matched = float(table.trace() / table.sum()), float(table[rows, columns].sum() / table.sum())
+    pairs = [(int(a), int(b)) for a, b in zip(rows, columns, strict=True) if a != b]
+    moved = [f"{a} for {b}" for a, b in pairs]
+    if matched - plain < 0.2 or matched < max(1.5 * plain, 0.6) or not moved:
+        return None
+    if any(table[a, b] <= 3 for a, b in pairs):  # no exchange: a class that is never named, or never met
+        return None
+    return Finding(
+        "D11",
+        f"validation accuracy is {plain:.0%}; with classes renamed ({', '.join(moved[:4])}) it is {matched:.0%}",
+        {"plain": plain, "matched": matched},
+    )
+
+
+def leaks(evidence: Evidence) -> Finding | None:
+    """D17 to D20: validation examples, their likes, their groups or their past are in training."""
+    if evidence.train is None or evidence.val is None:
+        return None
+    spec = evidence.spec
+    train, val = evidence.plain or evidence.train, evidence.val
+    floats = train.x.is_floating_point()
+    x, v = train.flat(), val.flat()
+    few = not floats or all(len(np.unique(column)) <= 4 for column in x.T)
+    by_chance = _copies_by_chance(x, v) if few else 0.0
+    counts = np.unique(x, axis=0, return_counts=True)[1]
+    own = float(counts[counts > 1].sum()) / len(x)
+    if few and own < 0.3:  # sentences of a small language repeat in training too
+        by_chance = max(by_chance, own)
+    found = {}
+    if np.isfinite(x).all() and np.isfinite(v).all() and x.shape[1] == v.shape[1]:
+        report = leakage_report(x, v, seed=evidence.seed)
+        found = {
+            leak.kind: leak
+            for leak in report.leaks
+            if not few or (leak.kind == "exact duplicates" and leak.share > 1.5 * by_chance + 0.02)
+        }
+        if not found and floats and picture(train.x.shape[1:]):
+            report = leakage_report(_wherever(train.x), _wherever(val.x), seed=evidence.seed)
+            found = dict.fromkeys(["near duplicates"] * bool(report.leaks), *report.leaks[:1])
+    for kind, ours, theirs in (
+        ("groups", spec.train_groups, spec.val_groups),
+        ("times", spec.train_times, spec.val_times),
+    ):
+        if ours is not None and theirs is not None:
+            rows = np.arange(len(ours), dtype=float)[:, None], len(ours) + np.arange(len(theirs), dtype=float)[:, None]
+            columns: dict[str, Any] = {kind: (list(ours), list(theirs))}
+            report = leakage_report(*rows, **columns, seed=evidence.seed)
+            wanted = "shared groups" if kind == "groups" else "time order"
+            found |= {leak.kind: leak for leak in report.leaks if leak.kind == wanted}
+    if "exact duplicates" in found and not _labels_agree(train, val):
+        del found["exact duplicates"]  # inputs that hold little are alike by nature
+    for kind in ("shared groups", "time order", "exact duplicates", "near duplicates"):
+        if kind in found:
+            leak = found[kind]
+            return Finding(LEAKS[kind], leak.evidence, {"share": leak.share}, certain=kind != "near duplicates")
+    return None
+
+
+def _labels_agree(train: Examples, val: Examples) -> bool:
+    """Whether validation examples mostly have the labels of their copies in training."""
+    known = {row.tobytes(): y for row, y in zip(train.flat(), train.y, strict=True)}
+    pairs = [(known[key], y) for row, y in zip(val.flat(), val.y, strict=True) if (key := row.tobytes()) in known]
+    same = [a.shape == b.shape and torch.allclose(a.double(), b.double(), rtol=0.05) for a, b in pairs]
+    return not same or sum(same) > 0.7 * len(same)
+
+
+def _wherever(images: Tensor) -> np.ndarray:
+    """Features that stay when an image is moved or mirrored: the sizes of its frequencies."""
+    sizes = torch.fft.fft2(images.double()).abs()
+    return np.asarray((sizes + sizes.flip(3).roll(1, 3)).flatten(1).float().double())
+
+
+def _copies_by_chance(train: np.ndarray, val: np.ndarray) -> float:
+    """The share of copies that few values in a few columns give by nature: with the columns shuffled apart."""
+    generator = np.random.default_rng(0)
+    mixed = np.concatenate([train, val])
+    mixed = np.stack([generator.permutation(column) for column in mixed.T], axis=1)
+    known = {row.tobytes() for row in mixed[: len(train)]}
+    return float(np.mean([row.tobytes() in known for row in mixed[len(train) :]]))
+
+
+def other_preprocessing(evidence: Evidence) -> Finding | None:
+    """D03: what the model is fed in validation has another level or scale than in training."""
+    fed = evidence.run.recording.fed
+    if not fed[True] or not fed[False]:
+        return None
+    try:
+        train, val = torch.cat(fed[True]), torch.cat(fed[False])
+    except RuntimeError:  # sequences of different lengths are none of another preprocessing
+        sizes = [{tuple(one.shape[1:]) for one in fed[training]} for training in (True, False)]
+        if any(len(one) > 1 for one in sizes) or not sizes[0].isdisjoint(sizes[1]):
+            return None
+        return Finding("D03", f"inputs have shape {list(fed[True][0].shape)} in training, {list(fed[False][0].shape)}")
+    padding = evidence.spec.padding_index
+    if padding is not None and train.ndim == 2 and not train.is_floating_point():
+        first = [float((one[:, 0] == padding).float().mean()) for one in (train, val)]
+        if abs(first[0] - first[1]) > 0.2:
+            sides = f"{first[0]:.0%} of training and {first[1]:.0%} of validation sequences"
+            return Finding("D03", f"{sides} begin with padding: they are filled up on different sides")
+    if not train.is_floating_point() or train.shape[1:] != val.shape[1:] or train.ndim < 2:
+        return None
+    noisy = evidence.program.plain_loader is not None or _drawn_anew(evidence)
+    axes = [0] if train.ndim == 2 else [0, *range(2, train.ndim)]
+    for name, over in (("", list(range(train.ndim))), ("in a channel or column ", axes)):
+        a, b = train.double(), val.double()
+        spread = a.std(dim=over)
+        lively = spread > 0.1 * a.std()  # a corner that is nearly always empty says nothing
+        if not lively.any():
+            continue
+        moved = ((b.mean(dim=over) - a.mean(dim=over))[lively] / spread[lively]).abs()
+        scaled = (b.std(dim=over).clamp(min=1e-9)[lively] / spread[lively]).log2().abs()
+        # Of a few channels one is enough, of many columns most.
+        shift, ratio = (one.max() if one.numel() <= 4 else one.median() for one in (moved, scaled))
+        if shift > FAR or (ratio > FAR and not noisy):
+            return Finding(
+                "D03",
+                f"{name}the inputs fed in training have mean {a.mean():.3g} and deviation {a.std():.3g}, in validation "
+                f"{b.mean():.3g} and {b.std():.3g}",
+                {"shift": float(shift), "log2_ratio": float(ratio)},
+            )
+    return None
+
+
+def _drawn_anew(evidence: Evidence) -> bool:
+    """Whether training feeds another version of the same examples each time."""
+    fed: list[list[Tensor]] = []
+    for _ in range(2):
+        with untouched(evidence.program, evidence.seed) as program:
+            torch.manual_seed(len(fed))
+
+            def keep(module: nn.Module, args: tuple[Any, ...]) -> None:
+                fed[-1].append(args[0].detach().clone())
+
+            fed.append([])
+            handle = program.model.register_forward_pre_hook(keep)
+            try:
+                assert evidence.train is not None
+                program.train_loader = [evidence.train.part(slice(0, 32)).dataset()[:]]
+                program.run_epoch()
+            except Exception:
+                return False
+            finally:
+                handle.remove()
+    return bool(fed[0]) and not all(torch.equal(a, b) for a, b in zip(*fed, strict=False))
+
+
+def shifts(evidence: Evidence) -> Finding | None:
+    """D25, D26, D27: inputs, shares of the classes, or the rule differ between the splits."""
+    plain = evidence.plain
+    if plain is None or evidence.val is None or evidence.spec.shift_expected:
+        return None
+    task, labels = evidence.spec.task, None
+    if task == "sequence" and not plain.x.is_floating_point():
+        ids = int(max(plain.x.max(), evidence.val.x.max())) + 1
+        x, v = (_counts(one.x, ids) for one in (plain, evidence.val))
+    elif plain.x.is_floating_point() and task in ("classification", "regression"):
+        x, v = plain.flat(), evidence.val.flat()
+    else:
+        return None
+    if x.shape[1] != v.shape[1] or not (np.isfinite(x).all() and np.isfinite(v).all()):
+        return None
+    y, w = plain.y, evidence.val.y
+    if task == "classification" and y.ndim == 1 and not y.is_floating_point():
+        labels = (y.numpy(), w.numpy())
+    elif task == "regression" and y[0].numel() == 1:
+        one, other = y.flatten().double().numpy(), w.flatten().double().numpy()
+        edges = np.quantile(one, [0.25, 0.5, 0.75])
+        labels = (np.searchsorted(edges, one), np.searchsorted(edges, other))
+    report = shift_report(x, v, labels=labels, seed=evidence.seed)
+    if task == "sequence" and report.primary is None:
+        rows, tags = zip(*(_one_word(one, ids) for one in (plain, evidence.val)), strict=True)
+        report = shift_report(*rows, labels=tags, seed=evidence.seed)
+    fault = {"covariate": "D25", "label": "D26", "concept": "D27"}.get(report.primary or "")
+    if fault is None:
+        return None
+    shift = report[str(report.primary)]
+    if fault == "D26" and (evidence.spec.class_weights or hasattr(_sampler(evidence), "weights")):
+        return None  # the shares differ on purpose
+    if fault == "D26" and (report["covariate"].p_value or 0.0) > UNLIKE and _predictable(evidence):
+        fault = "D10"  # other shares among the same inputs: it is the labels that are wrong
+    if fault == "D27" and (shift.effect or 0) < 0:
+        fault = "D10"  # training labels surprise more than validation's do
+    return Finding(fault, shift.evidence, {"effect": shift.effect, "p_value": shift.p_value}, certain=False)
+
+
+def _predictable(evidence: Evidence) -> bool:
+    """Whether inputs say much about labels, so that other shares of these would show in them."""
+    return min((row.train_loss for row in evidence.run.rows), default=math.inf) < 0.7 * evidence.constant_loss
+
+
+def _one_word(examples: Examples, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of each sentence one word with the one before it, [N, 2 * size], and its tag, [N]."""
+    generator = torch.Generator().manual_seed(0)
+    legal = ((examples.y >= 0) & (examples.x != 0)).double() + 1e-12
+    place = torch.multinomial(legal, 1, generator=generator)
+    word, tag = examples.x.gather(1, place), examples.y.gather(1, place)[:, 0]
+    before = torch.cat([torch.zeros_like(examples.x[:, :1]), examples.x[:, :-1]], dim=1).gather(1, place)
+    rows = torch.nn.functional.one_hot(torch.cat([word, before], dim=1), size).flatten(1)
+    return np.asarray(rows.double()), np.asarray(tag)
+
+
+def _counts(ids: Tensor, size: int) -> np.ndarray:
+    """How often each id occurs in each sentence."""
+    return np.asarray(torch.nn.functional.one_hot(ids, size).sum(dim=1).double())
+
+
+def _sampler(evidence: Evidence) -> object:
+    return getattr(evidence.program.train_loader, "sampler", None)

@@ -1,0 +1,155 @@
+"""Differences of a function of tensors: another run with an entry moved, or with all operations but one held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from .graph import Array, Node, mode, newest_first, unbroadcast
+from .tensor import Tensor
+
+Function = Callable[..., Tensor]
+
+
+class Run:
+    """One run of a function: its result, and the operations in the order of recording.
+
+    With `tensor`, an entry of it is moved by `step` (see `width`). With `held`, all other operations give what they
+    gave in that earlier run, whatever their inputs, and `values` has what they would have given.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        inputs: tuple[Tensor, ...],
+        tensor: Node | None = None,
+        entry: tuple[int, ...] = (),
+        step: float = 0.0,
+        held: Run | None = None,
+    ) -> None:
+        self.operations: list[str] = []
+        self.values: list[Array] = []  # as computed, before anything is moved or held
+        self.used: list[Array] = []  # as the operations that follow get them
+        moved = None if tensor is None else _moved(tensor, entry, step)
+
+        def replay(operation: str, value: Array) -> Array:
+            place = len(self.values)
+            self.operations.append(operation)
+            self.values.append(value)
+            if held is not None:
+                value = held.used[place]
+                if tensor is not None and value is tensor._array and moved is not None:
+                    value = moved
+            self.used.append(value.view())
+            return self.used[-1]
+
+        with _replaying(replay), _leaf_moved(tensor, moved):
+            self.result = function(*inputs)
+
+    def place(self, node: Node) -> int:
+        """Which operation made it: 0 for the first."""
+        return next(place for place, value in enumerate(self.used) if value is node._array)
+
+    def same_constants(self, other: Run, place: int) -> bool:
+        """Whether operation number `place` got the same values from outside the tape in both runs."""
+        pairs = zip(self._constants(place), other._constants(place), strict=False)
+        return all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
+
+    def _constants(self, place: int) -> list[Array]:
+        made = (node for node in newest_first(self.result) if node._array is self.used[place])
+        return [source._array for node in made for source in node._inputs or () if not source._requires_grad]
+
+    def same_as(self, other: Run) -> bool:
+        """Whether both recorded the same operations and values."""
+        pairs = zip(self.values, other.values, strict=False)
+        return self.operations == other.operations and all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
+
+
+def width(tensor: Node, entry: tuple[int, ...], step: float) -> float:
+    """How far an entry is moved: the step, in proportion for entries above 1."""
+    return step * max(1.0, abs(float(tensor._array[entry])))
+
+
+def _moved(tensor: Node, entry: tuple[int, ...], step: float) -> Array:
+    moved = tensor._array.copy()
+    moved[entry] += width(tensor, entry, step)
+    moved.setflags(write=False)
+    return moved
+
+
+@contextmanager
+def _replaying(replay: Callable[[str, Array], Array]) -> Iterator[None]:
+    before = mode.replay
+    mode.replay = replay
+    try:
+        yield
+    finally:
+        mode.replay = before
+
+
+@contextmanager
+def _leaf_moved(tensor: Node | None, moved: Array | None) -> Iterator[None]:
+    """The leaf with moved values; results of operations are moved as they are recorded."""
+    if tensor is None or moved is None or tensor._operation:
+        yield
+        return
+    before = tensor._array
+    tensor._array = moved
+    try:
+        yield
+    finally:
+        tensor._array = before
+
+
+class Comparison:
+    """A gradient and the differences of a forward computation, whose values are given before, at and after."""
+
+    def __init__(self, gradient: Array, values: list[Array], width: float) -> None:
+        before, at, after = (float(value.sum()) for value in values)
+        self.gradient = float(gradient)
+        self.central = (after - before) / (2 * width)
+        left, right = (at - before) / width, (after - at) / width
+        size = max(1.0, abs(self.central), abs(self.gradient))
+        self.difference = abs(self.gradient - self.central) / size
+        # What float64 cannot tell: the values' own rounding, divided by the step.
+        self.rounding = 4 * np.finfo(np.float64).eps * float(np.abs(values[1]).sum()) / width / size
+        # On a smooth stretch the two sides differ by about the step.
+        self.at_a_kink = min(left, right) <= self.gradient <= max(left, right) and abs(left - right) > 1e-2 * size
+
+    def beyond(self, tolerance: float) -> bool:
+        """Whether they disagree; NaN agrees with nothing."""
+        return not (self.difference <= tolerance + self.rounding or self.at_a_kink)
+
+
+def blame(function: Function, inputs: tuple[Tensor, ...], tape: Run, step: float, tolerance: float) -> str | None:
+    """The first operation whose rule is wrong, in words; each is checked on its own, with the others held."""
+    for result in reversed([node for node in newest_first(tape.result) if node._operation]):
+        place = tape.place(result)
+        weights = np.random.default_rng(place).uniform(0.5, 1.5, result._array.shape)
+        gradients = _gradients(result, weights)
+        for number, source in enumerate(result._inputs or ()):
+            shape = source._array.shape
+            for entry in np.ndindex(shape if source in gradients else (0,)):
+                low, high = (Run(function, inputs, source, entry, sign * step, held=tape) for sign in (-1, 1))
+                values = [weights * run.values[place] for run in (low, tape, high)]
+                compared = Comparison(gradients[source][entry], values, width(source, entry, step))
+                if compared.beyond(tolerance) and low.same_constants(high, place):
+                    return (
+                        f"operation '{result._operation}' (number {place + 1} of {len(tape.operations)}): for its "
+                        f"input {number} of shape {shape}, entry {entry}, the backward rule gives "
+                        f"{compared.gradient:.6g}, central differences {compared.central:.6g}. "
+                        "Look at that rule's formula."
+                    )
+    return None
+
+
+def _gradients(result: Node, weights: Array) -> dict[Node, Array]:
+    """What all rules for an input give together: x * x has two."""
+    gradients: dict[Node, Array] = {}
+    for source, rule in zip(result._inputs or (), result._rules, strict=True):
+        if source._requires_grad:
+            part = unbroadcast(rule(weights), source, result)
+            gradients[source] = gradients.get(source, np.zeros(part.shape)) + part
+    return gradients

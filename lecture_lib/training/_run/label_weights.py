@@ -1,0 +1,183 @@
+"""The weight of each label in a mean loss, found out from the loss of a few rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..._common.randomness import preserved_random_streams
+from ..types import LossFunction
+from .batches import Batch
+from .structures import map_tensors, take_rows
+
+ROWS = 8  # of outputs that labels are weighed with
+GROUP = 64  # labels that are weighed together, for most have the same weight
+# By a loss that does not take a batch.
+REFUSED = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+
+
+class LabelWeights:
+    """Asks a loss function about small batches: real outputs with labels of our choice.
+
+    Args:
+        loss_fn: outputs, labels -> mean loss of the batch.
+        outputs: of the model for a batch.
+        batch: that batch.
+
+    Attributes:
+        takes_parts: whether the loss takes a part of a batch.
+        reliable: and gives the same number for the same part.
+        tolerance: relative error of its losses.
+
+    """
+
+    def __init__(self, loss_fn: LossFunction, outputs: Any, batch: Batch) -> None:
+        self._loss_fn = loss_fn
+        self._labels = batch.labels.unique().tolist() if are_classes(batch.labels) else []
+        self._classes = count_classes(outputs)
+        self._weights: dict[int, float] = {}
+        self._doubtful: set[int] = set()  # labels whose weight the loss does not say
+        self._reference: int | None = None  # a label of weight 1, and its loss in each row
+        self._losses: list[float] = []
+        rows = torch.arange(min(ROWS, batch.examples)).repeat(1 if batch.examples > 1 else 2)
+        self._rows = len(rows)
+        self._sample = take_rows(batch.labels, rows, batch.examples)
+        self._outputs = map_tensors(take_rows(outputs, rows, batch.examples), _set_apart)
+        self.takes_parts = True
+        with preserved_random_streams():
+            for self._dtype in (torch.float64, torch.float32, None):  # class weights have a dtype of their own
+                found = self.loss(self._outputs, self._sample)
+                if self.takes_parts:
+                    break
+            again = self.loss(self._outputs, self._sample)
+        # Not a number where all of these labels are masked.
+        self.reliable = self.takes_parts and (found == again or (math.isnan(found) and math.isnan(again)))
+        self.tolerance = {torch.float64: 1e-7, torch.float32: 1e-4, None: 1e-2}[self._dtype]
+
+    def require_mean(self) -> None:
+        """ValueError for a loss that is a sum over the batch."""
+        if not self.reliable or self._rows < 4:
+            return
+        rows = torch.arange(self._rows)
+        parts = (rows, rows[: self._rows // 2], rows[self._rows // 2 :])
+        whole, *halves = (
+            self.loss(take_rows(self._outputs, part, self._rows), take_rows(self._sample, part, self._rows))
+            for part in parts
+        )
+        if whole and min(map(abs, halves)) > 0 and math.isclose(whole, sum(halves), rel_tol=self.tolerance):
+            raise ValueError(
+                f"loss_fn gives a sum over the batch ({whole:.4g} for {self._rows} examples, {halves[0]:.4g} and "
+                f"{halves[1]:.4g} for its halves); a mean is expected, so that neither the step nor the reported loss "
+                "grows with batch_size. Use reduction='mean'."
+            )
+
+    def count(self, labels: Tensor, *, every_class: bool) -> float:
+        """The weights of labels, summed; see `LossProbe.count`."""
+        values, times = labels.unique(return_counts=True)
+        wanted = [one for one in values.tolist() if every_class or not 0 <= one < self._classes]
+        # Only labels that occur: on a GPU a label that is no class ends the program.
+        if new := [one for one in wanted if one not in self._weights]:
+            with preserved_random_streams():
+                if not self._losses:
+                    self._reference = self._find_reference()
+                for start in range(0, len(new), GROUP):
+                    self._weigh(new[start : start + GROUP])
+        pairs = zip(values.tolist(), times.tolist(), strict=True)
+        return math.fsum(self._weights.get(value, 1.0) * number for value, number in pairs)
+
+    def are_even(self, labels: Any) -> bool:
+        """Whether each label of a batch counts the same, so that there is nothing to be wrong about."""
+        if not are_classes(labels) or not isinstance(self._sample, Tensor):
+            return False
+        values = labels.unique().tolist()
+        return all(self._weights.get(one) == 1 for one in values) and self._doubtful.isdisjoint(values)
+
+    @torch.no_grad()
+    def loss(self, outputs: Any, labels: Any) -> float:
+        """In float64 where the loss takes it, for weights come from small differences; NaN where it refuses."""
+        self.takes_parts = True
+        try:
+            found = self._loss_fn(map_tensors(outputs, self._converted), map_tensors(labels, self._converted))
+        except REFUSED:
+            self.takes_parts = False
+            return math.nan
+        return float(found) if isinstance(found, Tensor) and found.numel() == 1 and not found.is_complex() else math.nan
+
+    def _converted(self, tensor: Any) -> Any:
+        floats = isinstance(tensor, Tensor) and tensor.is_floating_point()
+        return tensor.detach().to(self._dtype or tensor.dtype) if floats else tensor
+
+    def _find_reference(self) -> int | None:
+        """A class that counts: its loss is a number and depends on the outputs. It has the weight 1.
+
+        Taken from the first batch that was shown, which several processes have in common.
+        """
+        for label in [*self._labels, *range(min(2, self._classes))]:
+            self._losses = [self._loss_of([label], [row]) for row in range(self._rows)]
+            if all(map(math.isfinite, self._losses)) and max(self._losses) > min(self._losses):
+                return label
+        return None
+
+    def _weigh(self, labels: Sequence[int]) -> None:
+        """Find the weights of labels: together where all have 1 or 0, else in halves."""
+        number = len(labels)
+        total = self._total_weight(labels)
+        if total is not None and math.isclose(total, number, rel_tol=self.tolerance):
+            total = float(number)
+        elif total is not None and abs(total) < self.tolerance * number:
+            total = 0.0
+        if number == 1 or total in (0.0, float(number)):
+            self._weights |= dict.fromkeys(labels, 1.0 if total is None else total / number)
+            self._doubtful |= set(labels) if total is None else set()
+            return
+        self._weigh(labels[: number // 2])
+        self._weigh(labels[number // 2 :])
+
+    def _total_weight(self, labels: Sequence[int]) -> float | None:
+        """The sum of the weights of labels, in units of the reference's; None where the loss does not say."""
+        if self._reference is None:
+            return None
+        number, losses = len(labels), self._losses
+        own = self._loss_of(labels, range(number))
+        # Beside a part whose loss is very different: of a small difference only rounding would be left.
+        row = max(range(self._rows), key=lambda one: abs(losses[one] - own) if math.isfinite(own) else losses[one])
+        both = self._loss_of([*labels, *[self._reference] * number], [*range(number), *[row] * number])
+        if not math.isfinite(both):
+            return None
+        if math.isclose(both, losses[row], rel_tol=1e-9 if self._dtype == torch.float64 else 1e-7):
+            return None if own == losses[row] else 0.0
+        if not math.isfinite(own) or own == both:
+            return None
+        weight = number * (losses[row] - both) / (both - own)
+        return weight if weight >= 0 else None
+
+    def _loss_of(self, labels: Sequence[int], rows: Iterable[int]) -> float:
+        """The loss of rows of the sample, taken round and round, each with one label throughout."""
+        chosen = torch.tensor([row % self._rows for row in rows])
+        given = take_rows(self._sample, chosen, self._rows)
+        if min(labels) < 0 and not given.dtype.is_signed:
+            return math.nan
+        column = torch.tensor(labels, device=given.device).to(given.dtype).reshape(-1, *[1] * (given.ndim - 1))
+        return self.loss(take_rows(self._outputs, chosen, self._rows), column.expand(given.shape).clone())
+
+
+def are_classes(labels: Any) -> bool:
+    """Whether labels are a tensor of whole numbers."""
+    return isinstance(labels, Tensor) and not labels.is_floating_point() and not labels.is_complex()
+
+
+def count_classes(outputs: Any) -> int:
+    """As many as there can be; 0 where outputs are no tensor."""
+    return max(outputs.shape[1:], default=1) if isinstance(outputs, Tensor) else 0
+
+
+def _set_apart(tensor: Any) -> Any:
+    """Rows that differ, also where an untrained layer gives each example the same; probabilities stay below 1."""
+    if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
+        return tensor
+    noise = torch.rand(tensor.shape, generator=torch.Generator().manual_seed(0)).to(tensor.device)
+    return tensor.detach() * (1 - 0.5 * noise) + (tensor == 0) * 0.1 * noise

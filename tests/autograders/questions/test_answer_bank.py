@@ -1,0 +1,117 @@
+"""Every answer of the bank gets exactly what it declares, on a course's pool of hidden inputs and on fresh ones."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from autograders.questions import verdict_cache
+from autograders.questions import verify as verify_module
+from autograders.questions.question import QUESTIONS, Question
+from autograders.questions.verdict_cache import Result, VerdictCache, result_key
+from autograders.questions.verify import Sets, verify
+
+pytestmark = pytest.mark.slow
+
+BY_ID = pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+
+
+@pytest.mark.full
+@BY_ID
+def test_every_answer_gets_what_it_declares_on_every_set_of_the_pool(question: Question) -> None:
+    """All eight sets that `autograde verify` tries, observed anew; `make test` tries two that no run has seen."""
+    outcomes = list(verify([question], cache=VerdictCache(None), workers=1))
+    assert not [str(outcome) for outcome in outcomes if not outcome.holds]
+
+
+@BY_ID
+def test_every_answer_gets_what_it_declares_on_sets_that_no_run_has_seen(
+    question: Question, fresh_secret: bytes, repetitions: Callable[[int, int], int]
+) -> None:
+    sets = Sets(fresh_secret, "fresh", range(repetitions(2, 20)))
+    outcomes = list(verify([question], sets, workers=1))
+    assert len(outcomes) == len(question.answers()) + 1
+    wrong = [str(outcome) for outcome in outcomes if not outcome.holds]
+    assert not wrong, f"secret {fresh_secret.hex()}"
+
+
+class TestCache:
+    """Verdicts are kept for exactly what they depend on."""
+
+    question = QUESTIONS["03b-baseline"]
+
+    def test_a_second_run_observes_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        cache, sets = VerdictCache(tmp_path / "verdicts.sqlite"), Sets(indices=(0, 1))
+        first = list(verify([self.question], sets, cache=cache))
+        monkeypatch.setattr(verify_module, "observe_sets", pytest.fail)
+        assert list(verify([self.question], sets, cache=cache)) == first
+
+    def test_only_sets_that_are_not_known_are_observed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        cache = VerdictCache(tmp_path / "verdicts.sqlite")
+        list(verify([self.question], Sets(indices=(0,)), cache=cache))
+        counts = []
+        observe = verify_module.observe_sets
+
+        def counting(question, sources, sets):
+            counts.append(len(sets))
+            return observe(question, sources, sets)
+
+        monkeypatch.setattr(verify_module, "observe_sets", counting)
+        outcomes = list(verify([self.question], Sets(indices=(0, 1, 2)), cache=cache))
+        assert all(outcome.holds for outcome in outcomes)
+        assert counts == [2] * len(outcomes)
+
+    def test_the_key_changes_with_everything_that_can_change_the_result(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        judge = self.question.file
+        given = (judge, "03b-baseline", ("x = 1",), b"s", "v", 0)
+        others = [
+            (judge, "03b-baseline", ("x = 2",), b"s", "v", 0),
+            (judge, "03b-baseline", ("x = 1",), b"t", "v", 0),
+            (judge, "03b-baseline", ("x = 1",), b"s", "w", 0),
+            (judge, "03b-baseline", ("x = 1",), b"s", "v", 1),
+            (judge.with_name("curves.py"), "03b-curves", ("x = 1",), b"s", "v", 0),
+        ]
+        keys = {result_key(*arguments) for arguments in [given, *others]}
+        assert len(keys) == 6
+        assert result_key(*given) in keys
+        changed = tmp_path / "judge.py"
+        changed.write_text(judge.read_text("utf-8") + "\n", "utf-8")
+        assert result_key(changed, *given[1:]) not in keys
+        monkeypatch.setattr(verdict_cache, "version", lambda package: "99")
+        for function in (verdict_cache.code_digest, verdict_cache._shared_digest):
+            function.cache_clear()
+        assert result_key(*given) not in keys
+        monkeypatch.undo()
+        for function in (verdict_cache.code_digest, verdict_cache._shared_digest):
+            function.cache_clear()
+        assert result_key(*given) in keys
+
+    def test_the_code_behind_a_question_reaches_the_modules_beside_it(self) -> None:
+        judge = QUESTIONS["03b-overfit"].file
+        names = {path.name for path in verdict_cache._reached([judge, *verdict_cache._public_files("03b-overfit")])}
+        assert names == {"overfit.py", "common.py", "overfit_programs.py", "overfit_texts.py"}
+
+    def test_the_oldest_results_are_dropped(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(verdict_cache, "_MOST_ROWS", 3)
+        cache = VerdictCache(tmp_path / "verdicts.sqlite")
+        for name in "abcde":
+            cache.write({name: Result(1.0, None, None)})
+        assert set(cache.read("abcde")) == set("cde")
+
+    def test_a_cache_that_another_process_is_writing_to_is_waited_for(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(verdict_cache, "_BUSY_SECONDS", 0.1)
+        cache = VerdictCache(tmp_path / "verdicts.sqlite")
+        cache.write({"a": Result(1.0, "b", None)})
+        other = sqlite3.connect(tmp_path / "verdicts.sqlite")
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            cache.read(["a"])
+        other.close()
+        assert cache.read(["a"]) == {"a": Result(1.0, "b", None)}

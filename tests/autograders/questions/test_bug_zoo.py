@@ -1,0 +1,130 @@
+"""The bug zoo: programs that are what they are called, and visible cases that the judges' references confirm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import ROOT
+
+from autograders.questions.descriptions import rate
+from autograders.questions.judges import fix, subset
+from autograders.questions.judges.common import HiddenCase
+from lecture_lib.data import load_digits
+from lecture_lib.notebook.check import RIGHT, WRONG, check_result
+from lecture_lib.notebook.questions import find_question
+from lecture_lib.notebook.questions.fix import PROGRAMS
+from lecture_lib.notebook.questions.overfit_programs import floor_of_smoothing
+from lecture_lib.notebook.questions.zoo import CHECKLIST, gap_after, small_run
+from lecture_lib.training import suggest_learning_rates
+
+REPAIRED = {"loss": fix.loss, "step": fix.train, "schedule": lambda data: fix.train(data, halved="epoch")}
+
+
+@pytest.mark.parametrize(("smoothing", "classes"), [(0.1, 10), (0.3, 4), (0.0, 5)])
+def test_the_floor_is_the_lowest_loss_that_pytorch_reaches(smoothing: float, classes: int) -> None:
+    """Against a numerical minimum, and the lecture's 0.5003."""
+    logit = torch.linspace(0, 20, 20_001, dtype=torch.float64)
+    logits = torch.zeros(len(logit), classes, dtype=torch.float64)
+    logits[:, 0] = logit
+    target = torch.zeros(len(logit), dtype=torch.long)
+    losses = torch.nn.functional.cross_entropy(logits, target, label_smoothing=smoothing, reduction="none")
+    assert floor_of_smoothing(smoothing, classes) == pytest.approx(losses.min().item(), abs=1e-6)
+    if (smoothing, classes) == (0.1, 10):
+        assert round(floor_of_smoothing(smoothing, classes), 4) == 0.5003
+
+
+@pytest.mark.parametrize("name", CHECKLIST)
+def test_only_the_healthy_program_and_plain_labels_never_cleared_reach_their_floor(name: str) -> None:
+    reached = all(abs(gap_after(100, seed=seed, **CHECKLIST[name])) <= 0.15 for seed in range(3, 6))
+    assert reached == (name in {"healthy", "never cleared"})
+
+
+def test_a_small_run_leaves_the_random_stream_alone_and_knows_permuted_labels() -> None:
+    digits, state = load_digits(), torch.get_rng_state()
+    loss, constant = small_run(digits.images, digits.labels, 0)
+    permuted_loss, permuted_constant = small_run(digits.images, digits.labels, 0, permuted=True)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert loss < constant < permuted_loss
+    assert constant == pytest.approx(permuted_constant)
+
+
+@pytest.mark.parametrize("case", find_question("03b-fix").cases, ids=lambda case: case.name)
+def test_the_visible_programs_are_what_the_judge_computes(case) -> None:
+    (name,) = case.expected
+    data, right = case.inputs[name], case.expected[name]
+    if name in REPAIRED:
+        for field, value in REPAIRED[name](data).items():
+            assert right[field] == pytest.approx(value, abs=1e-9)
+    elif name == "evaluation":
+        assert right["loss"] == pytest.approx(fix.loss(data)["loss"], abs=1e-9)
+        assert case.mistakes["still-noisy"][name]["loss"] == pytest.approx(fix.noisy(data)["loss"], abs=1e-9)
+
+
+def test_the_reference_of_repaired_training_is_what_pytorch_does() -> None:
+    data = fix.draw(np.random.default_rng(0))[0].inputs["schedule"]
+    model = torch.nn.Linear(4, 3, bias=False, dtype=torch.float64)
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor(data["weight"]))
+    optimizer = torch.optim.SGD(model.parameters(), lr=data["rate"])
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.5)
+    for _ in range(data["epochs"]):
+        for x, y in zip(data["x"], data["y"], strict=True):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(torch.tensor(x)), torch.tensor(y)).backward()
+            optimizer.step()
+        scheduler.step()
+    assert fix.train(data, halved="epoch")["weight"] == pytest.approx(model.weight.detach().numpy(), abs=1e-12)
+
+
+def test_every_program_is_asked_in_a_visible_case() -> None:
+    assert [name for case in find_question("03b-fix").cases for name in case.expected] == list(PROGRAMS)
+
+
+def test_visible_tables_of_seeds_are_what_the_judge_computes() -> None:
+    for public in find_question("03b-subset").cases:
+        case = HiddenCase("public", public.inputs)
+        assert public.expected["holds"]["holds"] == subset._holds(case)
+        if "gain" in public.expected:
+            assert public.expected["gain"]["gain"] == pytest.approx(subset._gain(case))
+            assert public.expected["spread"]["spread"] == pytest.approx(subset._spread(case))
+
+
+def test_the_library_s_rules_choose_in_the_good_range_of_hidden_curves(repetitions) -> None:
+    """A range that a sound rule leaves would fail right answers: two of the rules, on clean curves."""
+    for seed in range(repetitions(30, 300)):
+        for case in rate.draw(np.random.default_rng(seed)):
+            finite = np.isfinite(case.inputs["losses"])
+            rates, losses = (case.inputs[name][finite].tolist() for name in ("rates", "losses"))
+            found = suggest_learning_rates(rates, losses)[0] if rates else {}
+            if case.key["good"] is None:
+                assert not found
+                continue
+            smallest, largest = case.key["good"]
+            assert smallest <= found["valley_floor"] <= largest
+            if case.kind != "noisy":
+                assert smallest <= found["minimum_over_10"] <= largest
+                assert smallest <= found["steepest"] <= largest
+
+
+def repaired_with(rung: Any) -> Any:
+    """The repaired programs of the bank of answers, each with this rung in place of its own."""
+    namespace: dict[str, Any] = {"torch": torch, "nn": torch.nn}
+    exec((ROOT / "autograders/questions/answers/03b-fix/right_lambdas.py").read_text("utf-8"), namespace)
+    return lambda: {name: (program, rung) for name, (program, _) in namespace["repaired"]().items()}
+
+
+@pytest.mark.parametrize("rung", range(1, 8))
+def test_the_visible_check_does_not_tell_which_rung_is_right(rung: int) -> None:
+    shown = check_result("03b-fix", repaired_with(rung))
+    assert [line.state for line in shown.lines] == [RIGHT] * len(PROGRAMS)
+    assert "rung" not in repr(shown)
+
+
+@pytest.mark.parametrize("rung", [0, 8, "three", None])
+def test_the_visible_check_says_where_no_rung_is_named(rung: object) -> None:
+    shown = check_result("03b-fix", repaired_with(rung))
+    assert {line.state for line in shown.lines} == {WRONG}
+    assert "expected '1 to 7'" in repr(shown)

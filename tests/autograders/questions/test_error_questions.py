@@ -1,0 +1,225 @@
+"""The judges of curves, split, shift, buckets and ablate beside references of their own."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from itertools import product
+
+import numpy as np
+import pytest
+from conftest import ROOT
+
+from autograders import notebooks
+from autograders.questions.descriptions import ablate, buckets
+from autograders.questions.judges import curves, shift, split
+from autograders.questions.judges.common import HiddenCase
+from autograders.questions.question import QUESTIONS
+from lecture_lib.notebook.questions.curves import ACTIONS, LABELS
+
+
+def cases_of(name: str, seeds: int) -> list[HiddenCase]:
+    return [case for seed in range(seeds) for case in QUESTIONS[name].draw(b"test", str(seed), seed)]
+
+
+def test_the_hidden_curves_follow_the_stated_rules_with_room_to_spare() -> None:
+    """The label stays when every limit is moved by a tenth and the end is a mean, but for the bad epoch."""
+    for case in cases_of("03b-curves", 40):
+        train, val = case.inputs["train_loss"], case.inputs["val_loss"]
+        for shift_ in (0.9, 1.0, 1.1):
+            for end in (np.median, np.mean) if case.kind != "one bad epoch" else (np.median,):
+                assert by_the_text(train, val, end, shift_) == case.key, case.kind
+
+
+def by_the_text(train: np.ndarray, val: np.ndarray, end, wider: float) -> str:
+    a, b = (float(end(curve[-5:])) for curve in (train, val))
+    if not (np.isfinite(train).all() and np.isfinite(val).all()) or a > wider * 2 * train[0]:
+        return "diverging"
+    if a >= (1 - wider * 0.02) * train[0]:
+        return "dead"
+    if np.sum(np.diff(train) / train[:-1] > wider * 0.1) >= wider * 0.25 * (len(train) - 1):
+        return "oscillating"
+    if a > wider * 0.5 * train[0]:
+        return "under"
+    if b <= (1 + wider * 0.02) * a:
+        return "leak"
+    if b > (1 + wider * 0.2) * val.min() or b > wider * 2 * a:
+        return "over"
+    return "sweet spot"
+
+
+def test_every_label_has_one_action_of_the_list() -> None:
+    assert set(curves._ACTION) == set(LABELS)
+    assert set(curves._ACTION.values()) == set(ACTIONS)
+
+
+def test_whole_groups_always_come_within_the_tolerance() -> None:
+    """Whatever whole groups are drawn by number, the smallest or the largest: sizes and classes fit."""
+    for case in cases_of("03b-split", 10):
+        table, fraction = case.inputs["table"], case.inputs["val_fraction"]
+        if case.kind == "later days":
+            assert len(set(table["day"].tolist())) == len(table["day"])
+            continue
+        column, labels = np.asarray(table[split._COLUMNS[case.kind]]), table["label"]
+        strata = labels if case.kind == "new patients" else np.zeros(len(column))
+        for stratum in np.unique(strata):
+            sizes = np.sort(np.unique(column[strata == stratum], return_counts=True)[1])
+            count = round(fraction * len(sizes))
+            # Texts are drawn at random or one after another, never the largest of all by chance.
+            margin = split.TOLERANCE if case.kind != "new texts" else 0.06
+            for chosen in (sizes[:count], sizes[-count:]):
+                assert abs(chosen.sum() / sizes.sum() - fraction) <= margin, case.kind
+
+
+def test_a_random_split_of_rows_or_of_patients_hardly_ever_passes() -> None:
+    passed = 0
+    for seed in range(40):
+        cases = QUESTIONS["03b-split"].draw(b"test", str(seed), seed)
+        rng = np.random.default_rng(seed)
+        results = []
+        for case in cases:
+            if case.kind == "new patients":
+                patients = np.unique(case.inputs["table"]["patient"])
+                chosen = rng.permutation(patients)[: round(case.inputs["val_fraction"] * len(patients))]
+                in_val = np.isin(case.inputs["table"]["patient"], chosen)
+                parts = {"train": np.flatnonzero(~in_val), "val": np.flatnonzero(in_val)}
+                results.append(split._Split(case, {"split": {"value": parts}}))
+        assert not any(result.shared for result in results)
+        passed += not any(result.unbalanced for result in results)
+    assert passed <= 8
+
+
+def test_the_shifts_are_what_their_names_say() -> None:
+    """Counted once more, value by value, over the drawn examples: changed by far or not at all."""
+
+    def shares(x: np.ndarray, y: np.ndarray) -> dict[str, list[float]]:
+        return {
+            "x": [float(np.mean(x == a)) for a in range(3)],
+            "y": [float(np.mean(y == b)) for b in range(2)],
+            "y|x": [float(np.mean(y[x == a])) for a in range(3)],
+            "x|y": [float(np.mean(x[y == b] == a)) for a, b in product(range(3), range(2))],
+        }
+
+    def gaps(first: dict[str, list[float]], second: dict[str, list[float]]) -> dict[str, float]:
+        return {name: max(abs(a - b) for a, b in zip(first[name], second[name], strict=True)) for name in first}
+
+    for case in cases_of("03b-shift", 12):
+        x, y, t, x_val, y_val, t_val = (case.inputs[name] for name in shift.ARRAYS)
+        assert t.max() < t_val.min()
+        early = t < np.median(t)
+        inside = gaps(shares(x[early], y[early]), shares(x[~early], y[~early]))
+        between = gaps(shares(x, y), shares(x_val, y_val))
+        assert all(gap < 0.05 or gap > 0.14 for gap in between.values()), case.kind
+        drifts = max(inside[name] for name in ("x", "y", "y|x")) > 0.1
+        assert drifts == (case.key == "temporal")
+        assert (max(inside.values()) > 0.1) == drifts  # whether P(x | y) is compared too decides nothing
+        if case.key == "covariate":
+            assert between["x"] > 0.1 > between["y|x"]
+        if case.key == "label":
+            assert between["y"] > 0.1 > between["x|y"]
+        if case.key == "concept":
+            assert between["y|x"] > 0.1 > between["x"]
+        if case.key == "none":
+            assert max(between.values()) < 0.1
+
+
+def test_the_ceilings_are_those_of_the_library() -> None:
+    from lecture_lib.analysis import bucket_errors
+
+    for case in cases_of("03b-buckets", 5):
+        # 2,000 examples of which the accuracy says how many are wrong, in the shares of the mistakes looked at.
+        mistakes, accuracy = case.inputs["mistakes"], case.inputs["accuracy"]
+        if len(mistakes) < 10:  # too few for whole examples
+            continue
+        examples = round(len(mistakes) * 100 / (100 - accuracy))
+        found = bucket_errors(
+            np.arange(examples) < len(mistakes), lambda row, names=mistakes: [names[row]] if row < len(names) else []
+        )
+        ceilings = {row.name: 100 * row.ceiling for row in found.rows}
+        exact = 100 * (1 - len(mistakes) / examples)
+        for name, ceiling in buckets.ceilings(mistakes, accuracy).items():
+            assert ceilings[name] - exact == pytest.approx(ceiling - accuracy, rel=0.02)
+
+
+def test_the_intervals_and_verdicts_are_those_of_scipy_and_of_the_library() -> None:
+    from scipy import stats
+
+    from lecture_lib.experiments import ablate as ablate_with_library
+
+    for case in cases_of("03b-ablate", 20):
+        if case.kind not in ablate.PROPER:
+            continue
+        base, changed = (np.array(case.inputs[name]) for name in ("base_scores", "changed_scores"))
+        gain, low, high = ablate.interval(base.tolist(), changed.tolist())
+        expected = stats.ttest_rel(changed, base).confidence_interval(0.95)
+        assert (low, high) == pytest.approx((expected.low, expected.high), rel=1e-9)
+        assert gain == pytest.approx((changed - base).mean())
+        scores = {False: base, True: changed}
+        seeds = case.inputs["seeds"]
+
+        def run(config, seed, scores=scores, seeds=seeds):
+            return scores[config["on"]][seeds.index(seed)]
+
+        found = ablate_with_library(run, {"on": False}, {"it": {"on": True}}, seeds)
+        assert found.effects[0].verdict == case.kind
+        assert min(abs(low), abs(high)) > 0.05 * (high - low)
+
+
+def test_the_quantile_is_the_one_that_the_notebook_states() -> None:
+    from scipy import stats
+
+    assert pytest.approx(stats.t.isf(0.025, 2), rel=1e-12) == ablate.QUANTILE
+    assert round(ablate.QUANTILE, 3) == 4.303
+    assert "4.303" in (ROOT / "notebooks" / "03b-debug-ladder.py").read_text("utf-8")
+
+
+def test_the_paired_interval_is_much_narrower() -> None:
+    visible = QUESTIONS["03b-ablate"].public.cases[0]
+    assert visible.mistakes["unpaired"]["reading"]["low"] < 0 < visible.expected["reading"]["low"]
+
+
+SHOWN = [
+    "It is overfit.",
+    "as it should be: healthy.",
+    "three hidden units: underfit.",
+    "rate 0.000001: flat.",
+    "during training, validation is better: True",
+    "measured alike, training is better: True",
+    "It is 100 %.",
+    "by video, within 10 points of 50 %: True",
+    "by row: ['shared groups']",
+    "by video: no leak found",
+    "training ends on day 319, validation begins on day 320",
+    "as they are: none",
+    "darker: covariate",
+    "few of 5 to 9: label",
+    "It is concept.",
+    "ill 50%: positive 50%, of these ill 90%",
+    "It is blur.",
+    "mistakes in no bucket, below a quarter: True",
+    "mistakes: 100",
+    "It is 87.76 %.",
+    "detect: alone +1, in its turn +1",
+    "align: alone +9, in its turn +9",
+    "read: alone +1, in its turn +8",
+    "augmentation: +2.1",
+    "bigger model: +0.4",
+    "both: +2.0",
+    "It is -0.1 points.",
+    "lower rate: worse",
+    "wider: noise",
+    "different: ['config.hidden', 'seed']",
+]
+
+
+def test_the_notebook_computes_what_its_sections_state() -> None:
+    nb = notebooks.read(notebooks.master_path("03b-debug-ladder"))
+    shown = "\n".join(output.get("text", "") for cell in nb.cells for output in cell.get("outputs", []))
+    assert [line for line in SHOWN if line not in shown] == []
+
+
+@pytest.mark.parametrize("name", ["curves", "split", "shift", "buckets", "ablate"])
+def test_the_public_half_holds_no_reference(name: str) -> None:
+    """What decides a hidden case is written in the judge, not in what ships."""
+    public = inspect.getsource(__import__(f"lecture_lib.notebook.questions.{name}", fromlist=["QUESTION"]))
+    assert not re.search(r"np\.median|most_common|stdev|def _rule|def _decide", public)

@@ -1,0 +1,98 @@
+"""Mutants: which edits are made, and that a question whose hidden cases are too few is found out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autograders.questions.bank import Answer
+from autograders.questions.description import Case, Description
+from autograders.questions.mutants import mutants
+from autograders.questions.mutate import Fate, mutate
+from autograders.questions.question import QUESTIONS
+
+pytestmark = pytest.mark.slow
+
+ANSWER = '''\
+def mean_of_positive(values, scale):
+    """A text that no edit may touch: mean 1."""
+    total = 0.0
+    for value in values[1:]:
+        if value > 0 and value == value:
+            total += value * scale
+    return total / len(values)
+'''
+
+
+def edited(answer: str = ANSWER, **types: str) -> set[tuple[str, str]]:
+    return {(mutant.old, mutant.new) for mutant in mutants(answer, types)}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("total = 0.0", "total = 1.0"),
+        ("for value in values[1:]:", "for value in values[1 + 1:]:"),
+        ("for value in values[1:]:", "for value in values:"),
+        ("if value > 0 and value == value:", "if value >= 0 and value == value:"),
+        ("if value > 0 and value == value:", "if (value > 0):"),
+        ("total += value * scale", "total = value * scale"),
+        ("total += value * scale", "total += value"),
+        ("total += value * scale", "pass"),
+        ("return total / len(values)", "return total // len(values)"),
+        ("return total / len(values)", "return total / values"),
+        ("return total / len(values)", "total / len(values)"),
+    ],
+)
+def test_slips_that_students_make(old: str, new: str) -> None:
+    assert (old, new) in edited()
+
+
+def test_only_variables_of_equal_type_are_exchanged() -> None:
+    pair = ("total += value * scale", "total += scale * scale")
+    assert pair in edited(value="float", scale="float")
+    assert pair not in edited(value="float", scale="list")
+
+
+def test_no_mutant_compiles_to_the_same_code_and_none_edits_a_text() -> None:
+    sources = [mutant.source for mutant in mutants(ANSWER, {"value": "float", "scale": "float"})]
+    assert len(sources) == len(set(sources))
+    assert all('"""A text that no edit may touch: mean 1."""' in source for source in sources)
+    for source in sources:
+        compile(source, "mutant", "exec")
+
+
+def test_an_edit_is_also_made_everywhere_at_once() -> None:
+    answer = "def f(a, b):\n    c = a + 1\n    return a + c\n"
+    both = "def f(a, b):\n    c = b + 1\n    return b + c\n"
+    assert both in {mutant.source for mutant in mutants(answer, {"a": "int", "b": "int"})}
+
+
+def test_a_gap_in_the_hidden_cases_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With cases above the threshold alone, nobody would notice a gradient below it that is stretched."""
+    question = QUESTIONS["03a-clip"]
+    description = question.hidden
+    assert isinstance(description, Description)
+
+    def above(rng: np.random.Generator) -> list[Case]:
+        return [case for case in description.draw(rng) if case.kind == "above the threshold"]
+
+    narrow = replace(
+        description, draw=above, parts=tuple(part for part in description.parts if part.name == "direction")
+    )
+    answer = Answer(
+        "always", "def clip_by_global_norm(gradients, max_norm):\n"
+        "    norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()\n"
+        "    scale = max_norm / norm if norm > max_norm else 1.0\n"
+        "    return [scale * gradient for gradient in gradients], norm\n\n\n"
+        "def per_parameter_cosine(gradients, max_norm):\n    return 1.0\n", 3.0, None, ""
+    )  # fmt: skip
+    public = replace(question.public, cases=question.public.cases[:1])
+    narrowed = replace(question, hidden=narrow, public=public)
+    monkeypatch.setattr("autograders.questions.mutate._right_on_visible", lambda *_: True)
+    fates = Counter(fate for _, _, fate, _ in mutate(narrowed, [answer]))
+    assert fates[Fate.GAP] > 0
+    assert fates[Fate.HIDDEN] > 0

@@ -1,0 +1,115 @@
+"""The references of two judges against other programs: torch for network and sweep, the lecture's table for choices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from autograders import notebooks
+from autograders.questions.judges import lrfinder_reference as reference
+from autograders.questions.judges import recipe
+from lecture_lib.notebook.questions import find_question
+from lecture_lib.notebook.questions.lrfinder import QUESTION, Centre
+
+VARIANTS = {
+    "linear-rates": {"spacing": "linear"},
+    "one-step-short": {"spacing": "one step short"},
+    "fixed-factor": {"spacing": "1.05"},
+    "loss-after-step": {"record": "after"},
+    "never-zeroed": {"zero": False},
+    "swept-in-eval": {"mode": "eval"},
+    "never-trained": {"learn": False},
+    "kept-the-end": {"keep_end": True},
+    "nan-ignored": {"stop": "divergence"},
+    "never-stops": {"stop": "never"},
+}
+
+
+@pytest.mark.parametrize("public", QUESTION.cases, ids=lambda public: public.name)
+def test_the_visible_sweeps_are_what_the_judge_computes(public) -> None:
+    swept = reference.sweep(public.inputs)
+    for name, expected in public.expected["sweep"].items():
+        assert swept[name] == pytest.approx(expected, abs=1e-9)
+    for mistake, how in VARIANTS.items():
+        for name, shown in public.mistakes.get(mistake, {}).get("sweep", {}).items():
+            assert reference.sweep(public.inputs, **how)[name] == pytest.approx(shown, abs=1e-9), mistake
+    assert reference.choose(public.inputs) == public.expected["choice"]["log10_rate"]
+
+
+def test_the_first_visible_curve_is_the_lectures_table() -> None:
+    inputs = find_question("03a-lrfinder").cases[0].inputs
+    assert dict(zip(inputs["curve_rates"], inputs["curve_losses"], strict=True)) == {
+        1e-4: 3.2, 1e-3: 2.5, 1e-2: 1.1, 1e-1: 0.9, 1.0: 2.8,
+    }  # fmt: skip
+    assert [reference.choose(inputs, rule=rule) for rule in ("minimum", "decade", "steepest")] == [-1.0, -2.0, -2.0]
+
+
+@pytest.mark.parametrize("modes", ["train", "eval", "mixed"])
+def test_the_judges_sweep_is_torchs(modes: str) -> None:
+    inputs = reference.problem(np.random.default_rng(3), "to the upper end", modes)
+    model = nn.Sequential(Centre(torch.tensor(inputs["running_mean"])), nn.Linear(3, 1, dtype=torch.float64))
+    with torch.no_grad():
+        model[1].weight.copy_(torch.tensor(inputs["weight"]))
+        model[1].bias.copy_(torch.tensor(inputs["bias"]))
+    losses = []
+    for step, rate in enumerate(np.geomspace(inputs["start"], inputs["stop"], inputs["steps"])):
+        x, y = (torch.tensor(inputs[name][step % len(inputs["x"])]) for name in ("x", "y"))
+        optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    swept = reference.sweep(inputs)
+    assert swept["losses"] == pytest.approx(losses, rel=1e-9)
+    assert swept["mean"] == pytest.approx(model[0].running_mean.numpy(), rel=1e-9)
+    assert swept["weights"][0] == pytest.approx(model[1].weight.detach().numpy(), rel=1e-9)
+
+
+def test_the_judges_network_is_torchs() -> None:
+    case = recipe.draw(np.random.default_rng(1))[0]
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(32, recipe.HIDDEN), nn.ReLU(), nn.Linear(recipe.HIDDEN, case.inputs["classes"]))
+    weights = recipe._weights(case, [parameter.detach().numpy() for parameter in model.parameters()])
+    assert weights is not None
+    rows = case.inputs["split"][1]
+    outputs, labels = model(torch.tensor(case.inputs["x"][rows])), torch.tensor(case.inputs["y"][rows])
+    loss, share = recipe._validation(case, weights)
+    assert loss == pytest.approx(nn.functional.cross_entropy(outputs, labels).item(), rel=1e-5)
+    assert share == pytest.approx((outputs.argmax(1) == labels).float().mean().item())
+
+
+@pytest.mark.parametrize("spoilt", ["shape", "nan", "integers", "missing"])
+def test_weights_that_are_not_the_networks_are_refused(spoilt: str) -> None:
+    case = recipe.draw(np.random.default_rng(2))[0]
+    classes = case.inputs["classes"]
+    weights = [np.zeros(shape, np.float32) for shape in ((24, 32), (24,), (classes, 24), (classes,))]
+    assert recipe._weights(case, weights) is not None
+    changed = {
+        "shape": [weights[0].T, *weights[1:]],
+        "nan": [weights[0] * np.float32("nan"), *weights[1:]],
+        "integers": [weights[0].astype(np.int64), *weights[1:]],
+        "missing": weights[:3],
+    }
+    assert recipe._weights(case, changed[spoilt]) is None
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "100 rates from 1e-7 to 10: a factor of 1.2045",
+        "1e-7 after 100 steps of 1.05: 1.3e-05",
+        "It is 131 times.",
+        "lowest loss at 0.1, one decade before it 0.01",
+        "largest fall between neighbours ends at 0.01",
+        "steepest central difference at 0.001",
+        "nothing drawn in between: True, one number drawn: False",
+        "the order of a sum does not matter: False",
+    ],
+)
+def test_the_notebook_shows_the_lectures_numbers(number: str) -> None:
+    nb = notebooks.read(notebooks.notebook_path(notebooks.text_paths()[0]))
+    shown = [output.get("text", "") for cell in nb.cells for output in cell.get("outputs", [])]
+    assert number in "\n".join(map(str, shown))

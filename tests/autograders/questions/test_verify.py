@@ -1,0 +1,313 @@
+"""The bank of answers: every answer gets exactly what it declares, on many sets of hidden inputs."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import ROOT, autograde
+
+from autograders.probes import observe_cases
+from autograders.questions import answer_process
+from autograders.questions.answer_process import observe_sets
+from autograders.questions.bank import BankError, read_answers
+from autograders.questions.judges.accumulate import run
+from autograders.questions.judges.common import HiddenCase
+from autograders.questions.question import QUESTIONS, UNANSWERED, encode_inputs
+from autograders.questions.seeds import SecretError, create_secret, generator, pool_index, read_secret
+from autograders.questions.verdict_cache import Result
+from autograders.questions.verify import Outcome, Sets, verify
+from autograders.questions.verify import cells as cells_of
+
+pytestmark = pytest.mark.slow
+
+BANK = [(question, answer) for question in QUESTIONS.values() for answer in question.answers()]
+
+
+def test_every_question_has_three_right_and_six_wrong_answers_with_distinct_misconceptions() -> None:
+    for question in QUESTIONS.values():
+        answers = question.answers()
+        right = [answer for answer in answers if answer.points == question.points]
+        wrong = [answer for answer in answers if answer.points < question.points]
+        assert len(right) >= 3
+        assert len(wrong) >= 6
+        assert all(answer.misconception is None for answer in right)
+        named = [answer.misconception for answer in wrong if answer.misconception is not None]
+        assert len(named) >= 6
+        assert len(named) == len(set(named))
+        assert set(named) <= set(question.public.misconceptions)
+
+
+def test_the_command_verifies_the_bank_and_the_empty_answer_in_processes_of_their_own() -> None:
+    done = autograde("verify", "--sets", "1", "--question", "03a-clip", "--question", "03b-baseline")
+    assert done.code == 0, done.out + done.err
+    rows = [row for row in done.out.splitlines() if row.startswith("| 03")]
+    expected = sum(len(QUESTIONS[name].answers()) + 1 for name in ("03a-clip", "03b-baseline"))
+    assert len(rows) == expected
+    assert all(row.endswith("| yes |") for row in rows)
+    assert sum(f"(empty) | 0 | {UNANSWERED}" in row for row in rows) == 2
+
+
+def test_an_answer_that_declares_something_else_is_reported() -> None:
+    question = QUESTIONS["03b-baseline"]
+    answer = question.answers()[0]
+    full = Result(8.0, None, None)
+    outcome = Outcome(question.id, answer, (full, full), Sets(indices=(3, 4)))
+    assert outcome.holds
+    assert str(outcome) == f"03b-baseline, {answer.name}: declares 8 points; got that on every set"
+    fewer = replace(outcome, results=(full, Result(6.0, "percent", None)))
+    assert not fewer.holds
+    assert str(fewer) == f"03b-baseline, {answer.name}: declares 8 points; got 6 points and percent on set 4"
+    assert not replace(outcome, results=(Result(8.0, "percent", None), full)).holds
+    assert not replace(outcome, answer=replace(answer, points=7.0)).holds
+
+
+def test_the_published_table_is_what_verify_finds() -> None:
+    readme = (ROOT / "autograders" / "README.md").read_text("utf-8")
+    for question, answer in BANK:
+        row = f"| {question.id} | {answer.name} | {answer.points:g} | {answer.misconception or '–'} | yes |"
+        assert row in readme
+    table = readme.split("<!-- verify: begin -->")[1].split("<!-- verify: end -->")[0]
+    assert table.count("| yes |") == len(BANK) + len(QUESTIONS)
+
+
+@pytest.mark.parametrize(
+    ("source", "incident"),
+    [
+        ("while True: pass", "out of time: it computed for more than 1 seconds"),
+        ("import os; os._exit(3)", "its process ended (exit code 3)"),
+        ("1/0", "its process ended (exit code 1)"),
+        ("x =", "its process ended (exit code 1)"),
+    ],
+)
+def test_an_answer_that_does_not_come_back_says_why_and_costs_its_own_set(source: str, incident: str) -> None:
+    question = QUESTIONS["03b-baseline"]
+    cases = question.draw(b"test", "v", 0)
+    setup, right = cells_of(question)[0], question.answers()[0].source
+    # The first set ends the process or exceeds its limit; the second one, in a new process, is observed.
+    first = f"import pathlib\nmark = pathlib.Path({{}})\nif not mark.exists():\n    mark.touch()\n    {source}"
+    with tempfile.TemporaryDirectory() as folder:
+        bad = first.format(repr(str(Path(folder) / "mark"))) if source != "x =" else source
+        inputs = encode_inputs(cases)
+        lost, *rest = observe_sets(question, [*setup, bad, right], [inputs, inputs], seconds=1)
+    assert lost.incident is not None
+    assert lost.incident.text.endswith(incident)
+    assert lost.published == []
+    points = [question.judge(cases, seen.published).points for seen in rest]
+    assert points == [0.0 if source == "x =" else question.points]
+
+
+def test_an_answer_that_waits_for_ever_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_process, "IDLE_SECONDS", 1)
+    question = QUESTIONS["03b-baseline"]
+    (seen,) = observe_sets(question, ["import threading; threading.Event().wait()"], [[]])
+    assert seen.incident is not None
+    assert seen.incident.text.startswith("out of time: it computed nothing for 1 seconds")
+
+
+@pytest.mark.parametrize("bank", [[], ["right_a.py"]], ids=["no header", "no points"])
+def test_an_answer_without_a_declaration_is_refused(tmp_path, bank) -> None:
+    (tmp_path / "wrong_x.py").write_text("# points: 3\nx = 1\n" if not bank else "x = 1\n")
+    with pytest.raises(BankError, match="wrong_x"):
+        read_answers(tmp_path)
+
+
+def right_observation(question, index: int) -> list[object]:
+    """What a right answer publishes for the cases of one set of the pool."""
+    namespace: dict[str, object] = {}
+    for source in [*cells_of(question)[0], question.answers()[0].source]:
+        exec(source, namespace)
+    functions = tuple(namespace[name] for name in question.public.functions)
+    cases = question.draw(b"test", "v", index)
+    return [{"question": question.id, "cases": observe_cases(question.id, functions, encode_inputs(cases))}]
+
+
+DECISIONS = {"03a-precision", *(f"03b-{one}" for one in ("curves", "inspect", "lr", "overfit", "shift", "subset"))}
+"""Some parts' answers are one of a few words or numbers, so that some fit other inputs by luck."""
+
+
+class TestJudging:
+    """Grading fails closed, and judges draw their inputs themselves."""
+
+    question = QUESTIONS["03a-clip"]
+    cases = question.draw(b"test", "v", 0)
+
+    @pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+    def test_right_observations_of_other_inputs_earn_nothing(self, question) -> None:
+        """What an answer would publish that knows everything but the inputs."""
+        by_luck = []
+        others = [question.draw(secret, "v", 0) for secret in (b"test", b"another", b"a third", b"a fourth")]
+        for seed in range(1, 20):
+            published = right_observation(question, seed)
+            assert question.judge(question.draw(b"test", "v", seed), published).points == question.points
+            by_luck += [question.judge(other, published).points for other in others]
+        if question.id in DECISIONS:
+            assert max(by_luck) <= question.points / 2
+            assert sum(by_luck) <= len(by_luck) * question.points / 20
+        else:
+            assert not any(by_luck)
+
+    @pytest.mark.parametrize(
+        "published",
+        [
+            [],
+            [{}],
+            [None],
+            ["passed"],
+            [{"question": "03a-clip", "cases": []}],
+            [{"question": "03a-clip", "cases": "all"}],
+            [{"question": "03a-clip", "cases": [None] * 5}],
+            [{"question": "03a-clip", "cases": [{"clipping": 8}] * 5}],
+            [{"question": "03a-clip", "cases": [{"clipping": {"dict": {"value": "yes"}}}] * 5}],
+            [{"question": "03a-clip", "cases": [{"clipping": {"array": "!", "dtype": "float64", "shape": [1]}}] * 5}],
+            [{"question": "03b-inspect", "cases": [{}] * 5}],
+            [{"question": "03a-clip", "cases": [{}] * 5}] * 2,
+        ],
+    )
+    def test_anything_but_one_whole_observation_is_zero(self, published: list[object]) -> None:
+        verdict = self.question.judge(self.cases, published)
+        assert verdict.points == 0
+        assert verdict.maximum == 8
+        assert verdict.incident is not None or all(part.message for part in verdict.parts)
+
+    def test_nan_is_never_right(self) -> None:
+        from autograders.probes.codec import encode
+
+        nothing = {
+            "clipping": {
+                "value": {
+                    "clipped": [np.full_like(g, np.nan) for g in self.cases[0].inputs["gradients"]],
+                    "norm": float("nan"),
+                }
+            },
+            "cosine": {"value": {"cosine": float("nan")}},
+        }
+        published = [{part: encode(seen) for part, seen in nothing.items()}] * 5
+        assert self.question.judge(self.cases, [{"question": "03a-clip", "cases": published}]).points == 0
+
+    def test_too_many_negative_or_nan_points_are_the_judges_error(self) -> None:
+        from autograders.questions.verdict import Part, Verdict
+
+        for points in (4.0000001, -1.0, float("nan")):
+            with pytest.raises(ValueError, match="points"):
+                Verdict("q", (Part("p", points, 4.0, ""),))
+
+
+def test_draws_depend_on_secret_version_question_and_index_and_on_nothing_else() -> None:
+    def first(*key) -> float:
+        return float(generator(*key).normal())
+
+    base = (b"secret", "version", "question", 0)
+    assert first(*base) == first(*base)
+    others = [
+        (b"other", *base[1:]),
+        (b"secret", "other", "question", 0),
+        (b"secret", "version", "other", 0),
+        (*base[:3], 1),
+    ]
+    assert len({first(*base), *(first(*other) for other in others)}) == 5
+    assert {pool_index(b"secret", str(n)) for n in range(200)} == set(range(8))
+
+
+def test_the_secret_is_made_once_and_a_damaged_one_is_refused(tmp_path) -> None:
+    path = tmp_path / "secret"
+    with pytest.raises(SecretError, match="autograde release"):
+        read_secret(path)
+    assert create_secret(path) == create_secret(path)
+    assert len(create_secret(path)) == 32
+    for damaged in ("", "ab", "not hex"):
+        path.write_text(damaged)
+        with pytest.raises(SecretError, match="Put the course's secret back"):
+            read_secret(path)
+
+
+def test_the_accumulation_judge_agrees_with_pytorch_on_the_big_batch() -> None:
+    import torch
+
+    for seed in range(10):
+        for case in QUESTIONS["03a-accumulate"].draw(b"test", str(seed), 0):
+            weight = torch.tensor(case.inputs["weight"], requires_grad=True)
+            size = case.inputs["accumulate"]
+            for start in range(0, len(case.inputs["x"]), size):
+                x = torch.tensor(np.concatenate(case.inputs["x"][start : start + size]))
+                y = torch.tensor(np.concatenate(case.inputs["y"][start : start + size]))
+                (gradient,) = torch.autograd.grad(((x @ weight.T - y) ** 2).mean(), weight)
+                weight = (weight - case.inputs["learning_rate"] * gradient).detach().requires_grad_()
+            np.testing.assert_allclose(run(case), weight.detach().numpy(), rtol=0, atol=1e-12)
+
+
+def test_the_clipping_judge_agrees_with_pytorch() -> None:
+    import torch
+
+    from autograders.questions.descriptions.clip import QUESTION
+
+    for case in QUESTIONS["03a-clip"].draw(b"test", "v", 0):
+        parameters = [torch.nn.Parameter(torch.zeros(g.shape, dtype=torch.float64)) for g in case.inputs["gradients"]]
+        for parameter, gradient in zip(parameters, case.inputs["gradients"], strict=True):
+            parameter.grad = torch.tensor(gradient, dtype=torch.float64)
+        norm = torch.nn.utils.clip_grad_norm_(parameters, case.inputs["max_norm"])
+        right = QUESTION.reference(case)
+        assert right["clipping.norm"] == pytest.approx(norm.item(), rel=1e-12)
+        for parameter, expected in zip(parameters, right["clipping.clipped"], strict=True):
+            np.testing.assert_allclose(parameter.grad.numpy(), expected, rtol=1e-5)
+
+
+def test_the_baseline_judge_agrees_with_scikit_learn() -> None:
+    from sklearn.dummy import DummyClassifier
+    from sklearn.metrics import log_loss
+
+    from autograders.questions.judges import baseline
+
+    for case in QUESTIONS["03b-baseline"].draw(b"test", "v", 0):
+        train, val = case.inputs["y_train"], case.inputs["y_val"]
+        prior = DummyClassifier(strategy="prior").fit(np.zeros((len(train), 1)), train)
+        assert baseline._majority(case) == pytest.approx(prior.score(np.zeros((len(val), 1)), val))
+        probabilities = prior.predict_proba(np.zeros((len(val), 1)))
+        assert baseline._constant_loss(case) == pytest.approx(log_loss(val, probabilities, labels=prior.classes_))
+
+
+def test_the_hidden_data_sets_have_the_problem_that_their_key_says_and_no_other() -> None:
+    """An oracle of its own in NumPy, on every data set of many draws."""
+
+    def problems(case: HiddenCase) -> set[str]:
+        x = [case.inputs["x_train"], case.inputs["x_val"]]
+        y = [case.inputs["y_train"], case.inputs["y_val"]]
+        found = set()
+        if max(np.abs(part).max() for part in x) > 10:
+            found.add("range")
+        if any(part.dtype.kind != "f" for part in x) or any(part.dtype != np.int64 for part in y):
+            found.add("dtype")
+        if min(part.min() for part in y) < 0 or max(part.max() for part in y) >= case.inputs["classes"]:
+            found.add("labels")
+        if {row.tobytes() for row in x[0]} & {row.tobytes() for row in x[1]}:
+            found.add("duplicates")
+        if set(np.unique(y[0])) != set(np.unique(y[1])):
+            found.add("class-stacked")
+        return found
+
+    for seed in range(50):
+        for case in QUESTIONS["03b-inspect"].draw(b"test", str(seed), 0):
+            assert problems(case) == ({case.key} if case.key else set()), case.kind
+
+
+def test_the_key_never_travels() -> None:
+    """The kinds and keys of the data sets are not in what is laid out for the student's process."""
+    import json
+
+    cases = QUESTIONS["03b-inspect"].draw(b"test", "v", 0)
+    encoded = encode_inputs(cases)
+    assert all(set(case["dict"]) == {"x_train", "y_train", "x_val", "y_val", "classes"} for case in encoded)
+    text = json.dumps(encoded).replace('"dtype": ', "")  # an array's own dtype is no key
+    for word in {case.kind for case in cases} | {case.key for case in cases if case.key}:
+        assert f'"{word}"' not in text
+    assert len({tuple(case.kind for case in QUESTIONS["03b-inspect"].draw(b"t", str(s), 0)) for s in range(5)}) == 5
+
+
+def test_verify_yields_an_outcome_for_the_empty_answer_of_each_question() -> None:
+    outcomes = list(verify([QUESTIONS["03a-accumulate"]], Sets(indices=(0,))))
+    assert outcomes[-1].answer.name == "(empty)"
+    assert [result.misconception for result in outcomes[-1].results] == [UNANSWERED]
+    assert all(outcome.holds for outcome in outcomes)

@@ -1,0 +1,265 @@
+"""The visible check: what a student reads for right, wrong, unanswered and broken answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from autograders.questions.judges import accumulate
+from autograders.questions.judges.common import HiddenCase
+from autograders.questions.question import QUESTIONS, UNANSWERED
+from autograders.questions.verify import cells as cells_of
+from lecture_lib.notebook import check_result
+from lecture_lib.notebook.compare import agree, difference
+from lecture_lib.notebook.observe import WriteItYourself, forbid_ready_made, is_stub, observe, plain
+from lecture_lib.notebook.predict import predict, reveal
+from lecture_lib.notebook.questions import PUBLIC_QUESTIONS, find_question
+
+pytestmark = pytest.mark.slow
+
+BANK = [(question, answer) for question in QUESTIONS.values() for answer in question.answers()]
+
+
+def functions_of(question, source: str) -> tuple:
+    namespace: dict[str, object] = {}
+    for text in [*cells_of(question)[0], source]:
+        exec(compile(text, question.id, "exec"), namespace)
+    return tuple(namespace[name] for name in question.public.functions)
+
+
+@pytest.mark.parametrize(("question", "answer"), BANK, ids=lambda value: getattr(value, "name", None) or value.id)
+def test_the_visible_check_agrees_with_the_bank(question, answer) -> None:
+    result = check_result(question.id, *functions_of(question, answer.source))
+    assert (result.state == "right") == (answer.points == question.points or answer.misconception == "rung-wrong")
+    assert result.left == ()
+
+
+@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+def test_an_unanswered_question_says_so_and_nothing_else(question) -> None:
+    setup, stub = cells_of(question)
+    namespace: dict[str, object] = {}
+    for text in [*setup, stub]:
+        exec(text, namespace)
+    result = check_result(question.id, *(namespace[name] for name in question.public.functions))
+    assert result.state == "not answered yet"
+    assert "not answered yet" in repr(result)
+    assert "✗" not in repr(result)
+    assert 'role="status"' in result._repr_html_()
+
+
+# The visible cases are small and fixed: these mistakes show in them only as a wrong number.
+HIDDEN_ONLY = {"constant-answer", "rung-wrong"}  # shows only over several label sets; which rung is right is not told
+MISTAKEN = [pair for pair in BANK if pair[1].misconception and pair[1].misconception not in HIDDEN_ONLY]
+
+
+@pytest.mark.parametrize(("question", "answer"), MISTAKEN, ids=lambda value: getattr(value, "name", None) or value.id)
+def test_a_known_mistake_gets_its_own_message(question, answer) -> None:
+    result = check_result(question.id, *functions_of(question, answer.source))
+    assert answer.misconception in {line.misconception for line in result.lines}
+    known = question.public.misconceptions[answer.misconception]
+    assert known.what in repr(result)
+    assert known.look_at in repr(result)
+
+
+def test_the_public_cases_of_accumulation_are_what_the_judge_computes() -> None:
+    """Expected values and mistakes are written down in the library; the judge's reference is another program."""
+    variants = {
+        "no-division": {"weight": "one"},
+        "divide-by-k": {"weight": "1/K"},
+        "mean-of-means": {"weight": "1/window"},
+        "last-window-dropped": {"last": "dropped"},
+        "never-zeroed": {"zero": "never"},
+        "zeroed-too-often": {"weight": "1/K", "zero": "micro-batch"},
+        "step-every-batch": {"weight": "one", "step": "micro-batch", "zero": "micro-batch"},
+    }
+    for public in find_question("03a-accumulate").cases:
+        case = HiddenCase("public", public.inputs)
+        assert public.expected["epoch"]["weight"] == pytest.approx(accumulate.run(case), abs=1e-12)
+        for name, shown in public.mistakes.items():
+            if name != "never-steps":
+                found = accumulate.run(case, **variants[name])
+                assert shown["epoch"]["weight"] == pytest.approx(found, abs=1e-12), f"{public.name}: {name}"
+
+
+def test_the_worked_numbers_of_the_lecture_are_the_public_cases() -> None:
+    worked = find_question("03a-accumulate").cases[0]
+    assert worked.expected["epoch"]["weight"].item() == 0.8
+    assert worked.mistakes["no-division"]["epoch"]["weight"].item() == 1.6
+    clipped = find_question("03a-clip").cases[0].expected["clipping"]
+    assert [value.item() for value in clipped["clipped"]] == [0.6, 0.8]
+    assert clipped["norm"] == 5.0
+
+
+def test_an_exception_in_the_answer_is_told_in_its_own_words() -> None:
+    def broken(y_train, y_val, classes):
+        raise ValueError("no such class")
+
+    text = repr(check_result("03b-baseline", broken))
+    assert "your code raised ValueError: no such class" in text
+    assert "Traceback" not in text
+
+
+def test_a_missing_return_is_not_called_unanswered() -> None:
+    def forgot(y_train, y_val, classes):
+        y_train.sum()
+
+    result = check_result("03b-baseline", forgot)
+    assert result.state == "not yet"
+
+
+def test_the_wrong_number_of_functions_and_an_unknown_question_are_clear_errors() -> None:
+    with pytest.raises(TypeError, match=r"checks 2 functions \(clip_by_global_norm, per_parameter_cosine\), got 1"):
+        check_result("03a-clip", max)
+    with pytest.raises(KeyError, match="there are: 03a-accumulate"):
+        check_result("03a-clap")
+
+
+def test_ready_made_functions_are_switched_off_while_checked_and_back_afterwards() -> None:
+    original = torch.nn.utils.clip_grad_norm_
+    question = find_question("03a-clip")
+    with forbid_ready_made(question), pytest.raises(WriteItYourself, match="write it yourself"):
+        torch.nn.utils.clip_grad_norm_([], 1.0)
+    assert torch.nn.utils.clip_grad_norm_ is original
+    result = check_result("03a-clip", lambda g, m: (g, torch.nn.utils.clip_grad_norm_(g, m)), lambda g, m: 1.0)
+    assert "write it yourself" in repr(result)
+    assert torch.nn.utils.clip_grad_norm_ is original
+
+
+def test_every_misconception_has_words_and_is_recognised_somewhere() -> None:
+    for public in PUBLIC_QUESTIONS.values():
+        mistakes = {name for case in public.cases for name in case.mistakes}
+        judge = QUESTIONS[public.id].file.read_text("utf-8")
+        judged = {name for name in public.misconceptions if f'"{name}"' in judge}
+        assert mistakes | judged == set(public.misconceptions)
+        assert UNANSWERED not in public.misconceptions
+
+
+def stub_with_dots(x): ...
+
+
+def stub_with_text(x):
+    """Only a docstring."""
+
+
+def stub_that_passes(x):
+    pass
+
+
+def stub_that_raises(x):
+    raise NotImplementedError
+
+
+def stub_that_raises_with_text(x):
+    """Text."""
+    raise NotImplementedError("write it")
+
+
+def returns_its_argument(x):
+    return x
+
+
+def returns_a_number(x):
+    return 1
+
+
+def raises_another(x):
+    raise ValueError("NotImplementedError")
+
+
+@pytest.mark.parametrize(
+    "stub", [stub_with_dots, stub_with_text, stub_that_passes, stub_that_raises, stub_that_raises_with_text]
+)
+def test_a_stub_is_recognised(stub) -> None:
+    assert is_stub(stub)
+
+
+@pytest.mark.parametrize("answer", [returns_its_argument, returns_a_number, raises_another, max])
+def test_an_answer_is_no_stub(answer) -> None:
+    assert not is_stub(answer)
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "message"),
+    [
+        (np.zeros(2), np.zeros(3), "shape [2], expected [3]"),
+        (np.zeros((1, 3)), np.zeros(3), "shape [1, 3], expected [3]"),
+        (np.zeros(3, np.float32), np.zeros(3), "dtype float32, expected float64"),
+        (np.array([1.0, 2.5]), np.array([1.0, 2.0]), "off by 0.5 at [1]: got 2.5, expected 2"),
+        (np.array([1.0, np.nan]), np.array([1.0, 2.0]), "off by nan at [1]"),
+        (np.asarray(0.5), 0.25, "got 0.5, expected 0.25"),
+        (None, 0.25, "is a `return` missing?"),
+        ("0.25", 0.25, "expected a number, got a str"),
+        ([np.asarray(1.0)], [np.asarray(1.0)] * 2, "got [1.], expected"),
+        (np.asarray(1.0), [np.asarray(1.0)], "expected a sequence of 1, got a number"),
+        (["b"], ["a"], "got ['b'], expected ['a']"),
+        ({"a": 1}, {"b": 1}, "expected the entries ['b']"),
+        (np.asarray("x"), np.asarray(1.0), "expected numbers, got dtype <U1"),
+    ],
+)
+def test_a_difference_is_told_in_words(actual, expected, message: str) -> None:
+    assert message in str(difference(actual, expected, 1e-6))
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected"),
+    [
+        (np.asarray(0.25), 0.25),
+        (np.array([1.0, 2.0]), np.array([1.0, 2.0 + 1e-9])),
+        ([], []),
+        (["a", "b"], ["a", "b"]),
+        ({"a": np.asarray(1)}, {"a": 1.0}),
+    ],
+)
+def test_values_that_agree(actual, expected) -> None:
+    assert agree(actual, expected, 1e-6)
+    assert (difference(actual, expected, 1e-6) is None) is agree(actual, expected, 1e-6)
+
+
+def test_plain_data_copies_and_refuses_what_it_cannot_read() -> None:
+    tensor = torch.tensor([1.0], requires_grad=True)
+    copy = plain(tensor)
+    with torch.no_grad():
+        tensor += 1
+    assert copy.tolist() == [1.0]
+    assert plain({"b", "a"}) == ["a", "b"]
+    with pytest.raises(TypeError, match="cannot read a object"):
+        plain(object())
+
+
+@pytest.mark.parametrize(
+    ("guess", "actual", "message"),
+    [
+        (None, 2.0, "You made no prediction."),
+        (2.1, 2.0, "right, or close"),
+        (3, 2.0, "too high"),
+        (-18, 18.0, "too low"),
+        ("flat", "flat", "You predicted flat: right."),
+        ("rising", "flat", "find out why"),
+        ("two", 2.0, "not a number"),
+    ],
+)
+def test_a_prediction_is_compared_with_what_happened(capsys, guess, actual, message: str) -> None:
+    predict("key", guess)
+    reveal("key", actual)
+    assert message in capsys.readouterr().out
+
+
+def test_a_message_has_no_escape_codes_and_one_line() -> None:
+    def answer(*_: object) -> object:
+        raise RuntimeError("\x1b[1mWeights only\x1b[0m load\nfailed\x1b]0;title\x07" + " again" * 100)
+
+    question = QUESTIONS["03b-baseline"]
+    named = dict.fromkeys(question.public.functions, answer)
+    seen = observe(question.public, named, question.public.cases[0].inputs)
+    raised = next(iter(seen.values()))["raised"]
+    assert raised.startswith("RuntimeError: Weights only load failed again again")
+    assert raised.isprintable()
+    assert len(raised) < 450
+
+
+def test_the_check_of_an_answer_that_saves_objects_is_readable() -> None:
+    question = QUESTIONS["03a-checkpoint"]
+    answer = next(answer for answer in question.answers() if answer.name == "wrong_objects")
+    result = check_result(question.id, *functions_of(question, answer.source))
+    assert all(line.what.isprintable() for line in result.lines)
