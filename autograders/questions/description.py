@@ -55,6 +55,7 @@ class Graded:
 class Mistake:
     """A known way to get the question wrong: its words for the student, and what it gives on any case.
 
+    `also` are other forms in which it shows: it explains what was observed when any form does.
     `hidden_only` says that the visible cases are too few to show it. `constant` names fields that have the same value
     on every hidden case where they have one, whichever that is; such a mistake needs no simulation.
     """
@@ -65,6 +66,11 @@ class Mistake:
     simulate: Simulation = lambda case: {}
     hidden_only: bool = False
     constant: tuple[str, ...] = ()
+    also: tuple[Simulation, ...] = ()
+
+    def forms(self) -> dict[str, Simulation]:
+        """Each simulation by a name of its own: the mistake's id, and the id with a number for each further form."""
+        return {self.id: self.simulate} | {f"{self.id}/{n}": form for n, form in enumerate(self.also, 2)}
 
 
 @dataclass(frozen=True)
@@ -109,30 +115,30 @@ class Description:
         cases = []
         for case in self.visible:
             expected = nested(self.reference(case))
-            shown = {mistake.id: _changed(mistake.simulate(case), expected, tolerance) for mistake in self.mistakes}
-            shown = {mistake: fields for mistake, fields in shown.items() if fields}
+            forms = {name: form for mistake in self.mistakes for name, form in mistake.forms().items()}
+            shown = {name: _changed(simulate(case), expected, tolerance) for name, simulate in forms.items()}
+            shown = {name: fields for name, fields in shown.items() if fields}
             cases.append(PublicCase(case.kind, case.inputs, expected, shown))
         self._refuse_alike(cases, tolerance)
         return tuple(cases)
 
     def _refuse_alike(self, cases: Sequence[PublicCase], tolerance: float) -> None:
         seen: dict[str, list[Fields]] = {}
-        for mistake in self.mistakes:
-            fields = [case.mistakes.get(mistake.id, {}) for case in cases]
-            if mistake.hidden_only or mistake.constant:
-                continue
+        shown = [mistake for mistake in self.mistakes if not (mistake.hidden_only or mistake.constant)]
+        for name in (name for mistake in shown for name in mistake.forms()):
+            fields = [case.mistakes.get(name, {}) for case in cases]
             if not any(fields):
                 raise DescriptionError(
-                    f"{self.id}: the mistake {mistake.id} gives the right values on every visible case: add a case "
+                    f"{self.id}: the mistake {name} gives the right values on every visible case: add a case "
                     "that shows it, or say hidden_only=True"
                 )
             for other, its in seen.items():
                 if agree(fields, its, tolerance):
                     raise DescriptionError(
-                        f"{self.id}: on the visible cases the mistakes {other} and {mistake.id} give the same: add a "
+                        f"{self.id}: on the visible cases the mistakes {other} and {name} give the same: add a "
                         "case that tells them apart, or say hidden_only=True for one of them"
                     )
-            seen[mistake.id] = fields
+            seen[name] = fields
 
     def check(self) -> None:
         """Raise DescriptionError when names in the description do not fit together."""
@@ -148,30 +154,39 @@ class Description:
             if part.needs and part.needs not in names:
                 raise DescriptionError(f"{self.id}, part {part.name}: there is no part {part.needs}")
             for path in part.fields:
-                if path.partition(".")[0] not in public.parts or not path.partition(".")[2]:
+                if split(path)[0] not in public.parts or not split(path)[1]:
                     raise DescriptionError(
                         f"{self.id}, part {part.name}: {path!r} is not PART.FIELD of the observation "
                         f"(parts: {', '.join(public.parts)})"
                     )
 
 
+def split(path: str) -> tuple[str, str]:
+    """The part and the field of "part.field"."""
+    part, _, name = path.partition(".")
+    return part, name
+
+
 def nested(fields: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """`"part.field" -> value` as part -> field -> value."""
     parts: dict[str, dict[str, Any]] = {}
     for path, value in fields.items():
-        part, _, name = path.partition(".")
+        part, name = split(path)
         parts.setdefault(part, {})[name] = value
     return parts
 
 
 def _changed(fields: Mapping[str, Any], expected: Fields, tolerance: float) -> dict[str, dict[str, Any]]:
     """The fields of a simulation that differ from what is right."""
-    changed = {}
-    for path, value in fields.items():
-        part, _, name = path.partition(".")
-        if not agree(value, expected[part][name], tolerance):
-            changed[path] = value
-    return nested(changed)
+    return {
+        part: changed
+        for part, values in nested(fields).items()
+        if (
+            changed := {
+                name: value for name, value in values.items() if not agree(value, expected[part][name], tolerance)
+            }
+        )
+    }
 
 
 @dataclass
@@ -182,7 +197,7 @@ class _Judged:
     public: PublicQuestion
     cases: list[Case]
     observations: list[Observation]
-    _simulated: dict[str, list[Fields]] = field(default_factory=dict)
+    _simulated: dict[str, list[list[Fields]]] = field(default_factory=dict)
 
     @cached_property
     def expected(self) -> list[Fields]:
@@ -208,7 +223,7 @@ class _Judged:
         for case, observation, expected in self._selected(part):
             kinds[case.kind] = kinds.get(case.kind, 0) + 1
             for path in part.fields:
-                name, _, entry = path.partition(".")
+                name, entry = split(path)
                 value, reason = read_field(observation, name, entry)
                 if value is None:
                     return Part(part.name, 0.0, part.points, of_kind(case, part.name, reason))
@@ -225,20 +240,27 @@ class _Judged:
 
     def _explains(self, mistake: Mistake, path: str | None = None) -> bool:
         if mistake.constant:
-            parts = {constant.partition(".")[0] for constant in mistake.constant}
-            return (path or mistake.constant[0]).partition(".")[0] in parts and all(
-                map(self._constant, mistake.constant)
-            )
+            concerned = path is None or split(path)[0] in {split(constant)[0] for constant in mistake.constant}
+            return concerned and all(map(self._constant, mistake.constant))
+        tolerance = self.public.relative_tolerance
+        return any(
+            explains(self.observations, self.expected, simulated, tolerance, path)
+            for simulated in self._simulate(mistake)
+        )
+
+    def _simulate(self, mistake: Mistake) -> list[list[Fields]]:
         if mistake.id not in self._simulated:
             self._simulated[mistake.id] = [
-                _changed(mistake.simulate(case), expected, self.public.relative_tolerance)
-                for case, expected in zip(self.cases, self.expected, strict=True)
+                [
+                    _changed(simulate(case), expected, self.public.relative_tolerance)
+                    for case, expected in zip(self.cases, self.expected, strict=True)
+                ]
+                for simulate in mistake.forms().values()
             ]
-        simulated = self._simulated[mistake.id]
-        return explains(self.observations, self.expected, simulated, self.public.relative_tolerance, path)
+        return self._simulated[mistake.id]
 
     def _constant(self, path: str) -> bool:
-        name, _, entry = path.partition(".")
+        name, entry = split(path)
         values = [read_field(observation, name, entry)[0] for observation in self.observations]
         values = [value for value in values if value is not None]
         return len(values) > 1 and all(agree(value, values[0], 0.0) for value in values)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .compare import agree, difference, show
-from .misconceptions import explains
+from .misconceptions import explains, mistake_of
 from .observe import observe
 from .process_state import told_left
 from .question import PublicCase, PublicQuestion
@@ -178,10 +178,11 @@ def _explaining(
     if question.mistakes_complete:
         wrong = [name for name, value in case.expected[part].items() if not agree(values.get(name), value, tolerance)]
         expected = [public.expected for public in question.cases]
-        for name in question.misconceptions:
+        forms = dict.fromkeys(name for public in question.cases for name in public.mistakes)
+        for name in sorted(forms, key=lambda form: list(question.misconceptions).index(mistake_of(form))):
             mistaken = [public.mistakes.get(name, {}) for public in question.cases]
             if any(explains(observations, expected, mistaken, tolerance, f"{part}.{entry}") for entry in wrong):
-                return name
+                return mistake_of(name)
         return None
     for name, shown in case.mistakes.items():
         fields = shown.get(part)

@@ -11,6 +11,11 @@ Fields = Mapping[str, Mapping[str, Any]]
 """part -> field -> value."""
 
 
+def mistake_of(form: str) -> str:
+    """The mistake's id in the name of one of its forms ("id", "id/2", "id/3" …)."""
+    return form.partition("/")[0]
+
+
 def explains(
     observations: Sequence[Mapping[str, Any]],
     expected: Sequence[Fields],
@@ -29,7 +34,7 @@ def explains(
 
     """
     changed = {(part, name) for fields in mistaken for part, values in fields.items() for name in values}
-    if not changed or (path is not None and tuple(path.split(".", 1)) not in changed):
+    if not changed or (path is not None and tuple(path.split(".", maxsplit=1)) not in changed):
         return False
     return all(
         agree(_observed(observation, part, name), wrong.get(part, {}).get(name, right[part][name]), relative_tolerance)

@@ -31,7 +31,7 @@ class PublicCase:
     """One visible case: inputs, and what each part of the question should give for them.
 
     `expected` maps part -> field -> value. `mistakes` maps a misconception's id to the fields in which it shows,
-    in the same form, so that a wrong result is recognised by its numbers.
+    in the same form, so that a wrong result is recognised by its numbers; a second form of it is named "id/2".
     """
 
     name: str

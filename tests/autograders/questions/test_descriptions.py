@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from autograders.questions.description import Description, DescriptionError, Graded, given
+from autograders.questions import visible
+from autograders.questions.description import Description, DescriptionError, Graded, given, nested
 from autograders.questions.domain import differing, sample
 from autograders.questions.question import QUESTIONS, Question
 from autograders.questions.verify import cells
-from autograders.questions.visible import visible_cases
+from autograders.questions.visible import stale, write_visible_cases
 
 pytestmark = pytest.mark.slow
 
@@ -18,8 +23,22 @@ DESCRIBED = {name: question for name, question in QUESTIONS.items() if isinstanc
 
 
 def test_the_visible_cases_are_as_their_descriptions_say() -> None:
-    stale = [path.name for path, text in visible_cases() if path.read_text("utf-8") != text]
-    assert not stale, "run `autograde build --questions`"
+    assert not [path.name for path, _ in stale()], "run `autograde build --questions`"
+
+
+def test_a_file_is_stale_for_another_number_but_not_for_another_rounding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(visible, "visible_cases_path", lambda name: tmp_path / f"{name}.json")
+    assert len(write_visible_cases()) == len(DESCRIBED)
+    assert write_visible_cases() == []
+    path = tmp_path / "03b-lr.json"
+    number = re.search(r"\d\.\d{15,}", text := path.read_text("utf-8"))
+    assert number is not None
+    path.write_text(text.replace(number[0], number[0][:-1]), "utf-8")
+    assert write_visible_cases() == []
+    path.write_text(text.replace(number[0], number[0][:6]), "utf-8")
+    assert write_visible_cases() == [path]
 
 
 @pytest.mark.parametrize("question", DESCRIBED.values(), ids=DESCRIBED)
@@ -32,6 +51,25 @@ def test_right_answers_agree_on_the_domain_and_wrong_ones_do_not(question: Quest
             assert not differs, f"{answer.name}: {differs[0].inputs}"
         else:
             assert differs, f"{answer.name} agrees on {len(cases)} cases of the domain"
+
+
+def test_a_mistake_is_named_in_each_of_its_forms() -> None:
+    clip = QUESTIONS["03a-clip"].hidden
+    assert isinstance(clip, Description)
+    cases = clip.draw(np.random.default_rng(0))
+    by_id = {mistake.id: mistake for mistake in clip.mistakes}
+    half = given({"clipping.norm": lambda gradients, max_norm: max_norm / 2})
+    both = replace(clip, mistakes=(replace(by_id["norm-after"], also=(half,)),))
+    for form in (by_id["norm-after"].simulate, half):
+        seen = [observed(clip.reference(case) | form(case)) for case in cases]
+        assert both.judge(cases, seen).misconception == "norm-after"
+    neither = [observed(clip.reference(case) | {"clipping.norm": 7.0}) for case in cases]
+    assert both.judge(cases, neither).misconception is None
+    assert "norm-after/2" in both.public_cases()[0].mistakes
+
+
+def observed(fields: Mapping[str, object]) -> dict[str, dict[str, object]]:
+    return {part: {"value": values} for part, values in nested(fields).items()}
 
 
 class TestContradictions:
