@@ -13,6 +13,8 @@ from .description import Case, Description
 from .question import Question, encode_inputs
 
 EXAMPLES = 60
+_AT_A_TIME = 6
+"""Cases that are observed together: an observation has an upper limit on its values."""
 
 
 class AnswerStoppedError(RuntimeError):
@@ -38,9 +40,14 @@ def differing(question: Question, sources: Sequence[str], cases: Sequence[Case],
     anywhere = replace(
         description, parts=tuple(replace(part, on=(), unless=(), needs="") for part in description.parts)
     )
-    [observed] = observe_sets(question, sources, [encode_inputs(cases)], seconds)
-    if observed.incident is not None:
-        raise AnswerStoppedError(observed.incident)
-    observations = question.read(observed.published[0], len(cases))
-    verdicts = [anywhere.judge([case], [observation]) for case, observation in zip(cases, observations, strict=True)]
-    return [case for case, verdict in zip(cases, verdicts, strict=True) if verdict.points < verdict.maximum]
+    groups = [cases[start : start + _AT_A_TIME] for start in range(0, len(cases), _AT_A_TIME)]
+    different = []
+    for group, observed in zip(
+        groups, observe_sets(question, sources, list(map(encode_inputs, groups)), seconds), strict=True
+    ):
+        if observed.incident is not None:
+            raise AnswerStoppedError(observed.incident)
+        for case, observation in zip(group, question.read(observed.published[0], len(group)), strict=True):
+            verdict = anywhere.judge([case], [observation])
+            different += [case] if verdict.points < verdict.maximum else []
+    return different
