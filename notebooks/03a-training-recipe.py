@@ -508,14 +508,18 @@ print("after double():", careless.last.weight.dtype, careless.hidden[0].weight.d
 #
 # Complete `Scaled(layers, mean, temperature)`. Its `forward` is written and can stay as it is.
 #
-# - `layers` is a list of modules. All that they own shall be visible.
-# - `temperature` is a number; the module starts from it and learns it.
-# - `mean` is a tensor `[features]`; the running mean starts from it. It is not learned, but it is saved and it moves.
+# - `layers` is a list of one or more different modules. All their parameters and buffers must be registered.
+# - `temperature` is a Python float other than 0. The module starts from it and learns it, as a `float32` parameter with
+#   one entry.
+# - `mean` is a `float32` tensor `[features]`. The running mean starts from it. It is not learned, but it is saved and it
+#   moves.
 #
-# Nothing else is registered.
+# Nothing else is registered. Two names for the same layer or tensor are allowed, and the module may keep a copy of a
+# layer or of `mean` instead of the object that it was given.
 #
-# Hidden cases, with one to three layers: parameters 2 points, buffers 2, a second module restored from the first one's `state_dict()` 1,
-# and `double()` and `to("meta")` (a device without memory) take everything along 2. Limit: 30 seconds.
+# Hidden cases, with one to three linear layers and layers that own a buffer: parameters 2 points, buffers 2, a second
+# module restored from the first one's `state_dict()` 1, and `double()` and `to("meta")` (a device without memory) take
+# everything along 2. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
