@@ -21,7 +21,7 @@ from nbformat import NotebookNode
 from autograders import notebooks
 from autograders.course import WITHOUT_SANDBOX_VARIABLE, Course
 from autograders.notebooks import assignments
-from autograders.questions.question import ANSWERS
+from autograders.questions.question import answer_to
 from autograders.questions.simulate import simulate
 from autograders.release.release import release
 from autograders.sandbox.jail import why_no_walls
@@ -241,13 +241,13 @@ def mixed(released: Course, tmp_path_factory: pytest.TempPathFactory) -> Course:
     """Six submissions of one notebook that end in different states, and a student of the roster without one."""
     course = copy_course(released, tmp_path_factory.mktemp("mixed") / "course")
     weighted, divided, together, each, by_heart = (
-        (ANSWERS / path).read_text("utf-8")
-        for path in (
-            "03a-accumulate/right_weighted.py",
-            "03a-accumulate/wrong_divide_by_k.py",
-            "03a-clip/right_concatenate.py",
-            "03a-clip/wrong_per_parameter.py",
-            "03a-p5/full.md",
+        answer_to(*named)
+        for named in (
+            ("03a-accumulate", "right_weighted"),
+            ("03a-accumulate", "wrong_divide_by_k"),
+            ("03a-clip", "right_concatenate"),
+            ("03a-clip", "wrong_per_parameter"),
+            ("03a-p5", "full"),
         )
     )
     answers = {

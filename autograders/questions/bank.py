@@ -1,16 +1,23 @@
-"""The bank of answers: for every question right answers written differently, and wrong ones with a declared verdict."""
+"""The answer bank: for every question right answers written differently, and wrong ones with a declared verdict.
+
+A question's answers are one Markdown file. Each answer is a heading with its name, a list with `points`,
+`misconception` and `about`, and a block of code. An answer that differs little from another one says `edit of: NAME`
+and holds diffs.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-_HEADER = re.compile(r"^# (points|misconception|about): (.*)$")
+_FIELD = re.compile(r"^- (points|misconception|about|edit of): (.*)$", re.MULTILINE)
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class BankError(ValueError):
-    """An answer of the bank does not declare what it should be worth."""
+    """An answer of the bank is not in its form. The message names file, answer and remedy."""
 
 
 @dataclass(frozen=True)
@@ -24,27 +31,59 @@ class Answer:
     about: str
 
 
-def read_answers(folder: Path) -> list[Answer]:
-    """Read a question's answers, `right_*` before `wrong_*`. Raises BankError when one does not say its worth."""
-    return [_read(path) for path in sorted([*folder.glob("*.py"), *folder.glob("*.md")])]
+def read_answers(path: Path) -> list[Answer]:
+    """A question's answers, in the order of its file. Raises BankError for one that is not in the form."""
+    answers: dict[str, Answer] = {}
+    for section in re.split(r"^## ", path.read_text("utf-8"), flags=re.MULTILINE)[1:]:
+        name, _, body = section.partition("\n")
+        try:
+            if name in answers:
+                raise BankError("there are two answers of this name")
+            answers[name] = _read(name, body, answers)
+        except BankError as error:
+            raise BankError(f"{path.name}, answer {name}: {error}") from None
+    return list(answers.values())
 
 
-def _read(path: Path) -> Answer:
-    lines = path.read_text("utf-8").splitlines()
-    fields: dict[str, str] = {}
-    while lines and (match := _HEADER.match(lines[0])):
-        fields[match[1]] = match[2].strip()
-        lines.pop(0)
-    source = "\n".join(lines).strip("\n")
-    if "points" not in fields or not source:
-        raise BankError(f"{path}: an answer starts with '# points: N' (and '# misconception: id' if wrong), then code")
-    misconception = fields.get("misconception")
-    if path.name.startswith("wrong") and path.suffix == ".py" and misconception is None:
-        raise BankError(f"{path}: a wrong answer declares its misconception ('# misconception: none' if it has none)")
+def _read(name: str, body: str, before: Mapping[str, Answer]) -> Answer:
+    fields = dict(_FIELD.findall(_BLOCK.sub("", body)))
+    blocks = _BLOCK.findall(body)
+    if "points" not in fields or not blocks:
+        raise BankError("an answer has a line '- points: N' and a block of code")
+    if name.startswith("wrong") and "misconception" not in fields:
+        raise BankError("a wrong answer has a line '- misconception: ID' ('none' if it has none)")
+    misconception = fields.get("misconception", "none")
     return Answer(
-        path.stem,
-        source,
+        name,
+        _source(blocks, fields.get("edit of"), before),
         float(fields["points"]),
-        None if misconception in (None, "none") else misconception,
+        None if misconception == "none" else misconception,
         fields.get("about", ""),
     )
+
+
+def _source(blocks: list[tuple[str, str]], base: str | None, before: Mapping[str, Answer]) -> str:
+    if base is None:
+        if len(blocks) != 1 or blocks[0][0] == "diff":
+            raise BankError("an answer in full is one block; one that edits another says '- edit of: NAME'")
+        return blocks[0][1].strip("\n")
+    if base not in before:
+        raise BankError(f"it edits {base}, which does not stand before it in the file")
+    lines = before[base].source.splitlines()
+    for language, diff in blocks:
+        if language != "diff":
+            raise BankError("an edit's blocks are diffs (```diff)")
+        lines = _edited(lines, diff)
+    return "\n".join(lines).strip("\n")
+
+
+def _edited(source: list[str], diff: str) -> list[str]:
+    """The lines of a source after a diff: a space, '-' or '+' stands before each line, as in a unified diff."""
+    lines = [line or " " for line in diff.splitlines()]
+    if any(line[0] not in " -+" for line in lines):
+        raise BankError("each line of a diff begins with a space, '-' or '+'")
+    old, new = ([line[1:] for line in lines if line[0] != left_out] for left_out in "+-")
+    starts = [start for start in range(len(source)) if source[start : start + len(old)] == old]
+    if len(starts) != 1:
+        raise BankError(f"its edit matches {len(starts)} times, and must match once: {' '.join(old)[:80]!r}")
+    return [*source[: starts[0]], *new, *source[starts[0] + len(old) :]]

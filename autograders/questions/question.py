@@ -72,7 +72,7 @@ class Question:
 
     def answers(self) -> list[Answer]:
         """The bank's answers, right ones first."""
-        return read_answers(ANSWERS / self.id)
+        return answers_to(self.id)
 
     def draw(self, secret: bytes, version: str, index: int) -> list[HiddenCase]:
         """The hidden cases of one set of the pool; the same arguments give the same cases, bit by bit.
@@ -125,6 +125,16 @@ class Question:
         if known is None:
             return verdict
         return replace(verdict, meaning=known.what, look_at=known.look_at)
+
+
+def answers_to(grade_id: str) -> list[Answer]:
+    """The bank's answers to a question, to one that is answered in words too."""
+    return read_answers(ANSWERS / f"{grade_id}.md")
+
+
+def answer_to(grade_id: str, name: str) -> str:
+    """The source of one answer of the bank."""
+    return next(answer.source for answer in answers_to(grade_id) if answer.name == name)
 
 
 @functools.lru_cache(maxsize=512)  # two notebooks of 14 questions with eight sets each have 224

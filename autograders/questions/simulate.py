@@ -10,8 +10,8 @@ import nbformat
 from .. import notebooks
 from ..course import Course, CourseError
 from ..tables import write_table
-from .bank import Answer, read_answers
-from .question import ANSWERS, QUESTIONS
+from .bank import Answer
+from .question import QUESTIONS, answers_to
 from .verdict import UNANSWERED
 
 KNOWN_FIELDS = ("student", "assignment", "question", "answer", "points", "misconception")
@@ -35,7 +35,7 @@ def simulate(course: Course, assignments: Sequence[str], students: int) -> Path:
                 cell for cell in nb.cells if cell.metadata.get("nbgrader", {}).get("solution")
             ):
                 grade_id = cell.metadata["nbgrader"]["grade_id"]
-                choices: list[Answer | None] = [*read_answers(ANSWERS / grade_id), None]
+                choices: list[Answer | None] = [*answers_to(grade_id), None]
                 answer = choices[(number + shift) % len(choices)]
                 if answer is not None:
                     cell.source = answer.source

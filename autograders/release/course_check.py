@@ -90,7 +90,7 @@ def _test_cell(grade_id: str, source: str, points: Any) -> list[str]:
         return []
     return [
         f"{right} right and {len(answers) - right} wrong answers, at least 3 and 6 are needed in "
-        f"autograders/questions/answers/{question.id}."
+        f"autograders/questions/answers/{question.id}.md."
     ]
 
 

@@ -21,7 +21,7 @@ from ..nbgrader.lost_metadata import refuse_lost_metadata
 from ..nbgrader.nbgrader_api import generate_assignment
 from ..notebooks import ROOT
 from ..questions.description import Description
-from ..questions.question import ANSWERS, QUESTIONS
+from ..questions.question import ANSWERS, QUESTIONS, answers_to
 from ..questions.seeds import create_secret, new_secret, read_secret
 from ..questions.visible import visible_cases
 from .course_check import check_master, refuse_other_database
@@ -183,10 +183,9 @@ def _secrets(masters: dict[str, NotebookNode]) -> Iterator[Secret]:
         for node in ast.parse(path.read_text("utf-8")).body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign):
                 yield Secret(f"the judge {path.name}", ast.unparse(_WithoutSentences().visit(node)))
-    for question_id in (*QUESTIONS, *(path.name for path in ANSWERS.iterdir() if path.name not in QUESTIONS)):
-        for path in sorted((ANSWERS / question_id).iterdir()):
-            if path.is_file():
-                yield Secret(f"the answer {question_id}/{path.name}", path.read_text("utf-8"))
+    for name in sorted({*QUESTIONS, *(path.stem for path in ANSWERS.glob("*.md"))}):
+        for answer in answers_to(name):
+            yield Secret(f"the answer {name}/{answer.name}", answer.source)
 
 
 class _WithoutSentences(ast.NodeTransformer):

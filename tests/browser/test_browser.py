@@ -17,7 +17,7 @@ from nbformat import NotebookNode
 from autograders import notebooks
 from autograders.course import Course
 from autograders.notebooks import assignments
-from autograders.questions.question import ANSWERS
+from autograders.questions.question import answer_to
 
 pytestmark = pytest.mark.slow
 
@@ -221,7 +221,7 @@ def test_predictions_and_answers_are_kept_when_the_page_is_loaded_again(recipe: 
     recipe.write(asked, 'predict("accumulation", 0.8)')
     assert "Recorded: 0.8" in recipe.run(asked)
     assert "You predicted 0.8: right" in recipe.run(recipe.cell('reveal("accumulation"'))
-    wrong, right = ((ANSWERS / "03a-clip" / name).read_text("utf-8") for name in WRONG_AND_RIGHT)
+    wrong, right = (answer_to("03a-clip", name) for name in WRONG_AND_RIGHT)
     answer, test = recipe.cell("def clip_by_global_norm"), recipe.cell('check("03a-clip"')
     recipe.write(answer, wrong)
     recipe.run(answer)
@@ -240,7 +240,7 @@ def test_predictions_and_answers_are_kept_when_the_page_is_loaded_again(recipe: 
     assert "You predicted 0.8: right" in recipe.cell('reveal("accumulation"').inner_text()
 
 
-WRONG_AND_RIGHT = ("wrong_per_parameter.py", "right_concatenate.py")
+WRONG_AND_RIGHT = ("wrong_per_parameter", "right_concatenate")
 
 
 @pytest.fixture(scope="module")

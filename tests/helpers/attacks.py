@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autograders.grading.states import State
-from autograders.questions.question import ANSWERS
+from autograders.questions.question import answer_to
 from autograders.sandbox.control_groups import counted
 
 FIRST, SECOND = "03a-accumulate", "03a-clip"
-RIGHT = (ANSWERS / FIRST / "right_weighted.py").read_text("utf-8")
+RIGHT = answer_to(FIRST, "right_weighted")
 HEAD, BODY = RIGHT.split(":\n", 1)
 LATE_CHILD = "987654"
 SHADOWS = (

@@ -19,7 +19,7 @@ from autograders.course import Course
 from autograders.intake.reading.reading import read_notebook
 from autograders.intake.reading.rebuild import rebuild
 from autograders.probes import observe_cases
-from autograders.questions.question import ANSWERS, QUESTIONS, encode_inputs
+from autograders.questions.question import QUESTIONS, answer_to, encode_inputs
 
 FIRST, SECOND = "03a-training-recipe", "03b-debug-ladder"
 CLIP, ACCUMULATE, WORDS = "03a-clip", "03a-accumulate", "03a-p5"
@@ -30,8 +30,8 @@ Notebook = dict[str, Any]
 
 @cache
 def source_of(question: str, answer: str) -> str:
-    """An answer of the bank, without its header."""
-    return next(found.source for found in QUESTIONS[question].answers() if found.name == answer)
+    """An answer of the bank."""
+    return answer_to(question, answer)
 
 
 def handed_in(course: Course, answers: Mapping[str, str] = RIGHT, text: str = TEXT) -> Notebook:
@@ -100,8 +100,3 @@ def earned(nb: Any, question_id: str) -> float:
     cases = question.draw(b"test", "v", 0)
     seen = observe_cases(question.id, functions, encode_inputs(cases))
     return question.judge(cases, [{"question": question.id, "cases": seen}]).points
-
-
-def example(question: str, name: str) -> str:
-    """An example answer to a question in words."""
-    return (ANSWERS / question / name).read_text("utf-8").split("\n", 1)[1].strip()

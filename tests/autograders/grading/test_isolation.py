@@ -9,7 +9,7 @@ from conftest import autograde
 from autograders import notebooks
 from autograders.course import Course
 from autograders.grading.journal import read_record
-from autograders.questions.question import ANSWERS
+from autograders.questions.question import answer_to
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ def isolated(released: Course, tmp_path_factory: pytest.TempPathFactory) -> Cour
     from conftest import copy_course
 
     course = copy_course(released, tmp_path_factory.mktemp("isolated") / "course")
-    right = (ANSWERS / "03a-accumulate" / "right_weighted.py").read_text("utf-8")
+    right = answer_to("03a-accumulate", "right_weighted")
     for student, (line, _) in LEAVING.items():
         nb = notebooks.read(course.notebook("release", FIRST))
         for cell in nb.cells:
@@ -44,7 +44,7 @@ def isolated(released: Course, tmp_path_factory: pytest.TempPathFactory) -> Cour
             if name == "03a-accumulate":
                 cell.source = f"{right.rstrip()}\n{line}\n"  # indented: the last line of the function
             elif name == "03a-clip":
-                cell.source = (ANSWERS / "03a-clip" / "right_concatenate.py").read_text("utf-8")
+                cell.source = answer_to("03a-clip", "right_concatenate")
         path = course.notebook("submitted", FIRST, student)
         path.parent.mkdir(parents=True)
         nbformat.write(nb, path)

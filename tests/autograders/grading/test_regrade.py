@@ -22,7 +22,7 @@ from autograders.grading.regrade import regrade
 from autograders.nbgrader.database import open_gradebook
 from autograders.questions.description import Description, Graded
 from autograders.questions.descriptions.clip import QUESTION as CLIP
-from autograders.questions.question import ANSWERS, QUESTIONS
+from autograders.questions.question import QUESTIONS, answer_to
 from autograders.questions.seeds import read_secret
 from autograders.results.explanation import explain_points
 from autograders.results.gradebook import question_points, rows
@@ -194,7 +194,7 @@ def test_a_new_attempt_says_which_manual_scores_it_touches(course: Course) -> No
     nb = notebooks.read(path)
     for cell in nb.cells:
         if cell.metadata.get("nbgrader", {}).get("grade_id") == "03a-clip":
-            cell.source = (ANSWERS / "03a-clip" / "right_concatenate.py").read_text("utf-8")
+            cell.source = answer_to("03a-clip", "right_concatenate")
     path.write_text(json.dumps(nb), "utf-8")
     grade(course, [MIXED], ["wrong"], progress=False)
     assert question_points(course, MIXED, "wrong")["03a-clip"] == 8

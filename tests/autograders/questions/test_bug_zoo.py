@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT
 
 from autograders.questions.descriptions import rate
 from autograders.questions.judges import fix, subset
 from autograders.questions.judges.common import HiddenCase
+from autograders.questions.question import answer_to
 from lecture_lib.data import load_digits
 from lecture_lib.notebook.check import RIGHT, WRONG, check_result
 from lecture_lib.notebook.questions import find_question
@@ -112,7 +112,7 @@ def test_the_library_s_rules_choose_in_the_good_range_of_hidden_curves(repetitio
 def repaired_with(rung: Any) -> Any:
     """The repaired programs of the bank of answers, each with this rung in place of its own."""
     namespace: dict[str, Any] = {"torch": torch, "nn": torch.nn}
-    exec((ROOT / "autograders/questions/answers/03b-fix/right_lambdas.py").read_text("utf-8"), namespace)
+    exec(answer_to("03b-fix", "right_lambdas"), namespace)
     return lambda: {name: (program, rung) for name, (program, _) in namespace["repaired"]().items()}
 
 

@@ -108,11 +108,36 @@ def test_an_answer_that_waits_for_ever_is_stopped(monkeypatch: pytest.MonkeyPatc
     assert seen.incident.text.startswith("out of time: it computed nothing for 1 seconds")
 
 
-@pytest.mark.parametrize("bank", [[], ["right_a.py"]], ids=["no header", "no points"])
-def test_an_answer_without_a_declaration_is_refused(tmp_path, bank) -> None:
-    (tmp_path / "wrong_x.py").write_text("# points: 3\nx = 1\n" if not bank else "x = 1\n")
-    with pytest.raises(BankError, match="wrong_x"):
-        read_answers(tmp_path)
+RIGHT = "## right\n\n- points: 3\n\n```python\nx = 1\ny = 1\n```\n\n"
+EDIT = "## wrong_x\n\n- points: 1\n- misconception: none\n- edit of: right\n\n"
+REFUSED = {
+    "a line '- misconception: ID'": "## wrong_x\n\n- points: 1\n\n```python\nx = 1\n```\n",
+    "a line '- points: N'": "## wrong_x\n\n- misconception: none\n\n```python\nx = 1\n```\n",
+    "two answers of this name": RIGHT * 2,
+    "a block of code": EDIT,
+    "one that edits another says '- edit of: NAME'": RIGHT.replace("python", "diff"),
+    "does not stand before": EDIT + "```diff\n-x = 1\n```\n" + RIGHT,
+    "blocks are diffs": RIGHT + EDIT + "```python\nx = 2\n```\n",
+    "begins with a space": RIGHT + EDIT + "```diff\nx = 2\n```\n",
+    "matches 0 times": RIGHT + EDIT + "```diff\n-x = 3\n+x = 2\n```\n",
+    "matches 2 times": RIGHT.replace("y =", "x =") + EDIT + "```diff\n-x = 1\n```\n",
+}
+
+
+@pytest.mark.parametrize("told", REFUSED)
+def test_an_answer_that_is_not_in_the_form_is_refused(told: str, tmp_path: Path) -> None:
+    (tmp_path / "03a-x.md").write_text("# Answers to 03a-x\n\n" + REFUSED[told], "utf-8")
+    with pytest.raises(BankError, match=r"03a-x\.md, answer (wrong_x|right): ") as refused:
+        read_answers(tmp_path / "03a-x.md")
+    assert told in str(refused.value)
+
+
+def test_an_answer_edits_another_one(tmp_path: Path) -> None:
+    edit = "```diff\n x = 1\n-y = 1\n+\n+y = 2\n```\n"
+    (tmp_path / "03a-x.md").write_text(RIGHT + EDIT + edit, "utf-8")
+    right, wrong = read_answers(tmp_path / "03a-x.md")
+    assert (right.source, right.points, right.misconception) == ("x = 1\ny = 1", 3, None)
+    assert (wrong.name, wrong.source, wrong.points, wrong.misconception) == ("wrong_x", "x = 1\n\ny = 2", 1, None)
 
 
 def right_observation(question, index: int) -> list[object]:

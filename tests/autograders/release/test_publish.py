@@ -20,6 +20,7 @@ from autograders import notebooks
 from autograders.course import Course, CourseError, ReleaseError
 from autograders.notebooks import assignments
 from autograders.questions.bank import Answer
+from autograders.questions.question import answer_to
 from autograders.questions.seeds import read_secret
 from autograders.questions.verdict_cache import Result
 from autograders.questions.verify import Outcome, Sets
@@ -208,7 +209,7 @@ def test_a_release_that_fails_its_checks_is_not_published(
         monkeypatch.setattr(publish, "committed_files", lambda root: known)
         words = "lecture_lib/_common/palette.py is in no commit"
     else:
-        solution = (ROOT / "autograders/questions/answers/03a-clip/right_loops.py").read_text("utf-8")
+        solution = answer_to("03a-clip", "right_loops")
         install = online.Template(online.INSTALL.template + "\n" + solution.replace("$", "$$"))
         monkeypatch.setattr(online, "INSTALL", install)
         words = "the answer 03a-clip/right_loops"

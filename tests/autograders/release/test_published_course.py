@@ -15,7 +15,7 @@ from helpers.student_computer import URL, Computer, bare_repository, fenced, pac
 from autograders import notebooks
 from autograders.course import Course
 from autograders.notebooks import assignments
-from autograders.questions.question import ANSWERS, QUESTIONS
+from autograders.questions.question import QUESTIONS, answer_to
 from autograders.release import publish
 from autograders.release.publish import Release
 
@@ -60,7 +60,7 @@ def answer(path: Path) -> float:
     for cell in nb.cells:
         question = cell.metadata.get("nbgrader", {}).get("grade_id", "")
         if question in ANSWERED:
-            cell.source = (ANSWERS / question / f"{ANSWERED[question]}.py").read_text("utf-8")
+            cell.source = answer_to(question, ANSWERED[question])
             declared = {found.name: found.points for found in QUESTIONS[question].answers()}
             points += declared[ANSWERED[question]]
     nbformat.write(nb, path)

@@ -23,7 +23,7 @@ from autograders.__main__ import main
 from autograders.course import Course, ReleaseError
 from autograders.nbgrader.database import put_scripts_on_path
 from autograders.notebooks import assignments, master_path
-from autograders.questions.question import ANSWERS, QUESTIONS
+from autograders.questions.question import ANSWERS, QUESTIONS, answer_to
 from autograders.release import release
 from autograders.release.course_check import check_master
 from autograders.release.release import leak_check
@@ -154,10 +154,10 @@ PLANTS = {
     "a solution in upper case without comments": ("lecture_lib/upper.py", SOLUTION.upper()),
     "an answer of the bank in the library": (
         "lecture_lib/answer.py",
-        (ANSWERS / "03b-inspect/right_sets.py").read_text(),
+        answer_to("03b-inspect", "right_sets"),
     ),
-    "a wrong answer of the bank": ("binder/extra", (ANSWERS / "03b-baseline/wrong_peeks.py").read_text()),
-    "an answer in words": ("README.md", (ANSWERS / "03a-p5/full.md").read_text()),
+    "a wrong answer of the bank": ("binder/extra", answer_to("03b-baseline", "wrong_peeks")),
+    "an answer in words": ("README.md", answer_to("03a-p5", "full")),
     "a function of a judge": (
         "lecture_lib/data/extra.py",
         (ROOT / "autograders/questions/judges/accumulate.py").read_text().split("def run(")[1],
@@ -269,8 +269,9 @@ def test_release_refuses_a_grader_that_errs_on_this_courses_inputs(
     monkeypatch.setattr(notebooks, "NOTEBOOKS", shorter)
     monkeypatch.setattr(questions, "ANSWERS", tmp_path / "answers")
     shutil.copytree(ANSWERS, tmp_path / "answers")
-    answer = tmp_path / "answers" / "03b-baseline" / "wrong_percent.py"
-    answer.write_text(answer.read_text("utf-8").replace("# points: ", "# points: 0."), "utf-8")
+    bank = tmp_path / "answers" / "03b-baseline.md"
+    before, heading, answer = bank.read_text("utf-8").partition("## wrong_percent\n")
+    bank.write_text(before + heading + answer.replace("- points: ", "- points: 0.", 1), "utf-8")
     course = Course(tmp_path / "course")
     with pytest.raises(
         ReleaseError, match=r"(?s)1 answers .*03b-baseline, wrong_percent: declares 0\.\d+ points"
@@ -286,7 +287,7 @@ def test_too_few_answers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
     nb = notebooks.read(master_path(FIRST))
     assert check_master(FIRST, nb) == []
-    monkeypatch.setattr(questions, "ANSWERS", Path("/nowhere"))
+    monkeypatch.setattr(questions, "read_answers", lambda path: [])
     assert "0 right and 0 wrong answers" in check_master(FIRST, nb)[0]
 
 

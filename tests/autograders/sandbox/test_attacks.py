@@ -27,12 +27,12 @@ from autograders.grading.grade import grade
 from autograders.grading.journal import Record, read_record
 from autograders.grading.states import State
 from autograders.nbgrader import configuration
-from autograders.questions.question import ANSWERS
+from autograders.questions.question import answer_to
 from autograders.results.gradebook import question_points
 from autograders.sandbox.jail import why_no_walls
 
 ASSIGNMENT = "03a-training-recipe"
-CLIP = (ANSWERS / SECOND / "right_concatenate.py").read_text("utf-8")
+CLIP = answer_to(SECOND, "right_concatenate")
 
 pytestmark = [
     pytest.mark.slow,

@@ -15,14 +15,14 @@ from autograders import notebooks
 from autograders.course import Course
 from autograders.grading.grade import grade
 from autograders.grading.journal import Record, read_record
-from autograders.questions.question import ANSWERS, QUESTIONS
+from autograders.questions.question import QUESTIONS, answer_to
 
 pytestmark = pytest.mark.slow
 
 ASSIGNMENT = "03a-training-recipe"
 CLIP = "03a-clip"
-RIGHT = (ANSWERS / CLIP / "right_concatenate.py").read_text("utf-8")
-WRONG = (ANSWERS / CLIP / "wrong_per_parameter.py").read_text("utf-8")
+RIGHT = answer_to(CLIP, "right_concatenate")
+WRONG = answer_to(CLIP, "wrong_per_parameter")
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ def test_an_endless_loop_ends_at_the_limit_and_costs_its_own_question_only(cours
     def answer_the_other(nb) -> None:
         for cell in nb.cells:
             if cell.metadata.get("nbgrader", {}).get("grade_id") == "03a-accumulate":
-                cell.source = (ANSWERS / "03a-accumulate" / "right_weighted.py").read_text("utf-8")
+                cell.source = answer_to("03a-accumulate", "right_weighted")
 
     endless = "def clip_by_global_norm(g, m):\n    while True:\n        pass\n\nper_parameter_cosine = lambda g, m: 1.0"
     hand_in(course, "student", Submission(endless, edit=answer_the_other))

@@ -1,9 +1,0 @@
-# points: 5
-# misconception: bias-of-one-example
-# about: right for a batch of 1
-def relu_rule(x, gradient):
-    return np.where(x > 0, gradient, 0.0)
-
-
-def linear_rule(x, weight, bias, gradient):
-    return gradient @ weight.T, x.T @ gradient, gradient[0]
