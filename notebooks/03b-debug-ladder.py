@@ -486,16 +486,17 @@ print({seeds: f"{share:.0%}" for seeds, share in passed.items()})
 #
 # ### Question 03b-subset · 6 points
 #
-# Write `subset_rung(losses, constant)`. Both are tensors `[seeds]`: for each seed the validation loss of the program and
-# of the constant answer, on the same images. Lower is better. Return three values in this order:
+# Write `subset_rung(losses, constant)`. Both are float tensors `[seeds]`, for two seeds or more: for each seed the
+# validation loss of the program and of the constant answer, on the same images. Lower is better. A loss of the program
+# is `nan` or `inf` where it diverged. Return three values in this order:
 #
 # 1. the gain: the mean over the seeds of what the program saves, in nats;
 # 2. the spread: the standard deviation of that saving between seeds, with $n - 1$;
-# 3. whether the rung holds: at least three seeds, none of which diverged (`nan` or `inf`), and a gain above twice the
-#    spread.
+# 3. whether the rung holds, `True` or `False`: at least three seeds, none of which diverged, and a gain above twice the
+#    spread. No table comes near that limit.
 #
-# Where a seed diverged, the first two values are not looked at. Hidden tables: 2 points for each value. Limit: 30
-# seconds.
+# Where a seed diverged, the first two values are not looked at. Hidden tables, in float32 and float64: 2 points for
+# each value. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
