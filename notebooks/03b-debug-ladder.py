@@ -252,12 +252,15 @@ print(f"by formula: {he * math.sqrt(3 * 1000):.2f}, in a layer: {he / weights.st
 # %% [markdown]
 # ### Question 03b-baseline · 8 points
 #
-# Write `baselines(y_train, y_val, classes)`. The labels are tensors of class indices; every class of the validation part
-# occurs in training; `classes` is the number of the network's outputs. Return three numbers in this order:
+# Write `baselines(y_train, y_val, classes)`. The labels are `torch.long` tensors, `[N]` with N ≥ 1, of class indices from
+# 0 to `classes` − 1. `classes`, at least 2, is the number of the network's outputs. Some outputs may occur in neither
+# part, but every class of the validation part occurs in training. If several classes are the most frequent in training,
+# they are equally frequent in validation too, so it does not matter which of them you predict. Return three numbers in
+# this order:
 #
 # 1. the accuracy on the validation labels of always predicting the most frequent training class, as a fraction;
 # 2. the mean cross-entropy on the validation labels, in nats, of predicting the training frequencies for every input;
-# 3. the loss of a network that gives every output the same probability.
+# 3. the loss, in nats, of a network that gives every output the same probability.
 #
 # Hidden cases, balanced and skewed: 2, 4 and 2 points for the three numbers. Limit: 30 seconds.
 #
