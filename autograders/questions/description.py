@@ -40,7 +40,8 @@ class Graded:
     """Points for fields that agree with the reference on every hidden case of some kinds.
 
     `fields` are written "part.field". `on` names kinds of cases (default: all). `unless` names mistakes that earn
-    nothing here although they give the right values. `needs` names another graded part that must have points.
+    nothing here although they give the right values. `forgives` names mistakes that another part charges: values that
+    one of them explains count as right here. `needs` names another graded part that must have points.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Graded:
     fields: tuple[str, ...]
     on: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
+    forgives: tuple[str, ...] = ()
     needs: str = ""
 
 
@@ -149,7 +151,7 @@ class Description:
                 raise DescriptionError(f"{self.id}: two {what}s are called {doubled}")
         public = find_question(self.id)
         for part in self.parts:
-            for unknown in sorted(set(part.unless) - set(mistakes)):
+            for unknown in sorted({*part.unless, *part.forgives} - set(mistakes)):
                 raise DescriptionError(f"{self.id}, part {part.name}: there is no mistake {unknown}")
             if part.needs and part.needs not in names:
                 raise DescriptionError(f"{self.id}, part {part.name}: there is no part {part.needs}")
@@ -228,7 +230,7 @@ class _Judged:
                 if value is None:
                     return Part(part.name, 0.0, part.points, of_kind(case, part.name, reason))
                 wrong = difference(value, expected[name][entry], self.public.relative_tolerance)
-                if wrong is not None:
+                if wrong is not None and not self._forgives(part):
                     return Part(part.name, 0.0, part.points, of_kind(case, part.name, without_values(wrong)))
         if not kinds:
             raise DescriptionError(f"{self.description.id}: no hidden case is of a kind of the part {part.name}")
@@ -237,6 +239,9 @@ class _Judged:
                 return Part(part.name, 0.0, part.points, mistake.what)
         count = sum(kinds.values())
         return Part(part.name, part.points, part.points, f"right on {count} hidden cases ({', '.join(sorted(kinds))})")
+
+    def _forgives(self, part: Graded) -> bool:
+        return any(self._explains(mistake) for mistake in self.description.mistakes if mistake.id in part.forgives)
 
     def _explains(self, mistake: Mistake, path: str | None = None) -> bool:
         if mistake.constant:

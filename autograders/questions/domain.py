@@ -38,7 +38,7 @@ def differing(question: Question, sources: Sequence[str], cases: Sequence[Case],
     description = question.hidden
     assert isinstance(description, Description)
     anywhere = replace(
-        description, parts=tuple(replace(part, on=(), unless=(), needs="") for part in description.parts)
+        description, parts=tuple(replace(part, on=(), unless=(), forgives=(), needs="") for part in description.parts)
     )
     groups = [cases[start : start + _AT_A_TIME] for start in range(0, len(cases), _AT_A_TIME)]
     different = []
