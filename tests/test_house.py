@@ -202,7 +202,7 @@ def test_files_are_short_and_the_library_is_small() -> None:
 
 
 COMMANDS = [
-    "release", "publish", "collect", "simulate", "grade", "feedback", "confirm", "regrade", "report", "explain",
+    "release", "publish", "collect", "simulate", "grade", "try", "feedback", "confirm", "regrade", "report", "explain",
     "gradebook", "doctor", "verify", "mutate", "build", "text", "new-notebook",
 ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The command `autograde grade`."""
+"""The commands `autograde grade` and `try`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import argparse
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
+from pathlib import Path
 
 from ..course import Course
+from ..plain_text import plain
 
 Add = Callable[..., argparse.ArgumentParser]
 Choose = Callable[[argparse.Namespace], tuple[Course, list[str]]]
@@ -35,12 +37,32 @@ def add_grade_command(add: Add, choose: Choose) -> None:
     text = "let a running Dask cluster grade: the address of its scheduler, such as tcp://host:8786"
     command.add_argument("--scheduler", metavar="ADDRESS", help=text)
 
+    text = "Grade one file by itself, without a class, and print the whole verdict. Nothing is kept."
+    command = add("try", _try, text, course=False)
+    command.add_argument("file", type=Path, metavar="FILE", help="a notebook, or a file made by `lecture submit`")
+    command.add_argument(
+        "--without-sandbox", action="store_true", help="acknowledge: where bubblewrap does not work, limits alone hold"
+    )
+
 
 def _count(text: str) -> int:
     count = int(text)
     if count < 1:
         raise argparse.ArgumentTypeError("at least one is needed")
     return count
+
+
+def _try(options: argparse.Namespace) -> int:
+    from ..grading.states import INCIDENTS as INCIDENT_STATES
+    from ..grading.states import SET_ASIDE as SET_ASIDE_STATES
+    from ..results.trial import told, try_file
+
+    records = try_file(options.file, without_sandbox=options.without_sandbox)
+    for record in records:
+        print(plain("\n".join(told(record)), lines=True))
+    if any(record.state in SET_ASIDE_STATES for record in records):
+        return SET_ASIDE
+    return INCIDENTS if any(record.state in INCIDENT_STATES for record in records) else OK
 
 
 def _grade(options: argparse.Namespace, choose: Choose) -> int:

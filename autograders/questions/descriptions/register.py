@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..description import Case, Description, Graded, Mistake, Simulation
+from lecture_lib.notebook.question import Inputs
 
-Inputs = Mapping[str, Any]
+from ..description import Case, Description, Graded, Mistake, Simulation
 
 
 def floats(values: Any) -> np.ndarray:
