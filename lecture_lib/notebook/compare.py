@@ -27,7 +27,8 @@ def difference(actual: Any, expected: Any, relative_tolerance: float, name: str 
         pairs = enumerate(zip(actual, expected, strict=True))
         return _first(difference(a, e, relative_tolerance, f"{name}[{i}]") for i, (a, e) in pairs)
     if expected is None or isinstance(expected, str):
-        return None if actual == expected else f"{name}: got {show(actual)}, expected {show(expected)}"
+        same = type(actual) is type(expected) and actual == expected  # an array beside a text compares entry by entry
+        return None if same else f"{name}: got {show(actual)}, expected {show(expected)}"
     return _numbers(actual, np.asarray(expected), relative_tolerance, name)
 
 

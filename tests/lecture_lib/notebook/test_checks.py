@@ -217,6 +217,11 @@ def test_values_that_agree(actual, expected) -> None:
     assert (difference(actual, expected, 1e-6) is None) is agree(actual, expected, 1e-6)
 
 
+@pytest.mark.parametrize("expected", ["a text", None])
+def test_an_array_in_the_place_of_a_text_or_of_nothing_differs(expected) -> None:
+    assert not agree(np.array([1.0, 2.0]), expected, 1e-6)
+
+
 def test_plain_data_copies_and_refuses_what_it_cannot_read() -> None:
     tensor = torch.tensor([1.0], requires_grad=True)
     copy = plain(tensor)
