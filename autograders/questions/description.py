@@ -41,7 +41,8 @@ class Graded:
 
     `fields` are written "part.field". `on` names kinds of cases (default: all). `unless` names mistakes that earn
     nothing here although they give the right values. `forgives` names mistakes that another part charges: values that
-    one of them explains count as right here. `needs` names another graded part that must have points.
+    one of them explains count as right here. `needs` names another graded part that must have points,
+    and `after` says how many of the parts before it must.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Graded:
     unless: tuple[str, ...] = ()
     forgives: tuple[str, ...] = ()
     needs: str = ""
+    after: int = 0
 
 
 @dataclass(frozen=True)
@@ -212,6 +214,9 @@ class _Judged:
             graded[part.name] = self._grade(part)
             if part.needs and graded[part.name].points and not graded[part.needs].points:
                 message = f"counts once the part `{part.needs}` is right"
+                graded[part.name] = Part(part.name, 0.0, part.points, message)
+            elif graded[part.name].points and sum(other.points > 0 for other in graded.values()) <= part.after:
+                message = f"counts once {part.after} of the parts before it are right"
                 graded[part.name] = Part(part.name, 0.0, part.points, message)
         return tuple(graded.values())
 
