@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from string import Template
 
 from . import notebooks
 from .files import write_text_atomically
+from .new_question import filled, question_cells
 from .notebooks import NotebookError, number_of
 from .sandbox.limits import Limits
 
-SKELETON = Path(__file__).with_name("skeleton.txt")
 _NAME = re.compile(r"[0-9]{2}[a-z]-[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -26,8 +25,10 @@ def write_skeleton(name: str) -> Path:
     if number_of(name) in taken:
         raise NotebookError(f"{number_of(name)} is the number of {taken[number_of(name)]}. Take another one.")
     limits = Limits()
-    skeleton = Template(SKELETON.read_text("utf-8")).substitute(
+    skeleton = filled(
+        "notebook.txt",
         number=number_of(name),
+        question=question_cells(f"{number_of(name)}-first", "first"),
         seconds=f"{limits.cell_seconds:g}",
         clock=f"{limits.wall_factor * limits.cell_seconds:g}",
         memory=f"{limits.memory_mb / 1000:g}",

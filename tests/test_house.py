@@ -114,7 +114,7 @@ LAYERS = (
     ("questions",),
     ("sandbox",),
     ("grading", "intake", "nbgrader", "release", "results"),
-    ("commands", "new_notebook", "__main__"),
+    ("commands", "new_notebook", "new_question", "__main__"),
 )
 LAYER = {room: height for height, rooms in enumerate(LAYERS) for room in rooms}
 
@@ -203,7 +203,7 @@ def test_files_are_short_and_the_library_is_small() -> None:
 
 COMMANDS = [
     "release", "publish", "collect", "simulate", "grade", "try", "feedback", "confirm", "regrade", "report", "explain",
-    "gradebook", "doctor", "verify", "mutate", "build", "text", "new-notebook",
+    "gradebook", "doctor", "verify", "mutate", "build", "text", "new-notebook", "new-question",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The commands about the notebooks: `autograde build`, `text` and `new-notebook`."""
+"""The commands about the notebooks: `autograde build`, `text`, `new-notebook` and `new-question`."""
 
 from __future__ import annotations
 
@@ -10,20 +10,32 @@ from .class_commands import OK, Add
 def add_notebook_commands(add: Add) -> None:
     """Add the commands to a parser."""
     command = add("build", _build, "Build and execute the notebooks from their texts (make notebooks).", course=False)
-    command.add_argument("--questions", action="store_true", help="only write the visible cases of the questions")
+    command.add_argument("--questions", action="store_true", help="only write visible cases and stated points")
     command.add_argument("--discard-edits", action="store_true", help="drop edits that were made in the .ipynb")
     add("text", _text, "Bring edits of the .ipynb back into the texts (make text).", course=False)
     text = "Write the text of a new notebook, for you to fill in; a build refuses it until then."
     command = add("new-notebook", _new_notebook, text, course=False)
     command.add_argument("name", metavar="NAME", help="its number and words, such as 04a-transformers")
 
+    text = "Write the files of a new question, for you to fill in, and print the cells that ask it."
+    command = add("new-question", _new_question, text, course=False)
+    command.add_argument("id", metavar="ID", help="the notebook's number and a word, such as 03a-clip")
+    command.add_argument("function", metavar="FUNCTION", help="the function that students write")
+
 
 def _build(options: argparse.Namespace) -> int:
-    from ..notebooks import build_all
+    from ..files import write_text_atomically
+    from ..notebooks import build_all, text_paths
+    from ..questions.stated_points import with_points
     from ..questions.visible import write_visible_cases
 
     for path in write_visible_cases():
         print(f"wrote {path}")
+    for path in text_paths():
+        text = path.read_text("utf-8")
+        if text != (stated := with_points(text)):
+            write_text_atomically(path, stated)
+            print(f"wrote the questions' points into {path}")
     if options.questions:
         return OK
     for path in build_all(discard_edits=options.discard_edits):
@@ -45,4 +57,14 @@ def _new_notebook(options: argparse.Namespace) -> int:
 
     path = write_skeleton(options.name)
     print(f"{path}: fill in what its {len(not_filled_in(path))} lines with FILL IN ask for, then `autograde build`")
+    return OK
+
+
+def _new_question(options: argparse.Namespace) -> int:
+    from ..new_question import question_cells, write_question
+
+    for path in write_question(options.id, options.function):
+        print(f"wrote {path}: fill in what its lines with FILL IN ask for, without these words")
+    print("\nThese cells ask it; put them into the notebook's text:\n")
+    print(question_cells(options.id, options.function))
     return OK

@@ -52,7 +52,10 @@ def _wanted(options: argparse.Namespace) -> list[Question]:
     unknown = sorted(set(options.question or ()) - set(QUESTIONS))
     if unknown:
         raise CourseError(f"no question {', '.join(unknown)}; there are: {', '.join(QUESTIONS)}")
-    return [question for name, question in QUESTIONS.items() if not options.question or name in options.question]
+    wanted = [question for name, question in QUESTIONS.items() if not options.question or name in options.question]
+    if missing := [f"  {question.id}: {entry}" for question in wanted for entry in question.not_filled_in()]:
+        raise CourseError("not filled in yet; what these lines ask for is missing:\n" + "\n".join(missing))
+    return wanted
 
 
 def _mutate(options: argparse.Namespace) -> int:

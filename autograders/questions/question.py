@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lecture_lib.notebook.question import PublicQuestion
-from lecture_lib.notebook.questions import PUBLIC_QUESTIONS
+from lecture_lib.notebook.questions import PUBLIC_QUESTIONS, visible_cases_path
 
 from ..intake.reading.submission_limits import MAX_MESSAGE
+from ..notebooks import not_filled_in
 from ..probes.codec import MalformedObservation, decode, encode
 from ..reasons import Kind, Reason
 from . import descriptions, judges
@@ -73,6 +74,12 @@ class Question:
     def answers(self) -> list[Answer]:
         """The bank's answers, right ones first."""
         return answers_to(self.id)
+
+    def not_filled_in(self) -> list[str]:
+        """What the author of a new question has still to write, by file and line."""
+        public = visible_cases_path(self.id).with_name(self.file.name)
+        files = [path for path in (public, self.file, ANSWERS / f"{self.id}.md") if path.exists()]
+        return [f"{path.name}, {entry}" for path in files for entry in not_filled_in(path)]
 
     def draw(self, secret: bytes, version: str, index: int) -> list[HiddenCase]:
         """The hidden cases of one set of the pool; the same arguments give the same cases, bit by bit.

@@ -26,6 +26,8 @@ from autograders.notebooks import (
     text_paths,
     to_text,
 )
+from autograders.questions.question import QUESTIONS
+from autograders.questions.stated_points import with_points
 from autograders.sandbox.limits import Limits
 
 pytestmark = pytest.mark.slow
@@ -33,18 +35,6 @@ pytestmark = pytest.mark.slow
 TEXTS = text_paths()
 IDS = [text.stem for text in TEXTS]
 each_notebook = pytest.mark.parametrize("text", TEXTS, ids=IDS)
-
-
-ASKED = {
-    "03a-training-recipe": {
-        *("graph", "backward", "register", "contract", "dataset", "precision", "accumulate", "clip", "lrfinder"),
-        *("evaluate", "train", "checkpoint", "recipe", "p1", "p3", "p5"),
-    },
-    "03b-debug-ladder": {
-        *("inspect", "baseline", "overfit", "subset", "lr", "fix", "curves", "split", "shift", "buckets", "ablate"),
-        *("p2", "p4"),
-    },
-}
 
 
 def outputs(nb) -> str:
@@ -117,8 +107,19 @@ def test_points_add_up_to_a_hundred_and_ids_are_in_order(text: Path) -> None:
     assert all(answer.startswith(text.stem[:3] + "-") for answer in answers)
     tests = [meta["grade_id"] for meta in cells if meta["grade"] and not meta["solution"]]
     assert tests == [f"{answer}-test" for answer in answers if f"{answer}-test" in tests]
-    if text.stem in ASKED:
-        assert {answer.removeprefix(f"{text.stem[:3]}-") for answer in answers} == ASKED[text.stem]
+    assert set(answers) >= {name for name in QUESTIONS if name.startswith(text.stem[:3])}
+
+
+@each_notebook
+def test_the_points_that_it_states_are_those_of_its_questions(text: Path) -> None:
+    stated = text.read_text("utf-8")
+    assert with_points(stated) == stated, "run `autograde build --questions`"
+    wrong = re.sub(r"(# ### Question \S+-(?!p\d)\w+ · )\d+", r"\g<1>77", stated)
+    wrong = re.sub(r'(-test", .*"points": )\d+', r"\g<1>77", wrong)
+    wrong = re.sub(r"^(# \| (?:\d|, | to )+ .*\| )\d+ \|$", r"\g<1>77 |", wrong, flags=re.MULTILINE)
+    assert wrong.count("77 |") >= 7
+    assert wrong.count(" · 77 points") >= 11
+    assert with_points(wrong) == stated
 
 
 @each_notebook
