@@ -1105,14 +1105,20 @@ reveal("accumulation", 0.0 - 0.1 * w.grad.item())
 #
 # Write `accumulate_epoch(model, micro_batches, optimizer, loss_fn, accumulate)`. It trains `model` for one epoch.
 #
-# - `micro_batches` is a list of pairs `(x, y)`; their sizes can differ.
-# - `loss_fn(model(x), y)` is the mean over the examples of one micro-batch.
-# - `accumulate` micro-batches make one window, and one window is one optimizer step. The last window may be shorter; it
-#   is stepped as well.
-# - Every step must equal the step on one big batch with all examples of the window. Only one micro-batch needs to be in
-#   the model at a time: that is the point of it. The function returns nothing.
+# - `micro_batches` is a list of at least one pair `(x, y)`, with `x` `[n, features]` and `y` `[n, outputs]` in the
+#   model's dtype (float32 or float64). The number of examples `n` can differ from pair to pair.
+# - `loss_fn(model(x), y)` is the mean over the examples of one micro-batch. It need not be symmetric in its arguments.
+# - `accumulate` (1 or more) micro-batches make one window, and one window is one optimizer step. The last window may be
+#   shorter; it is stepped as well.
+# - Every step must equal the step on one big batch with all examples of the window, for any model that treats each
+#   example by itself (here a linear layer) and for SGD with or without momentum.
+# - In one call the model may be given at most as many examples as the largest micro-batch has. To join the micro-batches
+#   of a window would defeat the point, which is to fit into memory.
+# - `.grad` is empty at the first call. The function is called again with the same list for the next epoch: gradients
+#   that one epoch leaves must not count in the next one. The function returns nothing.
 #
-# Hidden cases: even micro-batches 3 points, uneven ones 3, a short last window 2. Limit: 30 seconds.
+# Hidden cases: even micro-batches 1 point, one micro-batch at a time 2, uneven micro-batches 3, a short last window 1,
+# a second epoch 1. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -1149,8 +1155,9 @@ probe("03a-accumulate", accumulate_epoch)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** Sum of losses over the window's number of examples; one step a window, the last one included. For models
-# with batch normalisation the identity cannot hold: each micro-batch is normalised by itself.
+# **Recap.** Sum of losses over the window's number of examples; one step a window, the last one included. One
+# `backward()` for each micro-batch frees its activations before the next one comes. For models with batch normalisation
+# the identity cannot hold: each micro-batch is normalised by itself.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03a-p3-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ### Question 03a-p3 · 2 points, graded by hand

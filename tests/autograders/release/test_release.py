@@ -160,7 +160,7 @@ PLANTS = {
     "an answer in words": ("README.md", answer_to("03a-p5", "full")),
     "a function of a judge": (
         "lecture_lib/data/extra.py",
-        (ROOT / "autograders/questions/judges/accumulate.py").read_text().split("def run(")[1],
+        (ROOT / "autograders/questions/descriptions/accumulate.py").read_text().split("def run(")[1],
     ),
 }
 

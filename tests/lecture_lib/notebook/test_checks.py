@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from autograders.questions.judges import accumulate
-from autograders.questions.judges.common import HiddenCase
 from autograders.questions.question import QUESTIONS, UNANSWERED
 from autograders.questions.verify import cells as cells_of
 from lecture_lib.notebook import check_result
@@ -63,30 +61,10 @@ def test_a_known_mistake_gets_its_own_message(question, answer) -> None:
     assert known.look_at in repr(result)
 
 
-def test_the_public_cases_of_accumulation_are_what_the_judge_computes() -> None:
-    """Expected values and mistakes are written down in the library; the judge's reference is another program."""
-    variants = {
-        "no-division": {"weight": "one"},
-        "divide-by-k": {"weight": "1/K"},
-        "mean-of-means": {"weight": "1/window"},
-        "last-window-dropped": {"last": "dropped"},
-        "never-zeroed": {"zero": "never"},
-        "zeroed-too-often": {"weight": "1/K", "zero": "micro-batch"},
-        "step-every-batch": {"weight": "one", "step": "micro-batch", "zero": "micro-batch"},
-    }
-    for public in find_question("03a-accumulate").cases:
-        case = HiddenCase("public", public.inputs)
-        assert public.expected["epoch"]["weight"] == pytest.approx(accumulate.run(case), abs=1e-12)
-        for name, shown in public.mistakes.items():
-            if name != "never-steps":
-                found = accumulate.run(case, **variants[name])
-                assert shown["epoch"]["weight"] == pytest.approx(found, abs=1e-12), f"{public.name}: {name}"
-
-
 def test_the_worked_numbers_of_the_lecture_are_the_public_cases() -> None:
     worked = find_question("03a-accumulate").cases[0]
-    assert worked.expected["epoch"]["weight"].item() == 0.8
-    assert worked.mistakes["no-division"]["epoch"]["weight"].item() == 1.6
+    assert worked.expected["epoch"]["weight"].item() == pytest.approx(0.8, abs=1e-12)
+    assert worked.mistakes["no-division"]["epoch"]["weight"].item() == pytest.approx(1.6, abs=1e-12)
     clipped = find_question("03a-clip").cases[0].expected["clipping"]
     assert [value.item() for value in clipped["clipped"]] == [0.6, 0.8]
     assert clipped["norm"] == 5.0
