@@ -12,6 +12,7 @@ import time
 import types
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -60,9 +61,9 @@ def mutate(question: Question, answers: Sequence[Answer] | None = None) -> Itera
         for answer in (_chosen(question) if answers is None else answers)
         for mutant in mutants(answer.source, _types(question, answer))
     ]
-    seconds = _seconds(question, wanted[0][0]) if wanted else 1
+    trial = _Trial(question, cells(question)[0], _seconds(question, wanted[0][0]) if wanted else 1)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        fates = pool.map(lambda item: _fate(question, item[1], seconds), wanted)
+        fates = pool.map(lambda item: trial.fate(item[1]), wanted)
         for (answer, mutant), (fate, case) in zip(wanted, fates, strict=True):
             yield answer, mutant, fate, case
 
@@ -117,27 +118,46 @@ def _types(question: Question, answer: Answer) -> dict[str, str]:
     return {name: min(kinds) for name, kinds in traced.items() if len(kinds) == 1 and not name.startswith(".")}
 
 
-def _fate(question: Question, mutant: Mutant, seconds: int) -> tuple[Fate, str]:
-    sources = [*cells(question)[0], mutant.source]
-    drawn = [question.draw(_SECRET, _VERSION, index) for index in range(POOL)]
-    visible = encode_inputs([Case(case.name, case.inputs) for case in question.public.cases])
-    observed = observe_sets(question, sources, [visible, encode_inputs(drawn[0])], seconds)
-    with contextlib.closing(observed):
-        if not _right_on_visible(question, next(observed)):
-            return Fate.VISIBLE, ""
-        if not _full_points(question, drawn[0], next(observed)):
-            return Fate.HIDDEN, ""
-    rest = observe_sets(question, sources, list(map(encode_inputs, drawn[1:])), seconds)
-    losing = [index for index, seen in enumerate(rest, 1) if not _full_points(question, drawn[index], seen)]
-    if losing:
-        return Fate.SOME_SETS, f"loses on set {', '.join(map(str, losing))} of {POOL}"
-    if not isinstance(question.hidden, Description):
-        return Fate.UNDECIDED, ""
-    try:
-        differs = differing(question, sources, sample(question.hidden))
-    except AnswerStoppedError as error:
-        return Fate.GAP, str(error)
-    return (Fate.GAP, f"wrong for {dict(differs[0].inputs)}") if differs else (Fate.SAME, "")
+@dataclass(frozen=True)
+class _Trial:
+    """One question on which mutants are tried."""
+
+    question: Question
+    setup: list[str]
+    """The set-up cells of its notebook."""
+    seconds: int
+    """The computing time of a mutant on one set."""
+
+    def fate(self, mutant: Mutant) -> tuple[Fate, str]:
+        """The visible cases first, then a set, and only then the other sets and the domain."""
+        sources = [*self.setup, mutant.source]
+        visible = encode_inputs([Case(case.name, case.inputs) for case in self.question.public.cases])
+        observed = observe_sets(self.question, sources, [visible, self._inputs(0)], self.seconds)
+        with contextlib.closing(observed):
+            if not _right_on_visible(self.question, next(observed)):
+                return Fate.VISIBLE, ""
+            if not self._full_points(0, next(observed)):
+                return Fate.HIDDEN, ""
+        rest = observe_sets(self.question, sources, list(map(self._inputs, range(1, POOL))), self.seconds)
+        losing = [index for index, seen in enumerate(rest, 1) if not self._full_points(index, seen)]
+        if losing:
+            return Fate.SOME_SETS, f"loses on set {', '.join(map(str, losing))} of {POOL}"
+        if not isinstance(self.question.hidden, Description):
+            return Fate.UNDECIDED, ""
+        try:
+            differs = differing(self.question, sources, sample(self.question.hidden))
+        except AnswerStoppedError as error:
+            return Fate.GAP, str(error)
+        return (Fate.GAP, f"wrong for {dict(differs[0].inputs)}") if differs else (Fate.SAME, "")
+
+    def _inputs(self, index: int) -> list[Any]:
+        return encode_inputs(self.question.draw(_SECRET, _VERSION, index))
+
+    def _full_points(self, index: int, observed: Observed) -> bool:
+        if observed.incident is not None:
+            return False
+        verdict = self.question.judge(self.question.draw(_SECRET, _VERSION, index), observed.published)
+        return verdict.points == self.question.points
 
 
 def _right_on_visible(question: Question, observed: Observed) -> bool:
@@ -149,7 +169,3 @@ def _right_on_visible(question: Question, observed: Observed) -> bool:
         for case, observation in zip(question.public.cases, seen, strict=True)
         for part, expected in case.expected.items()
     )
-
-
-def _full_points(question: Question, cases: Sequence[Any], observed: Observed) -> bool:
-    return observed.incident is None and question.judge(cases, observed.published).points == question.points
