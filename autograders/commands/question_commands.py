@@ -25,6 +25,7 @@ def add_question_commands(add: Add) -> None:
     command = add("mutate", _mutate, text, course=False)
     command.add_argument("--question", action="append", metavar="ID", help="only this question (repeatable)")
     command.add_argument("--all", action="store_true", help="list also the mutants that are right on the whole domain")
+    command.add_argument("--update", action="store_true", help="write the questions' rows into autograders/README.md")
 
 
 def _verify(options: argparse.Namespace) -> int:
@@ -63,7 +64,7 @@ def _mutate(options: argparse.Namespace) -> int:
 
     from tqdm import tqdm
 
-    from ..questions.mutate import WRONG_FATES, Fate, mutate
+    from ..questions.mutate import WRONG_FATES, Fate, mutate, update_table
 
     worst = OK
     for question in _wanted(options):
@@ -75,4 +76,6 @@ def _mutate(options: argparse.Namespace) -> int:
                 worst = FAILED if fate in WRONG_FATES else worst
         told = ", ".join(f"{count} {fate}" for fate, count in counts.most_common())
         print(f"{question.id}: {counts.total()} mutants: {told}")
+        if options.update:
+            update_table({question.id: counts})
     return worst

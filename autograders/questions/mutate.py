@@ -10,7 +10,7 @@ import os
 import sys
 import time
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,6 +20,8 @@ from lecture_lib.notebook.compare import difference
 from lecture_lib.notebook.observe import observe
 from lecture_lib.notebook.process_state import reset_process
 
+from ..files import write_text_atomically
+from ..notebooks import ROOT
 from .answer_process import Observed, observe_sets
 from .bank import Answer
 from .description import Case, Description
@@ -169,3 +171,21 @@ def _right_on_visible(question: Question, observed: Observed) -> bool:
         for case, observation in zip(question.public.cases, seen, strict=True)
         for part, expected in case.expected.items()
     )
+
+
+_BEGIN, _END = "<!-- mutate: begin -->", "<!-- mutate: end -->"
+_COLUMNS = (Fate.VISIBLE, Fate.HIDDEN, Fate.SOME_SETS, Fate.GAP, Fate.SAME)
+
+
+def update_table(counts: Mapping[str, Mapping[Fate, int]]) -> None:
+    """Put the fates of some questions' mutants into the table of autograders/README.md; other rows stay."""
+    path = ROOT / "autograders/README.md"
+    head, rest = path.read_text("utf-8").split(_BEGIN)
+    written, tail = rest.split(_END)
+    rows = {row.split(" | ")[0].strip("| "): row for row in written.strip().splitlines()[2:]}
+    for question, fates in counts.items():
+        cells = [question, sum(fates.values()), *(fates.get(fate, 0) for fate in _COLUMNS)]
+        rows[question] = f"| {' | '.join(map(str, cells))} |"
+    names = ["question", "mutants", *_COLUMNS]
+    table = [f"| {' | '.join(names)} |", "|---" * len(names) + "|", *(rows[name] for name in sorted(rows))]
+    write_text_atomically(path, f"{head}{_BEGIN}\n" + "\n".join(table) + f"\n{_END}{tail}")

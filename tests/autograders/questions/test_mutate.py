@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from autograders.questions import mutate as mutate_module
 from autograders.questions.bank import Answer
 from autograders.questions.description import Case, Description
 from autograders.questions.mutants import mutants
-from autograders.questions.mutate import Fate, mutate
+from autograders.questions.mutate import Fate, mutate, update_table
 from autograders.questions.question import QUESTIONS
 
 pytestmark = pytest.mark.slow
@@ -96,3 +98,17 @@ def test_a_gap_in_the_hidden_cases_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     fates = Counter(fate for _, _, fate, _ in mutate(narrowed, [answer]))
     assert fates[Fate.GAP] > 0
     assert fates[Fate.HIDDEN] > 0
+
+
+def test_the_table_keeps_the_rows_of_other_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = tmp_path / "autograders" / "README.md"
+    guide.parent.mkdir()
+    guide.write_text("before\n<!-- mutate: begin -->\n| a |\n|---|\n<!-- mutate: end -->\nafter\n", "utf-8")
+    monkeypatch.setattr(mutate_module, "ROOT", tmp_path)
+    update_table({"03b-lr": {Fate.VISIBLE: 3, Fate.SAME: 1}})
+    update_table({"03a-clip": {Fate.HIDDEN: 2}})
+    update_table({"03b-lr": {Fate.VISIBLE: 4, Fate.SAME: 1}})
+    lines = guide.read_text("utf-8").splitlines()
+    assert lines[:2] == ["before", "<!-- mutate: begin -->"]
+    assert lines[4:] == ["| 03a-clip | 2 | 0 | 2 | 0 | 0 | 0 |", "| 03b-lr | 5 | 4 | 0 | 0 | 0 | 1 |", *lines[6:]]
+    assert lines[6:] == ["<!-- mutate: end -->", "after"]
