@@ -1003,21 +1003,23 @@ print("CPU ->", choose_precision("auto", "cpu").name)
 #
 # Write two functions.
 #
-# `autocast_step(model, optimizer, loss_fn, x, y)` trains `model` for one step under BF16 autocast on the CPU, with
-# `loss_fn(model(x), y)` as loss. Gradients of an earlier step may still be there and must not count. It returns a
-# dict with the dtypes that you *find* in this step, for example `torch.float32`:
+# `autocast_step(model, optimizer, loss_fn, x, y)` trains `model` for one step with BF16 autocast on the CPU. The forward
+# pass and the loss, `loss_fn(model(x), y)`, are both computed under autocast. `optimizer` is SGD with momentum and may
+# have taken steps before; gradients of an earlier step may still be there and must not count. It returns a dict with the
+# dtypes that you *find* in this step, for example `torch.float32`:
 #
 # - `"parameter"` and `"gradient"`: of the model's parameters after `backward()`;
 # - `"output"`: what the model returned under autocast; `"loss"`: what `loss_fn` returned;
 # - `"momentum"`: of the `"momentum_buffer"` that the optimizer, SGD with momentum, keeps in `optimizer.state` for each
 #   parameter.
 #
-# The models are linear layers with weights stored in FP32, BF16 or FP64 (which autocast leaves alone), and one loss
-# does not convert to FP32. So look, instead of answering by heart.
+# The models are linear layers without bias. Their weights, and `x` and `y` with them, are stored in FP32, BF16 or FP64
+# (which autocast leaves alone), and keep that dtype. One of the losses is computed in FP32 under autocast, another is
+# not. So look, instead of answering by heart.
 #
-# `fate(number, dtype)` returns what becomes of a Python number that FP32 holds exactly when it is stored in
-# `torch.float16` or `torch.bfloat16`: `"overflow"` (it becomes infinite), `"underflow"` (it becomes 0 and was not),
-# `"exact"`, or `"rounded"`.
+# `fate(number, dtype)` returns what becomes of a finite Python float when it is stored in `dtype`, `torch.float16` or
+# `torch.bfloat16`: `"overflow"` (it becomes infinite), `"underflow"` (it becomes 0 and was not), `"exact"`, or
+# `"rounded"`. FP32 holds every `number` exactly, also the very small ones down to $2^{-149}$.
 #
 # Hidden cases: weights after the step 2 points, dtypes 2, fates 2. Limit: 30 seconds.
 #

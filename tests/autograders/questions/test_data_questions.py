@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from autograders import notebooks
-from autograders.questions.judges.precision import bfloat16, fate, float16
+from autograders.questions.descriptions.precision import bfloat16, fate, float16
 from lecture_lib.notebook import saved_bytes
 from lecture_lib.notebook.observe import is_stub, observe
 from lecture_lib.notebook.question import PublicQuestion
