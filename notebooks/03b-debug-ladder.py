@@ -939,11 +939,12 @@ print("measured alike, training is better:", afterwards < during.val_loss)
 #
 # ### Question 03b-curves · 8 points
 #
-# Write `diagnose_curves(train_loss, val_loss)`. Both arguments are NumPy arrays, one loss for each epoch, both measured
-# in eval mode. The *start* is the first training loss; the *end* of a curve is the median of its last five values.
-# Return a pair `(label, action)`. The first condition that holds decides the label:
+# Write `diagnose_curves(train_loss, val_loss)`. Both arguments are NumPy arrays of float64, of equal length: one loss for
+# each of 10 to 60 epochs, both measured in eval mode. Losses are positive, in any unit; any of them may be `nan` or
+# `inf`. The *start* is the first training loss; the *end* of a curve is the median of its last five values. Return a
+# pair `(label, action)`. The first condition that holds decides the label:
 #
-# 1. `"diverging"`: some value is not finite, or training ends above twice its start.
+# 1. `"diverging"`: some value of either curve is not finite, or training ends above twice its start.
 # 2. `"dead"`: training ends at 98 % of its start or more.
 # 3. `"oscillating"`: in a quarter of its steps or more, the training loss rises by more than 10 % from one epoch to the
 #    next.
