@@ -143,24 +143,26 @@ show_splits(
 #
 # ### Question 03b-inspect · 10 points
 #
-# Write `inspect_data(x_train, y_train, x_val, y_val, classes)`. The arguments are tensors (inputs `[N, features]`,
-# labels `[N]`) and the number of classes. Return the *set* of the names of all problems that are there. Each condition
-# looks at both parts:
+# Write `inspect_data(x_train, y_train, x_val, y_val, classes)`. The arguments are tensors and the number of classes:
+# inputs `[N, features]`, all finite, as `torch.float16`, `float32` or `float64` or, by mistake, as `int32` or `int64`;
+# labels `[N]`, whole numbers stored in any integer or floating-point dtype. N may be 1, each tensor has a dtype of its
+# own, and each part has its own N. Return the *set* of the names of all problems that are there; a data set can have
+# several. Each condition looks at both parts:
 #
 # - `"range"`: some input is larger than 10 in absolute value. (Standardised inputs reach ±5.)
-# - `"dtype"`: inputs that are not floating point, or labels that are not `torch.long`.
+# - `"dtype"`: inputs that are not floating point, or labels that are not `torch.long`, in either part.
 # - `"labels"`: a label outside 0 … `classes` − 1.
-# - `"duplicates"`: a row of `x_train` that occurs, number for number, in `x_val` too, whatever its label. (A repeat
-#   *within* training is not a leak.)
-# - `"class-stacked"`: a class that occurs in one of the two parts only.
+# - `"duplicates"`: a row of `x_train` that occurs, number for number, in `x_val` too, whatever its label. Equal numbers
+#   count as equal in any dtype, and nearly equal ones do not. (A repeat *within* one part is not a leak.)
+# - `"class-stacked"`: a label, valid or not, that occurs in one of the two parts only.
 #
 # A clean data set gives the empty set. Hidden cases: 2 points for each problem that is found everywhere it is and
 # reported nowhere else. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
-# Write the five conditions one at a time and run the check after each: it has a data set or two for each problem, and
-# three clean ones.
+# Write the five conditions one at a time and run the check after each: it has two or more data sets for each problem,
+# and some clean ones.
 #
 # </details>
 # <details><summary>Hint 2</summary>

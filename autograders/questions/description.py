@@ -26,6 +26,10 @@ Simulation = Callable[[Case], Mapping[str, Any]]
 """What is observed on a case, "part.field" -> value. A mistake's says only the fields that it changes."""
 
 
+_MOST_KINDS = 12
+"""Kinds of cases that a message lists."""
+
+
 class DescriptionError(CourseError):
     """A description contradicts itself. The message names the question and the remedy."""
 
@@ -242,8 +246,8 @@ class _Judged:
         for mistake in self.description.mistakes:
             if mistake.id in part.unless and self._explains(mistake):
                 return Part(part.name, 0.0, part.points, mistake.what)
-        count = sum(kinds.values())
-        return Part(part.name, part.points, part.points, f"right on {count} hidden cases ({', '.join(sorted(kinds))})")
+        named = f" ({', '.join(sorted(kinds))})" if len(kinds) <= _MOST_KINDS else ""
+        return Part(part.name, part.points, part.points, f"right on {sum(kinds.values())} hidden cases{named}")
 
     def _forgives(self, part: Graded) -> bool:
         return any(self._explains(mistake) for mistake in self.description.mistakes if mistake.id in part.forgives)

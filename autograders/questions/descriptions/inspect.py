@@ -1,0 +1,419 @@
+"""03b-inspect: each of five problems found in every data set that has it, and reported for no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from lecture_lib.notebook.questions.inspect import PROBLEMS
+
+from ..description import Case, Description, Graded, Mistake, Simulation
+
+Parts = tuple[np.ndarray, ...]
+"""An array of training, and one of validation."""
+Condition = Callable[[Parts, Parts, int], bool]
+"""Whether a problem is reported, from the inputs of both parts, the labels of both parts and the number of classes."""
+
+
+def rows(x: np.ndarray) -> set[tuple[float, ...]]:
+    """The rows as numbers: 0.0 is -0.0, and 1 is 1.0 in any dtype."""
+    return set(map(tuple, x.tolist()))
+
+
+def floating(array: np.ndarray) -> bool:
+    return array.dtype.kind == "f"
+
+
+def out_of_range(x: Parts, y: Parts, classes: int) -> bool:
+    return any(bool((np.abs(part) > 10).any()) for part in x)
+
+
+def wrong_dtype(x: Parts, y: Parts, classes: int) -> bool:
+    return not all(map(floating, x)) or any(part.dtype != np.int64 for part in y)
+
+
+def wrong_labels(x: Parts, y: Parts, classes: int) -> bool:
+    return any(part.min() < 0 or part.max() >= classes for part in y)
+
+
+def shared_rows(x: Parts, y: Parts, classes: int) -> bool:
+    return not rows(x[0]).isdisjoint(rows(x[1]))
+
+
+def stacked(x: Parts, y: Parts, classes: int) -> bool:
+    return set(y[0].tolist()) != set(y[1].tolist())
+
+
+CONDITIONS = (out_of_range, wrong_dtype, wrong_labels, shared_rows, stacked)
+RIGHT: dict[str, Condition] = dict(zip(PROBLEMS, CONDITIONS, strict=True))
+
+
+def word(reported: bool) -> str:
+    return "reported" if reported else "not reported"
+
+
+def told(conditions: Mapping[str, Condition]) -> Simulation:
+    """What is reported of these problems."""
+
+    def simulate(case: Case) -> dict[str, str]:
+        given = case.inputs
+        parts = (given["x_train"], given["x_val"]), (given["y_train"], given["y_val"]), given["classes"]
+        return {f"problems.{name}": word(holds(*parts)) for name, holds in conditions.items()}
+
+    return simulate
+
+
+def first_only(case: Case) -> dict[str, str]:
+    paths = told(RIGHT)(case)
+    first = next((path for path, said in paths.items() if said == word(True)), "")
+    return {path: word(path == first) for path in paths}
+
+
+# What makes a data set, step by step: each changes the arrays that it is given.
+Data = dict[str, Any]
+Edit = Callable[[np.random.Generator, Data], None]
+
+
+def clean(rng: np.random.Generator) -> Data:
+    """Numbers in eighths from -4 to 4: single numbers occur in both parts, whole rows do not."""
+    train, val, classes = (int(rng.integers(*limits)) for limits in ((20, 29), (10, 15), (3, 5)))
+    while True:
+        x_train, x_val = (rng.integers(-32, 33, (n, 5)).astype(np.float32) / 8 for n in (train, val))
+        if len(rows(x_train) | rows(x_val)) == train + val:
+            break
+    y_train, y_val = (rng.permutation(np.arange(n) % classes) for n in (train, val))
+    return {"x_train": x_train, "y_train": y_train, "x_val": x_val, "y_val": y_val, "classes": classes}
+
+
+def put(part: str, *numbers: float) -> Edit:
+    """Single numbers anywhere in the inputs of a part."""
+
+    def edit(rng: np.random.Generator, data: Data) -> None:
+        x = data[f"x_{part}"]
+        x.flat[rng.choice(x.size, len(numbers), replace=False)] = numbers
+
+    return edit
+
+
+def as_type(dtype: str, *names: str) -> Edit:
+    return lambda rng, data: data.update({name: data[name].astype(dtype) for name in names})
+
+
+def labels(train: Callable[[Any, int], Any], val: Callable[[Any, int], Any], more: int = 0) -> Edit:
+    """All labels of both parts as functions of the labels and `classes`, and so many classes more."""
+
+    def edit(rng: np.random.Generator, data: Data) -> None:
+        classes = data["classes"]
+        data.update(y_train=train(data["y_train"], classes), y_val=val(data["y_val"], classes), classes=classes + more)
+
+    return edit
+
+
+def frequent(label: int) -> Callable[[Any, int], Any]:
+    """This label and once each other one."""
+    return lambda y, classes: np.append(0 * y[classes:] + label, range(classes))
+
+
+def share(
+    change: Callable[[np.ndarray], Any] = lambda row: row,
+    at: int | None = None,
+    parts: str = "train val",
+    val: str = "",
+) -> Edit:
+    """A row of the first part, changed, stands in the second, at the same place `at` or elsewhere. `val`: a dtype."""
+
+    def edit(rng: np.random.Generator, data: Data) -> None:
+        data["x_val"] = data["x_val"].astype(val or data["x_val"].dtype)
+        first, second = (data[f"x_{part}"] for part in parts.split())
+        source, into = (at, at) if at is not None else (len(first) - 2, rng.integers(len(second) // 2))
+        first[source] = rng.permutation(5) / 2
+        second[into] = change(first[source].astype(np.float64))
+
+    return edit
+
+
+def single(train: float, val: float) -> Edit:
+    """One number and one label in each part."""
+    x_train, x_val = (np.array([[number]], np.float32) for number in (train, val))
+    return lambda rng, data: data.update(x_train=x_train, x_val=x_val, y_train=np.array([1]), y_val=np.array([1]))
+
+
+def whole(dtype: str, end: int, *parts: str) -> Edit:
+    """Inputs that are whole numbers from 0 on, below `end`."""
+    return lambda rng, data: data.update(
+        {f"x_{part}": rng.integers(0, end, data[f"x_{part}"].shape).astype(dtype) for part in parts}
+    )
+
+
+def same(y: Any, classes: int) -> Any:
+    return y
+
+
+PARTS = ("train", "val")
+FIRST, LAST = np.eye(5)[[0, -1]]
+LABEL_TYPES = (("float32", "train"), ("float64", "val"), ("int32", "train"), ("int16", "val"))
+# By problem, in the order in which several of them are made; the kinds of "" have none.
+KINDS: dict[str, dict[str, tuple[Edit, ...]]] = {
+    "": {
+        "clean": (),
+        "10 and -10": (put("train", 10, -10), put("val", 10, -10)),
+        "half precision": (as_type("float16", "x_train", "x_val"),),
+        "two precisions": (as_type("float64", "x_val"),),
+        "rows repeated within a part": (share(parts="train train"), share(parts="val val")),
+        "imbalanced classes": (labels(frequent(1), frequent(2), more=1),),
+        "a single number in each part": (single(0.5, -0.5),),
+        "rows that nearly agree": (share(lambda row: row * (1 + 1e-9), val="float64"),),
+        "rows that agree but for the first number": (share(lambda row: row + FIRST, at=0),),
+        "rows that agree but for the last number": (share(lambda row: row + LAST, at=-1),),
+        "rows that agree in another order": (share(lambda row: row[::-1]),),
+        "rows that agree but for the sign": (share(lambda row: -row),),
+    },
+    "class-stacked": {
+        "one class in validation": (labels(same, lambda y, classes: 0 * y + classes - 1),),
+        "a class missing from validation": (labels(same, lambda y, classes: y % (classes - 1)),),
+        "a class missing from training": (labels(lambda y, classes: 1 + y % (classes - 1), same),),
+        "disjoint classes": (labels(lambda y, classes: y % 2, lambda y, classes: 2 + y % 2, more=1),),
+    },
+    "labels": {
+        "labels from 1": (labels(lambda y, classes: y + 1, lambda y, classes: y + 1),),
+        "labels from -1": (labels(lambda y, classes: y - 1, lambda y, classes: y - 1),),
+        "a label too large in training": (labels(lambda y, classes: np.append(classes, y[1:]), same),),
+        "a label too large in validation": (labels(same, lambda y, classes: np.append(classes, y[1:])),),
+        "a label below 0 in training": (labels(lambda y, classes: np.append(y[:-1], -1), same),),
+        "a label below 0 in validation": (labels(same, lambda y, classes: np.append(y[:-1], -1)),),
+    },
+    "dtype": {
+        **{f"whole numbers in {part}": (whole("int64", 10, part),) for part in PARTS},
+        "whole numbers in both": (whole("int32", 10, *PARTS),),
+        **{f"{dtype} labels in {part}": (as_type(dtype, f"y_{part}"),) for dtype, part in LABEL_TYPES},
+    },
+    "range": {
+        **{f"{number} in {part}": (put(part, number),) for part in PARTS for number in (-10.5, 10.5, -200, 200)},
+        "raw pixels": (whole("int32", 256, *PARTS),),
+    },
+    "duplicates": {
+        "a shared row": (share(),),
+        "the same first row": (share(at=0),),
+        "the same last row": (share(at=-1),),
+        "a row in two precisions": (share(val="float64"),),
+        "rows with 0.0 and -0.0": (share(lambda row: np.where(row, row, -0.0)),),
+        "the same single number": (single(0.5, 0.5),),
+    },
+}
+
+
+def made(rng: np.random.Generator, kind: str, edits: Sequence[Edit]) -> Case:
+    data = clean(rng)
+    for edit in edits:
+        edit(rng, data)
+    return Case(kind, data)
+
+
+def several(rng: np.random.Generator, problems: Sequence[str]) -> Case:
+    """A data set with these problems, each of any kind."""
+    chosen = [rng.choice(list(kinds)) for problem, kinds in KINDS.items() if problem in problems]
+    return made(rng, "several problems", [edit for kind in chosen for edit in ALL[kind]])
+
+
+ALL: dict[str, tuple[Edit, ...]] = {name: edits for kinds in KINDS.values() for name, edits in kinds.items()}
+
+
+def draw(rng: np.random.Generator) -> list[Case]:
+    """Every kind of every problem, each pair of problems, and all five at once."""
+    cases = [made(rng, kind, edits) for kind, edits in ALL.items()]
+    cases += [several(rng, pair) for pair in [*combinations(PROBLEMS, 2), PROBLEMS]]
+    return [cases[index] for index in rng.permutation(len(cases))]
+
+
+def domain(rng: np.random.Generator) -> Case:
+    """A data set that looks suspicious and is clean, or any of these problems together."""
+    if rng.integers(2):
+        kind = str(rng.choice(list(KINDS[""])))
+        return made(rng, kind, ALL[kind])
+    return several(rng, rng.permutation(PROBLEMS)[: rng.integers(1, 6)].tolist())
+
+
+X_TRAIN = [[0.1, 0.9], [0.8, 0.2], [0.3, 0.7], [0.6, 0.5]]
+X_VAL = [[0.2, 0.8], [0.7, 0.3]]
+
+
+def visible(
+    name: str, x_train: Any = X_TRAIN, x_val: Any = X_VAL, types: str = "float32 float32", **labels: Any
+) -> Case:
+    x = {"x_train": np.array(x_train, types.split()[0]), "x_val": np.array(x_val, types.split()[1])}
+    y = {name: np.array(labels.get(name, usual)) for name, usual in (("y_train", [0, 1, 0, 1]), ("y_val", [0, 1]))}
+    return Case(name, {**x, **y, "classes": labels.get("classes", 2)})
+
+
+def wrong(name: str, what: str, look_at: str, *forms: Mapping[str, Condition]) -> Mistake:
+    """A mistake that shows in each of the forms by itself."""
+    first, *others = map(told, forms)
+    return Mistake(name, what, look_at, first, also=tuple(others))
+
+
+QUESTION = Description(
+    id="03b-inspect",
+    parts=tuple(Graded(name, 2, (f"problems.{name}",)) for name in PROBLEMS),
+    reference=told(RIGHT),
+    mistakes=(
+        wrong(
+            "always-alarm",
+            "every problem is reported for every data set: an alarm that always rings warns of nothing",
+            "what each condition says about the clean data set",
+            dict.fromkeys(PROBLEMS, lambda x, y, classes: True),
+        ),
+        wrong(
+            "never-alarm",
+            "no problem is reported for any data set",
+            "the conditions one at a time, each on the data set that shows it",
+            dict.fromkeys(PROBLEMS, lambda x, y, classes: False),
+        ),
+        Mistake(
+            "first-only",
+            "only the first problem of a data set is reported; it can have several",
+            "what becomes of the other conditions when one holds",
+            first_only,
+        ),
+        wrong(
+            "training-only",
+            "only the training part was looked at; the same problem in the validation part went through",
+            "whether each condition is applied to both parts",
+            *(
+                {name: lambda x, y, classes, name=name: RIGHT[name](x[:1], y[:1], classes)}
+                for name in ("range", "dtype", "labels")
+            ),
+        ),
+        wrong(
+            "range-is-unit",
+            "standardised inputs raise a range alarm: values outside [0, 1] or [-1, 1] are ordinary",
+            "the limit that the question states",
+            {"range": lambda x, y, classes: any(np.abs(part).max() > 1 for part in x)},
+            {"range": lambda x, y, classes: any(part.min() < 0 or part.max() > 1 for part in x)},
+        ),
+        wrong(
+            "no-absolute-value",
+            "inputs far below zero went through",
+            "what the absolute value in the condition is there for",
+            {"range": lambda x, y, classes: any(part.max() > 10 for part in x)},
+        ),
+        wrong(
+            "limit-included",
+            "an input of exactly 10 or -10 raised a range alarm",
+            "whether the limit itself is allowed",
+            {"range": lambda x, y, classes: any(np.abs(part).max() >= 10 for part in x)},
+        ),
+        wrong(
+            "inputs-dtype-only",
+            "only the inputs' dtype was looked at; labels stored as floats went through",
+            "what dtype CrossEntropyLoss wants for class indices",
+            {"dtype": lambda x, y, classes: not all(map(floating, x))},
+        ),
+        wrong(
+            "float32-only",
+            "inputs in half or double precision were reported; they are floating point too",
+            "the dtypes that the condition allows for the inputs",
+            {"dtype": lambda x, y, classes: wrong_dtype(x, y, classes) or any(part.dtype != np.float32 for part in x)},
+        ),
+        wrong(
+            "any-integer",
+            "labels of another integer dtype than torch.long went through",
+            "the one dtype that the question allows for labels",
+            {"dtype": lambda x, y, classes: not all(map(floating, x)) or any(map(floating, y))},
+        ),
+        wrong(
+            "parts-joined",
+            "the parts were joined before their dtypes were looked at: joining converts them to one dtype",
+            "the dtype of torch.cat of whole numbers and floats",
+            {"dtype": lambda x, y, classes: wrong_dtype((np.concatenate(x),), (np.concatenate(y),), classes)},
+            {"dtype": lambda x, y, classes: wrong_dtype((np.concatenate(x),), y, classes)},
+        ),
+        wrong(
+            "labels-off-by-one",
+            "a label equal to the number of classes went through: valid labels end at classes - 1",
+            "the largest label that a network with that many outputs can be asked for",
+            {"labels": lambda x, y, classes: wrong_labels(x, y, classes + 1)},
+        ),
+        wrong(
+            "negative-labels",
+            "negative labels went through",
+            "both ends of the range of valid labels",
+            {"labels": lambda x, y, classes: any(part.max() >= classes for part in y)},
+        ),
+        wrong(
+            "duplicates-within",
+            "a row that occurs twice within a part was called a leak; only rows shared by both parts are",
+            "which two sets of rows are compared",
+            {"duplicates": lambda x, y, classes: len(rows(x[0]) | rows(x[1])) < sum(map(len, x))},
+        ),
+        wrong(
+            "same-position-only",
+            "rows were compared position by position; a copy can stand anywhere",
+            "whether every validation row is compared with every training row",
+            {"duplicates": lambda x, y, classes: any(np.array_equal(a, b) for a, b in zip(*x, strict=False))},
+        ),
+        wrong(
+            "close-rows",
+            "rows that nearly agree were called equal",
+            "how exactly two rows are compared, and in which precision",
+            {"duplicates": lambda x, y, classes: any(np.allclose(a, b) for a in x[0] for b in x[1])},
+        ),
+        wrong(
+            "equal-bytes",
+            "rows of equal numbers went through because they are stored in another way",
+            "0.0 and -0.0, and the same numbers in float32 and float64",
+            {"duplicates": lambda x, y, classes: not {r.tobytes() for r in x[0]}.isdisjoint(r.tobytes() for r in x[1])},
+        ),
+        wrong(
+            "compare-counts",
+            "the numbers of classes were compared; the classes themselves can differ",
+            "which classes occur in each part, not how many",
+            {"class-stacked": lambda x, y, classes: len(np.unique(y[0])) != len(np.unique(y[1]))},
+        ),
+        wrong(
+            "one-direction",
+            "a class that occurs in one of the parts only went through",
+            "both differences of the two sets of classes",
+            {"class-stacked": lambda x, y, classes: not set(y[0].tolist()) >= set(y[1].tolist())},
+            {"class-stacked": lambda x, y, classes: not set(y[0].tolist()) <= set(y[1].tolist())},
+        ),
+    ),
+    visible=(
+        visible("a clean data set"),
+        visible("clean, standardised: values between -3 and 3", np.array(X_TRAIN) * 6 - 3, np.array(X_VAL) * 6 - 3),
+        visible(
+            "clean: float16 and float64, and an input of exactly -10",
+            [[-10, 0.9], *X_TRAIN[1:]],
+            types="float16 float64",
+        ),
+        visible("clean, one row twice within training", [[-0.1, 0.9], *X_TRAIN[1:3], [-0.1, 0.9]]),
+        visible("clean: two rows nearly agree", x_val=[X_VAL[0], [0.3, 0.7 + 1e-9]], types="float64 float64"),
+        visible("clean, with a class that never occurs", classes=3),
+        visible("range: raw pixels, 0 to 255", np.array(X_TRAIN) * 255, np.array(X_VAL) * 255),
+        visible("range: raw pixels in validation only", x_val=np.array(X_VAL) * 255),
+        visible("range: -25 in training", [[-25.0, 0.9], *X_TRAIN[1:]]),
+        visible("dtype: labels of training as float32", y_train=np.array([0, 1, 0, 1], np.float32)),
+        visible("dtype: labels of validation as int32", y_val=np.array([0, 1], np.int32)),
+        visible("dtype: whole numbers in validation", x_val=[[2, 1], [0, 3]], types="float32 int64"),
+        visible(
+            "dtype: whole numbers in both parts",
+            [[3, 9], [8, 2], [3, 7], [6, 5]],
+            [[2, 8], [7, 3]],
+            types="int32 int32",
+        ),
+        visible("labels: 1, 2 for 2 classes", y_train=[1, 2, 1, 2], y_val=[1, 2]),
+        visible("labels: -1, 0", y_train=[-1, 0, -1, 0], y_val=[-1, 0]),
+        visible("duplicates: a training row again in validation, with another label", x_val=[X_TRAIN[3], X_VAL[1]]),
+        visible("duplicates: 0.0 in training, -0.0 in validation", [[0.0, 0.5], *X_TRAIN[1:]], [X_VAL[0], [-0.0, 0.5]]),
+        visible("class-stacked: validation holds one class only", y_val=[1, 1]),
+        visible("class-stacked: a class in training only, of three", y_train=[0, 1, 2, 1], classes=3),
+        visible("class-stacked: classes 0, 1 in training and 2, 3 in validation", y_val=[2, 3], classes=4),
+        visible("labels and class-stacked: 2 in validation", x_val=[*X_VAL, [0.4, 0.1]], y_val=[0, 1, 2]),
+        visible("labels and class-stacked: 2 in training", y_train=[0, 1, 2, 0]),
+        visible("all five", [[12, 0], [1, 2], [3, 4], [5, 6]], [[1, 2], [0, 0]], y_val=[0, 2], types="int64 float32"),
+    ),
+    draw=draw,
+    domain=domain,
+)
