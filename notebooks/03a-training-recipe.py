@@ -1678,16 +1678,20 @@ print("still frozen after eval() and train():", not frozen.training)
 # ### Question 03a-evaluate · 8 points
 #
 # Write `evaluate_outputs(model, batches, loss_fn)`. It returns two things: the mean loss over all examples, as a number,
-# and the outputs for all examples in their order, as one tensor `[N, ...]`, for looking at the mistakes later.
+# and the outputs for all examples in their order, as one tensor `[N, 1]`, for looking at the mistakes later.
 #
-# - `batches` is a list or a loader of pairs `(x, y)`; their sizes can differ, and the model is on the CPU.
-# - `loss_fn(outputs, y)` is the mean over the examples of one batch.
+# - `batches` is a list or a loader of at least one pair `(x, y)`, with `x` `[n, features]` and `y` `[n, 1]` in float64.
+#   The number of examples `n` can differ. The model is on the CPU, and its outputs are `[n, 1]`.
+# - `loss_fn(outputs, y)` is the mean over the examples of one batch. It need not be symmetric in its arguments.
 # - The whole model is evaluated in eval mode, and autograd records nothing.
-# - Afterwards every layer is in the mode that it was in, and torch's random stream is where it was.
+# - Afterwards everything is as it was: the mode of every layer (any of them may be in train mode or in eval mode),
+#   whether gradients are recorded (`torch.is_grad_enabled()`, which the caller may have switched off), the parameters
+#   with their `.grad` and `requires_grad`, and torch's random stream, from which numbers may have been drawn before.
 #
-# The check's networks tell on you: they add a number to their outputs when they are recorded, and their outputs say
-# which layers were in eval mode. Hidden cases: uneven batches 2 points, eval mode 2, no tape 1, modes put back 2, random
-# stream 1. Limit: 30 seconds. The library's own evaluation is switched off while your answer is checked.
+# The test networks reveal mistakes: they add a number to their outputs when they are recorded, and their outputs say
+# which layers were in eval mode. Hidden cases: uneven batches 2 points, eval mode 2, no tape 1, modes and parameters put
+# back 2, random stream 1. The last two parts count once one of the others is right. Limit: 30 seconds. The library's own
+# evaluation is switched off while your answer is checked.
 #
 # <details><summary>Hint 1</summary>
 #

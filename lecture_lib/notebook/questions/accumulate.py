@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..question import Functions, Inputs, PublicQuestion
+from .branches import asymmetric_loss
 
 
 class _Watched(nn.Linear):
@@ -34,12 +35,7 @@ def _model(inputs: Inputs) -> _Watched:
 
 def _train(functions: Functions, inputs: Inputs, epochs: int) -> tuple[Tensor, str]:
     micro_batches = [(torch.tensor(x), torch.tensor(y)) for x, y in zip(inputs["x"], inputs["y"], strict=True)]
-    model, above = _model(inputs), inputs["above"]
-
-    def loss_fn(output: Tensor, y: Tensor) -> Tensor:
-        """Mean squared error in which an output above its target counts `above` times."""
-        return (torch.where(output > y, above, 1.0) * (output - y) ** 2).mean()
-
+    model, loss_fn = _model(inputs), asymmetric_loss(inputs["above"])
     optimizer = torch.optim.SGD(model.parameters(), lr=inputs["learning_rate"], momentum=inputs["momentum"])
     for _ in range(epochs):
         functions["accumulate_epoch"](model, micro_batches, optimizer, loss_fn, inputs["accumulate"])

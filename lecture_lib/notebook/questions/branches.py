@@ -1,6 +1,8 @@
-"""A network whose every output tells in which mode each of its parts ran; the questions on training look through it."""
+"""Networks whose outputs tell how they were run, and a loss that tells its arguments apart."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -42,6 +44,11 @@ class Taped(nn.Module):
         """Outputs [N, 1] for inputs [N, F]."""
         outputs: Tensor = self.linear(x)
         return outputs + self.offset if outputs.requires_grad else outputs
+
+
+def asymmetric_loss(above: float) -> Callable[[Tensor, Tensor], Tensor]:
+    """Mean squared error in which an output above its target counts `above` times; with 1 it is nn.MSELoss."""
+    return lambda output, y: (torch.where(output > y, above, 1.0) * (output - y) ** 2).mean()
 
 
 def pairs(x: list[np.ndarray], y: list[np.ndarray]) -> list[tuple[Tensor, Tensor]]:
