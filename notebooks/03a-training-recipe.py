@@ -747,15 +747,18 @@ reveal("versions", len(versions))
 # Write the two missing methods of `ImageFiles`, whose files are stored with their labels as pairs, and the function
 # `make_loader`.
 #
-# - The length is the number of files. Item `index` is a pair: the file as a `float32` tensor `[3, H, W]` between 0
-#   and 1, and its label. Files can be grey, coloured or partly transparent; `Image.open(path).convert("RGB")` makes
-#   three channels of each. If there is a transform, it is called with this tensor *whenever the item is asked for*,
-#   and what it returns takes the tensor's place.
-# - `make_loader(dataset, batch_size, training, seed, workers=0)` returns a `DataLoader`. When `training` is true: a
-#   new random order in every epoch, the same orders again for the same `seed` (whoever else draws random numbers in
-#   between), and no last batch that is not full. Otherwise every example, in the data set's order.
+# - The length is the number of files. Item `index` (0 or more) is a pair: the file as a `float32` tensor `[3, H, W]`, every
+#   pixel's byte divided by 255, and its label. Files can be grey, coloured or partly transparent and of different sizes;
+#   `Image.open(path).convert("RGB")` makes three channels of each. If there is a transform, it is called with this tensor
+#   *whenever the item is asked for*, and what it returns takes the tensor's place. It may change the tensor in place.
+# - `make_loader(dataset, batch_size, training, seed, workers=0)` returns a `DataLoader` of any data set with these two
+#   methods; `training` is `True` or `False`, `seed` a whole number from 0. For training: a new random order of all
+#   examples in every epoch, and no last batch that is not full. Two loaders with the same `seed` give the same orders,
+#   whoever else draws random numbers or makes loaders in between; another seed gives others. For validation: every
+#   example, in the data set's order.
 # - A worker process may get its data set through `pickle`, so nothing may be stored in it that cannot be pickled, and
-#   two data sets must not share what they store. No process is started while your answer is checked.
+#   two data sets must not share what they store. `workers` is the loader's number of worker processes. No process is
+#   started while your answer is checked.
 #
 # Hidden cases: items 2 points, transform 1, loader for validation 1, loader for training 1, copies for workers 1.
 # Limit: 30 seconds.
@@ -1911,14 +1914,20 @@ reveal("pickle", try_to_load("object.pt", False).split(",")[0])
 #
 # Write two functions. Together they let a run go on in a new process with the same weights to the last bit.
 #
-# - `save_run(path, model, optimizer, scheduler, epoch)` writes one file at `path` (text). `epoch` is the number of
-#   epochs that are done. The file must load with `torch.load(path, weights_only=True)`.
-# - `resume_run(path, model, optimizer, scheduler)` gets a new model, optimizer and scheduler of the same kind. It brings
-#   them, and torch's random stream, to where they were, and returns the number of epochs that are done.
+# - `save_run(path, model, optimizer, scheduler, epoch)` writes one file at `path` (an absolute path, as text), or replaces
+#   it. `epoch` is the number of epochs that are done, 0 or more. The file must load with
+#   `torch.load(path, weights_only=True)`. Saving changes nothing in the run.
+# - `resume_run(path, model, optimizer, scheduler)` runs in another process, which has the file and nothing else that
+#   `save_run` left: no global variable and no second file. It gets a new model, optimizer and scheduler, made with the
+#   same arguments as the old ones; only the model starts from other values. It brings them, and torch's random stream,
+#   to where they were, and returns the number of epochs that are done.
+#
+# The model may have buffers. The optimizer is `torch.optim.SGD` with one group of parameters, with or without momentum,
+# and the scheduler is `StepLR`.
 #
 # The check moves the file before you resume, and draws the order of the examples from torch's random stream. Hidden
-# cases: the file 2 points; weights and epoch 2, momentum 2, schedule 1, random stream 1, each in runs that need no more
-# than that and the weights. Limit: 30 seconds.
+# cases: the file 2 points; weights and epoch 1, buffers 1, momentum 2, schedule 1, random stream 1, each in runs that
+# need no more than that, the weights and the epoch. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
