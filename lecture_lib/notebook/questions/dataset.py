@@ -1,169 +1,173 @@
-"""03a-dataset: the two methods of a data set of image files, and a loader for training or for validation."""
+"""03a-dataset: the two methods of a data set of image files, and a loader for training or for validation.
+
+It is observed on image files that are written for it, with every loader run in this process.
+"""
 
 from __future__ import annotations
 
+import pickle
+import random
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch.utils.data import default_collate
 
-from ..question import Misconception, PublicCase, PublicQuestion
-from .dataset_parts import PARTS
-
-
-def _bits(number: int) -> np.ndarray:
-    """A colour: red, green and blue are the three bits of a number from 0 to 7."""
-    return np.array([number >> 2 & 1, number >> 1 & 1, number & 1])
-
-
-def _file(number: int) -> np.ndarray:
-    """An RGB file [1, 2, 3]: a pixel of that colour, then a white one."""
-    return np.stack([_bits(number), _bits(7)])[None].astype(np.uint8) * 255
+from ..compare import agree
+from ..observe import plain
+from ..question import Functions, Inputs, PublicQuestion
+from ..worker_copies import worker_copies
 
 
-def _tensor(number: int) -> np.ndarray:
-    """What that file should become, [3, 1, 2]."""
-    return np.array([[[bit, 1]] for bit in _bits(number)], dtype=np.float32)
+class _CountedScale:
+    """A transform that changes the image in place: scaled, and the number of calls so far added."""
+
+    def __init__(self, factor: float) -> None:
+        self.factor, self.calls = factor, 0
+
+    def __call__(self, image: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return image.mul_(self.factor).add_(self.calls)
 
 
-# A grey file, one with transparency, and files in colour.
-_GREY, _CLEAR = np.array([[0, 255]], dtype=np.uint8), np.array([[[255, 0, 0, 9], [255, 255, 255, 99]]], dtype=np.uint8)
-_COLOURS = (0, 4, 1, 2, 3, 5, 6, 7)
-_INPUTS: dict[str, Any] = {
-    "files": [_GREY, _CLEAR, *map(_file, _COLOURS[2:])],
-    "other files": list(map(_file, reversed(_COLOURS))),
-    "labels": [3, 1, 4, 15, 9, 2, 6, 5],
-    "asked": [1, 4, 1, 0],
-    "factor": 10.0,
-    "batch_size": 3,
-    "seed": 5,
-}
-_ASKED = [_tensor(4), _tensor(3), _tensor(4), _tensor(0)]
-_YES = {
-    "shuffled": "yes",
-    "another order in the second epoch": "yes",
-    "the same seed, the same order": "yes",
-    "another seed, another order": "yes",
-}
-_BATCHES = [np.array([3, 1, 4]), np.array([15, 9, 2]), np.array([6, 5])]
+@contextmanager
+def _opened(functions: Functions, inputs: Inputs, files: str = "files", transform: Any = None) -> Iterator[Any]:
+    """The student's data set over image files that are there as long as the context is."""
+    from PIL import Image
+
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        paths = [str(Path(folder) / f"{place}.png") for place in range(len(inputs[files]))]
+        for path, pixels in zip(paths, inputs[files], strict=True):
+            Image.fromarray(pixels).save(path)
+        yield functions["ImageFiles"](paths, list(inputs["labels"]), transform)
 
 
-def _as_stored(index: int) -> np.ndarray:
-    """A public file as it is, channels first: 1, 3 or 4 of them."""
-    pixels = np.atleast_3d(_INPUTS["files"][index])
-    return (pixels.transpose(2, 0, 1) / 255).astype(np.float32)
+def _items(functions: Functions, inputs: Inputs) -> dict[str, Any]:
+    with _opened(functions, inputs) as dataset:
+        images, labels = zip(*(dataset[index] for index in inputs["asked"]), strict=True)
+        batch = default_collate(list(labels))  # as a loader puts them together
+        return {
+            "length": len(dataset),
+            "labels": batch,
+            "labels' dtype": str(batch.dtype),
+            "images": images,
+            "tensors": _yes(all(isinstance(image, torch.Tensor) for image in images)),
+        }
 
 
-def _scaled(calls: list[int]) -> dict[str, Any]:
-    return {"transform": {"images": [image * 10 + call for image, call in zip(_ASKED, calls, strict=True)]}}
+def _transform(functions: Functions, inputs: Inputs) -> dict[str, Any]:
+    with _opened(functions, inputs, transform=_CountedScale(inputs["factor"])) as dataset:
+        return {"images": [dataset[index][0].clone() for index in inputs["asked"]]}
+
+
+def _examples(inputs: Inputs) -> list[tuple[torch.Tensor, int]]:
+    """A data set of its own for the loader, so that it is seen apart from the files: a list has both methods."""
+    return [(torch.full((1, 2), label + 0.5), label) for label in inputs["labels"]]
+
+
+def _epoch(loader: Any) -> dict[str, Any]:
+    """The sizes of the batches, every label, and the first entry of every image, which tells its label."""
+    batches = list(loader)
+    return {
+        "sizes": np.array([len(labels) for _, labels in batches]),
+        "labels": torch.cat([labels for _, labels in batches]),
+        "images": torch.cat([images.reshape(len(images), -1)[:, 0] for images, _ in batches]),
+    }
+
+
+def _validation(functions: Functions, inputs: Inputs) -> dict[str, Any]:
+    seen = _epoch(functions["make_loader"](_examples(inputs), inputs["batch_size"], False, inputs["seed"]))
+    flat = seen["labels"].tolist()
+    return {**seen, "in the files' order": _yes(flat == list(inputs["labels"])[: len(flat)])}
+
+
+def _orders(functions: Functions, inputs: Inputs) -> dict[str, Any]:
+    """Epochs of a training loader, of a second one with its seed that is made in between, and of another seed's."""
+    loaders: dict[str, Any] = {}
+    epochs: dict[str, list[Any]] = {"one": [], "again": [], "other": []}
+    for ambient, name in enumerate(["one", "again", "other", "one", "again", "other"]):
+        if name not in loaders:
+            seed = inputs["seed"] + (name == "other")
+            loaders[name] = functions["make_loader"](_examples(inputs), inputs["batch_size"], True, seed)
+        # Whatever else draws numbers in between must not change a loader's order.
+        torch.manual_seed(ambient)
+        np.random.seed(ambient)
+        random.seed(ambient)
+        epochs[name].append(_epoch(loaders[name]))
+    return epochs
+
+
+def _training(functions: Functions, inputs: Inputs) -> dict[str, Any]:
+    """What `_orders` shows, in words."""
+    return order_facts(plain(_orders(functions, inputs)), inputs)
+
+
+def order_facts(epochs: Mapping[str, Any], inputs: Inputs) -> dict[str, Any]:
+    """What the training loaders' epochs show: a shuffled order has no expected value of its own."""
+    labels, size = list(inputs["labels"]), inputs["batch_size"]
+    every = [epoch for name in ("one", "again", "other") for epoch in epochs[name]]
+    places = [[labels.index(label) if label in labels else -1 for label in epoch["labels"].tolist()] for epoch in every]
+    one, again, other = places[:2], places[2:4], places[4:]
+    # By chance, two neighbours in the files are also neighbours in about two places of an epoch.
+    runs = [sum(abs(b - a) == 1 for a, b in pairwise(order)) >= 0.8 * (len(order) - 1) for order in places]
+    left_out = set(range(len(labels) - len(labels) % size, len(labels)))
+    sizes = [epoch["sizes"].tolist() for epoch in every]
+    return {
+        "batch sizes": sizes[0] if all(found == sizes[0] for found in sizes) else "not the same in every epoch",
+        "each example once": _yes(all(len(set(order)) == len(order) and -1 not in order for order in places)),
+        "images with their labels": _yes(
+            all(agree(epoch["images"], np.float32(epoch["labels"] + 0.5), 1e-5) for epoch in every)
+        ),
+        "shuffled": _yes(not any(runs)),
+        "another order in the second epoch": _yes(one[0] != one[1]),
+        "the same seed, the same order": _yes(one == again),
+        "another seed, another order": _yes(one != other),
+        "the last files come too": _yes(not left_out or any(left_out & set(order) for order in places)),
+    }
+
+
+def _workers(functions: Functions, inputs: Inputs) -> dict[str, Any]:
+    """Two data sets at once, and copies of the first as two workers would get them; no process is started."""
+    first, last = inputs["asked"][0], inputs["asked"][-1]
+    with _opened(functions, inputs) as one, _opened(functions, inputs, "other files") as other:
+        loader = functions["make_loader"](one, inputs["batch_size"], True, inputs["seed"], workers=1)
+        seen = {"refused": "", "copies": 2, "workers": loader.num_workers}
+        images = [one[first][0], other[first][0]]
+        try:
+            copies = worker_copies(one, seen["copies"])
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
+            return {**seen, "refused": f"{type(error).__name__}: {error}", "copies": 0, "images": images}
+        images += [copies[0][last][0], copies[1][first][0], other[last][0]]
+    return {**seen, "images": images, **shared_fact(images)}
+
+
+def shared_fact(images: Any) -> dict[str, str]:
+    """Whether two data sets with different files show the same image, in places where one shows different ones."""
+    one, other, last = (np.asarray(image) for image in images[:3])
+    return {"shared": _yes(agree(other, one, 1e-5) and not agree(last, one, 1e-5))}
+
+
+def _yes(holds: bool) -> str:
+    return "yes" if holds else "no"
 
 
 QUESTION = PublicQuestion(
     id="03a-dataset",
     title="a data set of image files and its loader",
     functions=("ImageFiles", "make_loader"),
-    parts=PARTS,
-    ready_made=("lecture_lib.data.TinyImageDataset", "lecture_lib.data.images.TinyImageDataset"),
-    cases=(
-        PublicCase(
-            name="eight files: one grey, one transparent",
-            inputs=_INPUTS,
-            expected={
-                "items": {
-                    "length": 8,
-                    "labels": np.array([1, 9, 1, 3]),
-                    "labels' dtype": "torch.int64",
-                    "images": _ASKED,
-                },
-                "transform": _scaled([1, 2, 3, 4])["transform"],
-                "validation": {
-                    "batch sizes": [3, 3, 2],
-                    "in the files' order": "yes",
-                    "labels": _BATCHES,
-                    "images": [(batch + 0.5).astype(np.float32) for batch in _BATCHES],
-                },
-                "training": {"batch sizes": [3, 3], **_YES},
-                "workers": {
-                    "refused": "",
-                    "copies": 2,
-                    "workers": 1,
-                    "images": [_tensor(4), _tensor(6), _tensor(0), _tensor(4), _tensor(7)],
-                },
-            },
-            mistakes={
-                "not-rgb": {"items": {"images": [*map(_as_stored, (1, 4, 1, 0))]}},
-                "channels-last": {"items": {"images": [image.transpose(1, 2, 0) for image in _ASKED]}},
-                "not-scaled": {"items": {"images": [255 * image for image in _ASKED]}},
-                "ignores-index": {"items": {"images": [_tensor(number) for number in (0, 4, 1, 2)]}},
-                "no-transform": {"transform": {"images": _ASKED}},
-                "transform-once": _scaled([1, 2, 1, 3]),
-                "validation-shuffled": {"validation": {"in the files' order": "no"}},
-                "validation-drops": {"validation": {"labels": _BATCHES[:2]}},
-                "last-batch-kept": {"training": {"batch sizes": [3, 3, 2], "shuffled": "yes"}},
-                "never-shuffled": {"training": {"shuffled": "no"}},
-                "one-order": {"training": {"shuffled": "yes", "another order in the second epoch": "no"}},
-                "seed-unused": {"training": {"shuffled": "yes", "the same seed, the same order": "no"}},
-                "not-picklable": {"workers": {"copies": 0}},
-                "shared-state": {"workers": {"images": [_tensor(4), _tensor(4), _tensor(0), _tensor(4), _tensor(0)]}},
-                "constant-answer": {"items": {"images": [np.zeros((3, 1, 2), dtype=np.float32)] * 4}},
-            },
-        ),
-    ),
-    misconceptions={
-        "not-rgb": Misconception(
-            "a grey file gave one channel and a transparent one four: the file's own channels were kept",
-            "what the image is before it becomes a tensor, and which number of channels a model can expect",
-        ),
-        "channels-last": Misconception(
-            "the image came as [H, W, 3]; PyTorch's layers want the channels first",
-            "the order of the dimensions after the conversion from pixels",
-        ),
-        "not-scaled": Misconception(
-            "values are still between 0 and 255",
-            "the batch contract: what range a pixel should have",
-        ),
-        "ignores-index": Misconception(
-            "items came one after the other, whatever index was asked for; a loader asks in any order, and twice",
-            "what __getitem__ does with its index",
-        ),
-        "constant-answer": Misconception("every image is the same", "whether the file at that index is read"),
-        "no-transform": Misconception(
-            "the transform was not applied", "what __getitem__ does when a transform was given"
-        ),
-        "transform-once": Misconception(
-            "an item that was asked for twice was transformed once: a random transform would be frozen",
-            "what is kept between two calls",
-        ),
-        "validation-shuffled": Misconception(
-            "the validation loader does not keep the files' order",
-            "which of the loader's settings depend on `training`",
-        ),
-        "validation-drops": Misconception(
-            "the validation loader leaves examples out, and the score would not be that of the whole set",
-            "the last, shorter batch, when `training` is False",
-        ),
-        "last-batch-kept": Misconception(
-            "the training loader gives a last batch that is shorter than the others",
-            "the loader's setting for a last batch that is not full",
-        ),
-        "never-shuffled": Misconception(
-            "the training loader gives the examples in the files' order",
-            "which of the loader's settings depend on `training`",
-        ),
-        "one-order": Misconception(
-            "every epoch has the same order",
-            "when the order is drawn: with the loader, or whenever an epoch begins",
-        ),
-        "seed-unused": Misconception(
-            "two loaders with the same seed gave different orders",
-            "which generator the order is drawn from, and who else draws from it",
-        ),
-        "not-picklable": Misconception(
-            "the data set cannot be copied to a worker process: something in it does not survive pickle",
-            "what the data set stores: lambdas, local functions and open files cannot travel",
-        ),
-        "shared-state": Misconception(
-            "two data sets with different files gave the same image: they share what one of them stored",
-            "what belongs to the class or to the module instead of to `self`",
-        ),
+    parts={
+        "items": _items,
+        "transform": _transform,
+        "validation": _validation,
+        "training": _training,
+        "orders": _orders,
+        "workers": _workers,
     },
+    ready_made=("lecture_lib.data.TinyImageDataset", "lecture_lib.data.images.TinyImageDataset"),
+    relative_tolerance=1e-5,
 )
