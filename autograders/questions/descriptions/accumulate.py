@@ -141,7 +141,7 @@ def domain(rng: np.random.Generator) -> Case:
 
 
 def visible(name: str, accumulate: int, *batches: Sequence[tuple[float, float]], **how: float) -> Case:
-    """The lecture's example: w = 0, learning rate 0.1, squared error, no momentum."""
+    """The lecture's example: w = 0, learning rate 0.1, squared error."""
     plain = {"bias": False, "momentum": 0.0, "above": 1.0, "accumulate": accumulate, "learning_rate": 0.1, **how}
     x, y = ([np.array([[float(pair[place])] for pair in batch]) for batch in batches] for place in (0, 1))
     return Case(name, {"x": x, "y": y, "weight": np.array([[0.0]]), **plain})
@@ -233,13 +233,13 @@ QUESTION = Description(
         ),
     ),
     visible=(
-        visible("the worked example: K = 2, (x, y) = (2, 1), (3, 2)", 2, [(2, 1)], [(3, 2)]),
+        visible("the worked example: K = 2, (x, y) = (2, 1), (3, 2)", 2, [(2, 1)], [(3, 2)], momentum=0.5),
         visible("uneven: two examples (2, 1), (2, 1), then one (3, 2), K = 2", 2, [(2, 1), (2, 1)], [(3, 2)]),
         visible("an incomplete last window: three micro-batches, K = 2", 2, [(2, 1)], [(3, 2)], [(1, 2)]),
         visible(
-            "momentum 0.5, errors above the target count 3 times, an uneven last window, K = 3",
+            "momentum 0.5, errors above the target count 3 times, a short last window, K = 3",
             3,
-            *([(2, 1)], [(3, 2)], [(1, -1)], [(1, -2), (2, -1)], [(3, 1)]),
+            *([(2, 1)], [(3, 2), (1, -1)], [(1, -2)], [(2, -1), (3, 1)]),
             momentum=0.5,
             above=3.0,
         ),

@@ -201,7 +201,9 @@ QUESTION = Description(
         ),
     ),
     visible=(
-        visible("one layer, temperature 2", [[[1, 2], [0, -1], [3, 1]]], [[1, 0, -2]], [1, -1], 2.0, [[3, 1], [-1, 0]]),
+        visible(
+            "one layer, temperature -2", [[[1, 2], [0, -1], [3, 1]]], [[1, 0, -2]], [1, -1], -2.0, [[3, 1], [-1, 0]]
+        ),
         visible(
             "two layers with a relu between, temperature 0.5",
             [[[1, 0], [-1, 1], [2, 1]], [[1, 0, -1]]],

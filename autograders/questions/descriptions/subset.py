@@ -288,6 +288,7 @@ QUESTION = Description(
         visible("gains 0.5, 0.52, 0.54: nearly all of the loss", [0.06, 0.04, 0.05], [0.56, 0.56, 0.59]),
         visible("four seeds, one of them nan", [1.8, np.nan, 1.7, 1.75]),
         visible("four seeds, one of them inf", [1.8, 1.75, 1.7, np.inf]),
+        visible("four small losses, one of them nan", [0.06, np.nan, 0.05, 0.04], [0.56, 0.56, 0.59, 0.57]),
     ),
     draw=draw,
     domain=domain,
