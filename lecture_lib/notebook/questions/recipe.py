@@ -2,203 +2,200 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
-from collections.abc import Callable, Mapping
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
+from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
-from ...experiments import content_id
-from ..question import Functions, Inputs, PublicCase, PublicQuestion
-from .recipe_texts import MISCONCEPTIONS
+from ..observe import plain
+from ..question import Functions, Inputs, PublicQuestion
 
-HIDDEN = 24
-CHANCE_FREE, LEARNED_BY_HEART = 0.6, 0.9
-FIELDS = ("seed", "data_id", "split_id", "precision", "status")
-
-
-def _build(inputs: Inputs) -> Callable[[], nn.Module]:
-    features, classes = inputs["x"].shape[1], inputs["classes"]
-    return lambda: nn.Sequential(nn.Linear(features, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, classes))
+HIDDEN, ENOUGH = 24, 0.55
+NEAR_PEAK = 0.8
+"""A schedule's highest rate may fall between two steps."""
+ENTRIES = ("seed", "data_id", "split_id", "precision", "status")
+Weights = Sequence[np.ndarray]
 
 
-def _train(functions: Functions, inputs: Inputs, seed: int) -> tuple[list[Tensor], dict[str, Any]]:
-    """The weights that the recipe returns, layer by layer, and its record as a dict."""
-    torch.rand(1)  # an ambient stream that differs between two calls, whatever was drawn before
+class _Watch:
+    """What each optimizer step of a run learned from, and at which rate."""
+
+    def __init__(self, x: np.ndarray) -> None:
+        self.rows: list[int] = []
+        """Of `x`, in the order in which a loss was propagated back to them; -1 for a point that is no row of it."""
+        self.sizes: list[int] = []
+        self.rates: list[float] = []
+        self._features = x.shape[1]
+        self._row_of = {row.tobytes(): number for number, row in enumerate(x)}
+
+    def forward(self, module: nn.Module, arguments: tuple[Tensor, ...], output: Tensor) -> None:
+        if isinstance(module, nn.Linear) and module.in_features == self._features and output.requires_grad:
+            points = arguments[0].detach().float().cpu().numpy()
+            found = [self._row_of.get(point.tobytes(), -1) for point in points.reshape(-1, self._features)]
+            output.register_hook(lambda gradient: self.rows.extend(found))
+
+    def step(self, optimizer: Optimizer, *_: Any) -> None:
+        self.sizes.append(len(self.rows) - sum(self.sizes))
+        self.rates.append(max(float(group["lr"]) for group in optimizer.param_groups))
+
+
+@contextlib.contextmanager
+def _watching(x: np.ndarray) -> Iterator[_Watch]:
+    watch = _Watch(x)
+    hooks = register_module_forward_hook(watch.forward), register_optimizer_step_pre_hook(watch.step)
+    try:
+        yield watch
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _run(functions: Functions, inputs: Inputs, seed: int) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """What a run trained on, its first and last weights layer by layer, and its record as a dict."""
+    for draw in (torch.rand, np.random.rand, lambda _: random.random()):
+        draw(1)  # ambient streams that differ between two calls, whatever was drawn before
+    classes, features = inputs["classes"], inputs["x"].shape[1]
+    start: list[Tensor] = []
+
+    def build() -> nn.Module:
+        model = nn.Sequential(nn.Linear(features, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, classes))
+        start[:] = [tensor.detach().clone() for tensor in model.parameters()]
+        return model
+
     data = torch.tensor(inputs["x"]), torch.tensor(inputs["y"])
     split = tuple(torch.tensor(rows) for rows in inputs["split"])
-    model, record = functions["run_recipe"](_build(inputs), *data, split, dict(inputs["config"]) | {"seed": seed})
+    with _watching(inputs["x"]) as watch:
+        model, record = functions["run_recipe"](build, *data, split, {**inputs["config"], "seed": seed})
     state = model.state_dict() if isinstance(model, nn.Module) else model
-    if not isinstance(state, Mapping):
-        raise TypeError(f"the first thing returned is a {type(model).__name__}, not the model")
+    if not isinstance(state, Mapping) or [tensor.shape for tensor in state.values()] != [t.shape for t in start]:
+        raise TypeError(f"the first thing returned is a {type(model).__name__}, not the network of build_model")
     if is_dataclass(record) and not isinstance(record, type):
         record = asdict(record)
     if not isinstance(record, Mapping):
         raise TypeError(f"the record is a {type(record).__name__}, neither a RunRecord nor a dict")
-    return [tensor.detach().clone() for tensor in state.values()], dict(record)
-
-
-def _run(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    """One run in full: for the judge, which computes everything else from it."""
-    weights, record = _train(functions, inputs, inputs["config"]["seed"])
-    return {
-        "weights": weights,
-        "record": {name: record.get(name) for name in (*FIELDS, "config", "code", "hardware")},
-        "val_loss": _column(record, "val_loss"),
-        "val_metric": _column(record, "val_metric"),
-        "here": {"python": platform.python_version(), "torch": torch.__version__},
-    }
-
-
-def _again(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    """The weights of the same seed once more and of the next one."""
-    if not inputs["repeat"]:
-        return {}
-    seed = inputs["config"]["seed"]
-    return {"same": _train(functions, inputs, seed)[0], "next": _train(functions, inputs, seed + 1)[0]}
-
-
-def _learned(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    weights, record = _train(functions, inputs, inputs["config"]["seed"])
-    loss, share = validation(weights, inputs)
-    recorded = _column(record, "val_loss")
-    return {
-        "more right than chance": share > CHANCE_FREE,
-        "wrong labels learned by heart": share > LEARNED_BY_HEART,
-        "rows of metrics": len(recorded),
-        "the weights have the lowest recorded val_loss": bool(
-            len(recorded) and abs(loss - recorded.min()) < 1e-3 * max(1.0, loss)
-        ),
-    }
-
-
-def _record(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    _, record = _train(functions, inputs, inputs["config"]["seed"])
-    config, code, machine = (_mapping(record.get(name)) for name in ("config", "code", "hardware"))
-    found = {name: record.get(name) for name in FIELDS}
-    versions = {name: machine.get(name) for name in ("python", "torch")}
-    return found | {
-        "config": {name: config.get(name) for name in inputs["config"]},
-        "code": "commit" in code,
-        "hardware": versions == {"python": platform.python_version(), "torch": torch.__version__},
-    }
-
-
-def _repeated(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    seed = inputs["config"]["seed"]
-    first, same, other = (_train(functions, inputs, number)[0] for number in (seed, seed, seed + 1))
-    return {"same seed, same weights": _equal(first, same), "other seed, other weights": not _equal(first, other)}
-
-
-def _mapping(entry: Any) -> Mapping[str, Any]:
-    return entry if isinstance(entry, Mapping) else {}
-
-
-def _equal(left: list[Tensor], right: list[Tensor]) -> bool:
-    return len(left) == len(right) and all(torch.equal(a, b) for a, b in zip(left, right, strict=True))
+    seen: dict[str, Any] = {name: np.array(getattr(watch, name)) for name in ("rows", "sizes", "rates")}
+    seen |= {"start": start, "weights": [tensor.detach().clone() for tensor in state.values()]}
+    return seen | {name: _column(record, name) for name in ("val_loss", "val_metric")}, record
 
 
 def _column(record: Mapping[str, Any], name: str) -> np.ndarray:
     rows = record.get("metrics") or []
-    return np.asarray([float(row[name]) for row in rows if isinstance(row, Mapping) and name in row])
+    return np.array([float(row[name]) for row in rows if isinstance(row, Mapping) and name in row])
 
 
-def validation(weights: list[Tensor], inputs: Inputs) -> tuple[float, float]:
-    """Mean cross-entropy (nats) and share right on the validation rows, with the labels as they are."""
-    rows = inputs["split"][1]
-    x, y = torch.tensor(inputs["x"][rows]), torch.tensor(inputs["y"][rows])
-    first_weight, first_bias, last_weight, last_bias = weights
-    scores = (x @ first_weight.T + first_bias).relu() @ last_weight.T + last_bias
-    return nn.functional.cross_entropy(scores, y).item(), (scores.argmax(1) == y).float().mean().item()
+def _training(functions: Functions, inputs: Inputs) -> dict[str, Any]:
+    """A run, the same once more, and one with another seed."""
+    seed = inputs["config"]["seed"]
+    names = {"run": seed, "same": seed, "other": seed + 1}
+    return {name: _run(functions, inputs, number)[0] for name, number in names.items()}
 
 
-def _part(run: Callable[[Functions, Inputs], dict[str, Any]], *, visible: bool) -> Callable[..., dict[str, Any]]:
-    """What is only shown is not trained for while grading, and what only the judge reads is not while checking."""
-
-    def part(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-        functions["run_recipe"]  # asked for in every part, so that a stub is unanswered in each
-        return run(functions, inputs) if inputs.get("visible", False) == visible else {}
-
-    return part
-
-
-def _visible() -> dict[str, Any]:
-    """120 points around three centres; every fifth label says another class."""
-    rng = np.random.default_rng(7)
-    truth = np.arange(120) % 3
-    centres = 4 * np.eye(3, 32)
-    x = (centres[truth] + rng.uniform(-1.5, 1.5, (120, 32))).astype(np.float32)
-    y = np.where(np.arange(120) % 5 == 0, (truth + 1) % 3, truth)
-    rows = rng.permutation(120)
+def training_facts(seen: Mapping[str, Any], inputs: Inputs, held_out: Sequence[np.ndarray]) -> dict[str, bool]:
+    """What can be said of three runs, whatever the recipe is."""
+    config, training = inputs["config"], inputs["split"][0]
+    run, same, other = seen["run"], seen["same"], seen["other"]
+    count, size, rate, epochs = len(training), *(config[n] for n in ("batch_size", "learning_rate", "epochs"))
+    orders = [_epochs(found["rows"], epochs) for found in (run, other)]
+    points, labels = held_out
     return {
-        "visible": True,
-        "x": x,
-        "y": y,
-        "split": [rows[:80], rows[80:]],
-        "classes": 3,
-        "config": {"epochs": 30, "batch_size": 16, "learning_rate": 0.03, "seed": 5},
+        "right on new points": bool((scores(run["weights"], points).argmax(1) == labels).mean() >= ENOUGH),
+        "only training rows": bool(np.isin(run["rows"], training).all()),
+        "as many epochs as config says": epochs * (count // size) * size <= len(run["rows"]) <= epochs * count,
+        "batches of batch_size": bool(len(run["sizes"]) and np.bincount(run["sizes"]).argmax() == size),
+        "highest rate is learning_rate": bool(NEAR_PEAK * rate <= max(run["rates"], default=0) <= rate * (1 + 1e-6)),
+        "a new order in each epoch": len(np.unique(orders[0], axis=0)) == epochs,
+        "same seed, same weights": _equal(run["weights"], same["weights"]),
+        "other seed, other first weights": not _equal(run["start"], other["start"]),
+        "other seed, other order": not np.array_equal(orders[0], orders[1]),
+        "other seed, other weights": not _equal(run["weights"], other["weights"]),
+        "the weights have the lowest recorded val_loss": all(_best(found, inputs)[0] for found in (run, other)),
+        "the weights have the val_metric of that row": all(_best(found, inputs)[1] for found in (run, other)),
     }
 
 
-_CASE = _visible()
-_WORKS = {
-    "more right than chance": True,
-    "wrong labels learned by heart": False,
-    "rows of metrics": 30,
-    "the weights have the lowest recorded val_loss": True,
-}
-_COMPLETE = {
-    "seed": 5,
-    "data_id": content_id(_CASE["x"], _CASE["y"]),
-    "split_id": content_id(*_CASE["split"]),
-    "precision": "fp32",
-    "status": "finished",
-    "config": _CASE["config"],
-    "code": True,
-    "hardware": True,
-}
+def _epochs(rows: np.ndarray, epochs: int) -> np.ndarray:
+    """The rows that a run learned from, one line an epoch."""
+    count = len(rows) // epochs
+    return rows[: epochs * count].reshape(epochs, count)
+
+
+def _equal(left: Weights, right: Weights) -> bool:
+    return all(bool((a == b).all()) for a, b in zip(left, right, strict=True))
+
+
+def scores(weights: Weights, x: np.ndarray) -> np.ndarray:
+    """The network's outputs [N, classes] for points [N, features], in float64."""
+    first, first_bias, last, last_bias = (array.astype(np.float64) for array in weights)
+    return np.asarray(np.maximum(x @ first.T + first_bias, 0) @ last.T + last_bias)
+
+
+def _recorded(functions: Functions, inputs: Inputs) -> dict[str, Any]:
+    seen, record = _run(functions, inputs, inputs["config"]["seed"])
+    here = {"python": platform.python_version(), "torch": torch.__version__}
+    kept = {name: record.get(name) for name in (*ENTRIES, "config", "code", "hardware")}
+    return {"record": kept, "here": here, "val_loss": seen["val_loss"], "val_metric": seen["val_metric"]}
+
+
+def record_facts(seen: Mapping[str, Any], inputs: Inputs) -> dict[str, Any]:
+    """What a record says."""
+    config, code, machine = (
+        entry if isinstance(entry := seen["record"].get(name), Mapping) else {}
+        for name in ("config", "code", "hardware")
+    )
+    return {name: seen["record"].get(name) for name in ENTRIES} | {
+        "config": all(bool(config.get(name) == number) for name, number in inputs["config"].items()),
+        "code": isinstance(code.get("commit") or code.get("reason"), str),
+        "hardware": all(machine.get(name) == version for name, version in seen["here"].items()),
+        "rows of metrics": min(len(seen["val_loss"]), len(seen["val_metric"])),
+        "rows that differ": 2 * len(np.unique(seen["val_loss"])) > len(seen["val_loss"]),
+    }
+
+
+def _best(run: Mapping[str, Any], inputs: Inputs) -> tuple[bool, bool]:
+    """Whether the weights have the loss, and the metric, of the row with the lowest loss."""
+    losses, shares = run["val_loss"], run["val_metric"]
+    if not len(losses) == len(shares) > 0 or not np.isfinite(losses).all():
+        return False, False
+    loss, share = validation(run["weights"], inputs)
+    return _close(loss, losses.min()), _close(share, shares[losses.argmin()])
+
+
+def validation(weights: Weights, inputs: Inputs) -> tuple[float, float]:
+    """Mean cross-entropy (nats) and share right on the validation rows, with their labels as given."""
+    rows = inputs["split"][1]
+    outputs, labels = scores(weights, inputs["x"][rows]), inputs["y"][rows]
+    outputs = outputs - outputs.max(1, keepdims=True)
+    logs = outputs - np.log(np.exp(outputs).sum(1, keepdims=True))
+    return float(-logs[np.arange(len(labels)), labels].mean()), float((outputs.argmax(1) == labels).mean())
+
+
+def _close(number: float, recorded: float) -> bool:
+    return abs(number - recorded) <= 1e-3 * max(1.0, number)
+
+
+def _part(run: Callable[..., dict[str, Any]], facts: Callable[..., dict[str, Any]], *key: str) -> Callable[..., Any]:
+    """A visible case has the held-out points, so its facts are told at once; a hidden one's are found by the judge."""
+
+    def part(functions: Functions, inputs: Inputs) -> dict[str, Any]:
+        raw = run(functions, inputs)
+        if "held_out" not in inputs:
+            return raw
+        return facts(plain(raw), inputs, *(inputs[name] for name in key))
+
+    return part
 
 
 QUESTION = PublicQuestion(
     id="03a-recipe",
     title="the whole recipe and its run record",
     functions=("run_recipe",),
-    parts={
-        "run": _part(_run, visible=False),
-        "again": _part(_again, visible=False),
-        "learned": _part(_learned, visible=True),
-        "record": _part(_record, visible=True),
-        "repeated": _part(_repeated, visible=True),
-    },
-    relative_tolerance=1e-6,
-    cases=(
-        PublicCase(
-            name="120 points in three classes",
-            inputs=_CASE,
-            expected={
-                "learned": _WORKS,
-                "record": _COMPLETE,
-                "repeated": {"same seed, same weights": True, "other seed, other weights": True},
-            },
-            mistakes={
-                "untrained": {"learned": {"more right than chance": False}},
-                "trained-on-validation": {"learned": {"wrong labels learned by heart": True}},
-                "metrics-missing": {"learned": {"rows of metrics": 0}},
-                "metrics-once": {"learned": {"rows of metrics": 1}},
-                "last-not-best": {"learned": {"the weights have the lowest recorded val_loss": False}},
-                "config-missing": {"record": {"config": dict.fromkeys(_CASE["config"])}},
-                "seed-missing": {"record": {"seed": None}},
-                "data-id-missing": {"record": {"data_id": None}},
-                "environment-missing": {"record": {"hardware": False}},
-                "code-missing": {"record": {"code": False}},
-                "unfinished": {"record": {"status": "running"}},
-                "unseeded": {"repeated": {"same seed, same weights": False}},
-                "seed-ignored": {"repeated": {"other seed, other weights": False}},
-            },
-        ),
-    ),
-    misconceptions=MISCONCEPTIONS,
+    parts={"training": _part(_training, training_facts, "held_out"), "record": _part(_recorded, record_facts)},
 )

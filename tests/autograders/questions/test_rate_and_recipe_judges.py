@@ -1,4 +1,4 @@
-"""The references of two judges against other programs: torch for network and sweep, the lecture's table for choices."""
+"""References against other programs: torch for network and sweep, the lecture's table for choices."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from torch import nn
 
 from autograders import notebooks
 from autograders.questions.judges import lrfinder_reference as reference
-from autograders.questions.judges import recipe
-from lecture_lib.notebook.questions import find_question
+from autograders.questions.descriptions.recipe import problem
+from autograders.questions.question import answer_to
+from lecture_lib.notebook.questions import find_question, recipe
 from lecture_lib.notebook.questions.lrfinder import QUESTION, Centre
 
 VARIANTS = {
@@ -68,32 +69,57 @@ def test_the_judges_sweep_is_torchs(modes: str) -> None:
     assert swept["weights"][0] == pytest.approx(model[1].weight.detach().numpy(), rel=1e-9)
 
 
-def test_the_judges_network_is_torchs() -> None:
-    case = recipe.draw(np.random.default_rng(1))[0]
+def run(source: str, **changes: object) -> dict[str, bool]:
+    """The facts of an answer's runs on a small case."""
+    namespace: dict[str, object] = {"torch": torch, "nn": nn}
+    exec(source, namespace)
+    case = problem(np.random.default_rng(1), "small", 0.03, 3, 8, 4, 3)
+    inputs = {**case.inputs, **changes, "held_out": case.key}
+    return recipe.QUESTION.parts["training"]({"run_recipe": namespace["run_recipe"]}, inputs)
+
+
+def test_the_network_of_the_facts_is_torchs() -> None:
+    inputs = problem(np.random.default_rng(1), "small", 0.03, 3, 8, 4, 3).inputs
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(32, recipe.HIDDEN), nn.ReLU(), nn.Linear(recipe.HIDDEN, case.inputs["classes"]))
-    weights = recipe._weights(case, [parameter.detach().numpy() for parameter in model.parameters()])
-    assert weights is not None
-    rows = case.inputs["split"][1]
-    outputs, labels = model(torch.tensor(case.inputs["x"][rows])), torch.tensor(case.inputs["y"][rows])
-    loss, share = recipe._validation(case, weights)
+    model = nn.Sequential(nn.Linear(8, recipe.HIDDEN), nn.ReLU(), nn.Linear(recipe.HIDDEN, inputs["classes"]))
+    rows = inputs["split"][1]
+    outputs, labels = model(torch.tensor(inputs["x"][rows])), torch.tensor(inputs["y"][rows])
+    loss, share = recipe.validation([parameter.detach().numpy() for parameter in model.parameters()], inputs)
     assert loss == pytest.approx(nn.functional.cross_entropy(outputs, labels).item(), rel=1e-5)
     assert share == pytest.approx((outputs.argmax(1) == labels).float().mean().item())
 
 
-@pytest.mark.parametrize("spoilt", ["shape", "nan", "integers", "missing"])
-def test_weights_that_are_not_the_networks_are_refused(spoilt: str) -> None:
-    case = recipe.draw(np.random.default_rng(2))[0]
-    classes = case.inputs["classes"]
-    weights = [np.zeros(shape, np.float32) for shape in ((24, 32), (24,), (classes, 24), (classes,))]
-    assert recipe._weights(case, weights) is not None
-    changed = {
-        "shape": [weights[0].T, *weights[1:]],
-        "nan": [weights[0] * np.float32("nan"), *weights[1:]],
-        "integers": [weights[0].astype(np.int64), *weights[1:]],
-        "missing": weights[:3],
-    }
-    assert recipe._weights(case, changed[spoilt]) is None
+@pytest.mark.parametrize(
+    ("old", "new", "fact"),
+    [
+        ('batch_size=config["batch_size"]', "batch_size=6", "batches of batch_size"),
+        ('lr=config["learning_rate"]', 'lr=0.7 * config["learning_rate"]', "highest rate is learning_rate"),
+        ('lr=config["learning_rate"]', 'lr=1.01 * config["learning_rate"]', "highest rate is learning_rate"),
+        ('config["epochs"] + 1', 'config["epochs"]', "as many epochs as config says"),
+        ("x[training], y[training]", "x, y", "only training rows"),
+        ("shuffle=True", "shuffle=False", "a new order in each epoch"),
+        ("shuffle=True", "shuffle=True, generator=torch.Generator()", "other seed, other order"),
+        ("model = build_model()", "model = torch.manual_seed(0) and build_model()", "other seed, other first weights"),
+    ],
+)
+def test_what_a_run_ignores_is_seen(old: str, new: str, fact: str) -> None:
+    source = answer_to("03a-recipe", "right_by_hand")
+    assert old in source
+    assert run(source)[fact]
+    assert not run(source.replace(old, new))[fact]
+
+
+def test_a_smaller_last_batch_may_be_left_out() -> None:
+    source = answer_to("03a-recipe", "right_by_hand").replace("shuffle=True", "shuffle=True, drop_last=True")
+    facts = run(source)
+    assert all(facts[fact] for fact in ("as many epochs as config says", "batches of batch_size"))
+
+
+@pytest.mark.parametrize("returned", ["[model]", "{}", "nn.Linear(8, 6)"])
+def test_what_is_not_the_network_is_refused(returned: str) -> None:
+    source = answer_to("03a-recipe", "right_by_hand").replace("return best[1], record", f"return {returned}, record")
+    with pytest.raises(TypeError, match="not the network of build_model"):
+        run(source)
 
 
 @pytest.mark.parametrize(
