@@ -323,7 +323,7 @@ print("slopes:", around_zero.grad.tolist())
 #   `[inputs, outputs]` and `[outputs]`; `gradient` is the gradient of the result. It returns three arrays: the gradients
 #   of `x`, `weight` and `bias`, each in the shape of the array that it belongs to.
 #
-# The arguments are read-only, because on the tape several rules share them: return new arrays.
+# The arguments are read-only, because on the tape several rules share them: do not write into them.
 #
 # Hidden cases: relu 2 points, `x` and `weight` 3, `bias` 2, and two layers on the tape with your rules 1; also with one
 # example, one input, one output, and at the kink. Limit: 30 seconds. While your answer is checked, `relu`, `linear` and
@@ -650,7 +650,8 @@ for name, (x, y) in broken.items():
 #
 # - `"x.shape"`: `x` has neither 4 dimensions (images) nor 2 (vectors).
 # - `"x.dtype"`: `x` is neither `float32` nor `bfloat16`.
-# - `"x.range"`: some entry of `x` does not lie between −10 and 10. Exactly −10 and 10 are allowed; NaN is a problem.
+# - `"x.range"`: some entry of `x` does not lie between −10 and 10. Exactly −10 and 10 are allowed; NaN is a problem. Every
+#   other entry is at least 0.1 away from both limits.
 # - `"y.shape"`: `y` has not exactly one dimension, or not one label for each example (the first dimension of `x`).
 # - `"y.dtype"`: `y` is not `int64`.
 #
@@ -1224,8 +1225,8 @@ show_arrows(
 #
 # ### Question 03a-clip · 8 points
 #
-# Write two functions of a list of gradients and a positive number `max_norm`. The gradients are tensors of any shapes,
-# all float32 or all float64. No tensor is all zeros.
+# Write two functions of a list of gradients and a number `max_norm`. The gradients are tensors of any shapes, all float32
+# or all float64. `max_norm` and the norm of each tensor lie between 0.1 and 1000, so squares are safe in float32.
 #
 # - `clip_by_global_norm(gradients, max_norm)` returns the list of clipped gradients and the global norm before clipping.
 # - `per_parameter_cosine(gradients, max_norm)` clips *each tensor by its own norm* and returns the cosine of the angle

@@ -602,7 +602,7 @@ choose_rate_by_hand(sweep)
 # else. No curve is near the limit of 10 %: those that fall do so by at least 18 %, the others by 8 % at most.
 #
 # Hidden curves: 2 points for three clean ones, with losses of hundreds as well as of hundredths. Once these are right, 2
-# for noisy ones (about 1.5 % of the loss) and diverged ones, and 2 for six curves that allow no choice. Limit: 30
+# for noisy ones (about 1.5 % of the loss) and diverged ones, and 2 for seven curves that allow no choice. Limit: 30
 # seconds.
 #
 # <details><summary>Hint 1</summary>
@@ -1401,7 +1401,7 @@ for stage in ceiling_analysis(accuracy_with.__getitem__, ["detect", "align", "re
 # Write two functions.
 #
 # - `rank_buckets(mistakes, accuracy)`: `mistakes` is a list with the name of a bucket for each mistake that was looked
-#   at (at least one mistake, names in small letters), `accuracy` the model's accuracy in percent (30 or more). Return a
+#   at (at least one mistake, names in small letters), `accuracy` the model's accuracy in percent (30 to 99.9). Return a
 #   list with one triple `(name, ceiling, intervention)` for each bucket. The ceiling is the accuracy in percent if all
 #   mistakes of this kind alone were right. The mistakes looked at stand for all mistakes of the model. The largest
 #   bucket comes first; equal ones are ordered by name from a to z. Interventions are called `"augment"` (blur),
@@ -1412,8 +1412,9 @@ for stage in ceiling_analysis(accuracy_with.__getitem__, ["detect", "align", "re
 #   the largest gain in points; of equal ones, the first in the pipeline. A gain can be negative: a perfect component
 #   may not suit the components behind it.
 #
-# Hidden cases, with ties and without, and with a single bucket: 2 points for the order, 2 for the ceilings, 2 for the
-# interventions, 2 for the component. Rounding to two decimals is fine. Limit: 30 seconds.
+# Hidden cases, with ties and without, with a single bucket, and with a model that is nearly right: 2 points for the
+# order, 2 for the ceilings, 2 for the interventions, 2 for the component. Ceilings and gains may be rounded to two
+# decimals, but the order and the choice must not depend on it. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -1558,7 +1559,8 @@ print("different:", [name for name, _, _ in compare_records(one, other).changes]
 # 3. Take the difference for each seed, change minus base. The gain is their mean, *s* their standard deviation
 #    (dividing by n - 1), and the 95 % interval reaches 4.303 · *s* / √3 to both sides of the gain.
 # 4. Return `(gain, low, high, verdict)`: `"likely useful"` when the interval lies above 0, `"worse"` when it lies below
-#    0, else `"noise"`.
+#    0, else `"noise"`. The three differences are never all equal, and no interval ends
+#    at 0 or close to it.
 #
 # Hidden experiments: 2 points for the runs, 2 for the interval, 1 for the verdicts, 1 for what is refused. Limit: 30
 # seconds.

@@ -128,6 +128,13 @@ def by_sign(case: Case) -> Mapping[str, Any]:
 
 
 @where_run
+def by_signs(case: Case) -> Mapping[str, Any]:
+    *_, before, after = case.inputs.values()
+    signs = {np.sign(b - a) for a, b in zip(before, after, strict=True)}
+    return {VERDICT: "likely useful" if signs == {1} else "worse" if signs == {-1} else "noise"}
+
+
+@where_run
 def never_worse(case: Case) -> Mapping[str, Any]:
     *_, before, after = case.inputs.values()
     return {VERDICT: "likely useful" if interval(before, after)[1] > 0 else "noise"}
@@ -186,13 +193,17 @@ def refused(rng: np.random.Generator, reason: str) -> Case:
 
 
 def draw(rng: np.random.Generator) -> list[Case]:
-    """Proper experiments of every verdict, on both sides of 0, and every fault."""
+    """Proper experiments of every verdict, on both sides of 0, and every fault.
+
+    In noise, the three differences have one sign or both.
+    """
     # In half widths of the interval: at 1.73 a gain would stand out without the root too; from 0.65 on the quantiles of
     # more than four degrees of freedom find an effect in noise.
     cases = [
         *(experiment(rng, rng.uniform(1.3, 1.6)) for _ in range(2)),
         *(experiment(rng, sign * rng.uniform(0.66, 0.72)) for sign in (-1, 1)),
         experiment(rng, -rng.uniform(1.3, 1.6)),
+        experiment(rng, rng.choice([-1, 1]) * rng.uniform(0.05, 0.15)),
         *(switched(rng, on) for on in (False, True)),
         *(refused(rng, reason) for reason in FAULTS),
     ]
@@ -319,6 +330,12 @@ QUESTION = Description(
             by_sign,
         ),
         Mistake(
+            "by-signs",
+            "the verdict follows the signs of the three differences, not the interval",
+            "where 0 lies, compared with both ends of the interval",
+            by_signs,
+        ),
+        Mistake(
             "never-worse",
             "a change whose whole interval lies below 0 was called noise",
             "how many verdicts there are, and which case belongs to the third",
@@ -370,7 +387,8 @@ QUESTION = Description(
     visible=(
         visible("augmentation: 1.5, 1.8 and 3 better", {"augment": True}, [79.0, 82.0, 85.0], [1.5, 1.8, 3.0]),
         visible("width 64: 0.4 worse, 0.1 and 1.5 better", {"width": 64}, [83.0, 81.0, 82.0], [-0.4, 0.1, 1.5]),
-        visible("width 16: 3, 1.8 and 1.5 worse", {"width": 16}, [79.0, 82.0, 85.0], [-3.0, -1.8, -1.5]),
+        visible("width 64: 0.1, 0.4 and 1.9 better", {"width": 64}, [83.0, 81.0, 82.0], [0.1, 0.4, 1.9]),
+        visible("width 16: 0.3, 0.18 and 0.15 worse", {"width": 16}, [79.0, 82.0, 85.0], [-0.3, -0.18, -0.15]),
         visible(
             "augmentation and width 64 at once",
             {"augment": True, "width": 64},

@@ -49,6 +49,15 @@ def with_table(find: Callable[[str], str | None]) -> Callable[..., dict[str, str
 ceilings = by_share(lambda accuracy, share, n: accuracy + share * (100 - accuracy))
 
 
+def in_whole_percent(accuracy: float, share: float, n: int) -> float:
+    return accuracy + round(100 * share) / 100 * (100 - accuracy)
+
+
+def by_rounded_ceiling(mistakes: list[str], accuracy: float, **_: Any) -> list[str]:
+    of = ceilings(mistakes, accuracy)
+    return sorted(of, key=lambda name: (-round(of[name], 2), name))
+
+
 def one_after_another(mistakes: list[str], accuracy: float, **_: Any) -> dict[str, float]:
     """What is reached when the larger buckets are right as well."""
     order, gains = RIGHT_ORDER(mistakes), ceilings(mistakes, accuracy)
@@ -116,7 +125,10 @@ def percent(rng: np.random.Generator, low: float, high: float) -> float:
 
 
 def draw(rng: np.random.Generator) -> list[Case]:
-    """Every set has ties in both, a single bucket, a single component, and a pipeline that no component helps."""
+    """Every set has ties in both, a single bucket, a single component, and a pipeline that no component helps.
+
+    In one case the model is nearly right, so that ceilings of unequal buckets are equal when rounded.
+    """
     cases = []
     for kind, ties in [("without ties", False), ("with ties", True)] * 3:
         base = percent(rng, 60, 85)
@@ -130,17 +142,22 @@ def draw(rng: np.random.Generator) -> list[Case]:
         few = [str(rng.choice(list(INTERVENTIONS)))] * int(rng.integers(1, 4))
         inputs = {"mistakes": few, "accuracy": percent(rng, 40, 92), "base": base}
         cases.append(Case(kind, {**inputs, "alone": alone}))
+    names, counts = sorted(cases[0].inputs["mistakes"][:4]), int(rng.integers(20, 25)) + np.arange(4)
+    nearly = [name for name, count in zip(names, counts.tolist(), strict=True) for _ in range(count)]
+    close = {**cases[0].inputs, "mistakes": rng.permutation(nearly).tolist(), "accuracy": 99.9}
+    cases.append(Case("nearly right", close))
     return [cases[index] for index in rng.permutation(len(cases))]
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """One to eight buckets of one to four mistakes, and one to five components, of any gain."""
+    """One to eight buckets of any size, and one to five components, of any gain."""
     names = rng.permutation([*INTERVENTIONS, "motion blur", *UNKNOWN])[: rng.integers(1, 9)].tolist()
-    mistakes = rng.permutation([name for name in names for _ in range(rng.integers(1, 5))]).tolist()
+    first = int(rng.choice([1, 20]))
+    mistakes = rng.permutation([name for name in names for _ in range(rng.integers(first, first + 4))]).tolist()
     base = percent(rng, 40, 90)
     components = rng.permutation(COMPONENTS)[: rng.integers(1, 6)].tolist()
     alone = {name: round(base + float(gain), 1) for name, gain in zip(components, rng.integers(-3, 5, 5), strict=False)}
-    return Case("domain", {"mistakes": mistakes, "accuracy": percent(rng, 30, 99), "base": base, "alone": alone})
+    return Case("domain", {"mistakes": mistakes, "accuracy": percent(rng, 30, 99.9), "base": base, "alone": alone})
 
 
 def visible(name: str, counts: dict[str, int], accuracy: float, alone: Alone) -> Case:
@@ -204,6 +221,18 @@ QUESTION = Description(
             "buckets of equal size are ordered by name from z to a",
             "what `reverse=True` reverses when the key is a pair",
             given({NAMES: ranked(lambda counts, name: (counts[name], name), reverse=True)}),
+        ),
+        Mistake(
+            "rounded-order",
+            "buckets are ordered by rounded ceilings, so that unequal ones count as equal",
+            "by what the question orders the buckets",
+            given({NAMES: by_rounded_ceiling}),
+        ),
+        Mistake(
+            "whole-percent",
+            "a bucket's share of the mistakes was rounded before the ceiling was computed",
+            "where you round: in the middle or at the end",
+            given({CEILINGS: by_share(in_whole_percent)}),
         ),
         Mistake(
             "share-added",
@@ -323,9 +352,15 @@ QUESTION = Description(
         ),
         visible(
             "ties, and buckets that are not in the table",
-            {"rare class": 4, "blur": 4, "dusk": 1, "glare": 1},
-            85.5,
-            {"detect": 86.0, "segment": 91.2, "classify": 91.2, "merge": 91.2},
+            {"rare class": 3, "blur": 3, "dusk": 1, "glare": 1},
+            60.5,
+            {"detect": 61.0, "segment": 66.2, "classify": 66.2, "merge": 66.2},
+        ),
+        visible(
+            "a model that is nearly right: 21, 22 and 23 mistakes",
+            {"blur": 21, "dusk": 22, "rare class": 23},
+            99.9,
+            {"detect": 99.9, "read": 100.0},
         ),
         visible("a single bucket, and no component helps", {"motion blur": 3}, 80.0, {"detect": 78.0, "read": 79.5}),
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -24,6 +25,23 @@ def scale_to(gradients: Arrays, max_norm: float) -> Arrays:
 
 def clip(gradients: Arrays, max_norm: float) -> Arrays:
     return scale_to(gradients, max_norm) if norm(gradients) > max_norm else gradients
+
+
+def square_compared(gradients: Arrays, max_norm: float) -> Arrays:
+    return scale_to(gradients, max_norm) if norm(gradients) ** 2 > max_norm else gradients
+
+
+def short_spared(gradients: Arrays, max_norm: float) -> Arrays:
+    scaled = clip(gradients, max_norm)
+    return [g if norm([g]) <= max_norm else s for g, s in zip(gradients, scaled, strict=True)]
+
+
+def spectral_norm(gradients: Arrays, max_norm: float = 0.0) -> float:
+    return math.hypot(*(np.linalg.norm(g, 2) if g.ndim == 2 else norm([g]) for g in gradients))
+
+
+def clip_spectral(gradients: Arrays, max_norm: float) -> Arrays:
+    return [g * min(1.0, max_norm / spectral_norm(gradients)) for g in gradients]
 
 
 def clip_each(gradients: Arrays, max_norm: float) -> Arrays:
@@ -65,31 +83,35 @@ SHAPES = (((3, 4), (4,), (2, 3)), ((5,), (1,)), ((2, 2, 2), (7,), (3, 1), (2,)))
 
 
 def case(rng: np.random.Generator, kind: str, gradients: Arrays) -> Case:
-    share = rng.uniform(0.2, 0.4) if kind == "above the threshold" else rng.uniform(2.0, 3.0)
-    return Case(kind, {"gradients": gradients, "max_norm": float(norm(exact(gradients)) * share)})
+    """A threshold well off the norm. It lies between a norm and its square where it can."""
+    length = norm(exact(gradients))
+    low, high = (2.0, 3.0) if kind == "below the threshold" else (0.2, 0.4) if length > 0.6 else (0.6, 0.8)
+    return Case(kind, {"gradients": gradients, "max_norm": length * rng.uniform(low, high)})
 
 
 def draw(rng: np.random.Generator) -> list[Case]:
-    """Every set has both precisions and a tensor alone, on both sides of the threshold."""
+    """Every set has both precisions, a tensor alone, long and short gradients, on both sides of the threshold."""
     cases = []
     for kind in ("above the threshold", "below the threshold"):
         cases += [case(rng, kind, gradients_of(rng, shapes)) for shapes in SHAPES]
         cases.append(case(rng, kind, gradients_of(rng, SHAPES[0], np.float32)))
         cases.append(case(rng, kind, gradients_of(rng, ((3,),))))
+        cases.append(case(rng, kind, [rng.uniform(20, 40) * gradient for gradient in gradients_of(rng, SHAPES[0])]))
     return cases
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """One to four tensors of one precision, none of them all zeros, and any positive max_norm."""
+    """One to four tensors of one precision, whose norms and max_norm lie between 0.1 and 1000."""
     shapes = tuple(tuple(rng.integers(1, 4, rng.integers(0, 4))) for _ in range(rng.integers(1, 5)))
-    gradients = gradients_of(rng, shapes, [np.float32, np.float64][rng.integers(2)])
-    return Case(
-        "domain", {"gradients": gradients, "max_norm": float(norm(exact(gradients)) * 10 ** rng.uniform(-2, 2))}
-    )
+    size = 10 ** rng.uniform(-0.3, 2.0)
+    dtype = [np.float32, np.float64][rng.integers(2)]
+    gradients = [(size * gradient).astype(dtype) for gradient in gradients_of(rng, shapes)]
+    max_norm = np.clip(norm(exact(gradients)) * 10 ** rng.uniform(-2, 2), 0.1, 1000.0)
+    return Case("domain", {"gradients": gradients, "max_norm": float(max_norm)})
 
 
-def visible(name: str, *gradients: list[float], dtype: str = "float64") -> Case:
-    return Case(name, {"gradients": [np.array(gradient, dtype) for gradient in gradients], "max_norm": 1.0})
+def visible(name: str, max_norm: float, *gradients: list[Any], dtype: str = "float64") -> Case:
+    return Case(name, {"gradients": [np.array(gradient, dtype) for gradient in gradients], "max_norm": max_norm})
 
 
 CLIPPED, NORM, COSINE = "clipping.clipped", "clipping.norm", "cosine.cosine"
@@ -121,6 +143,24 @@ QUESTION = Description(
             "a gradient below the threshold was stretched up to it",
             "what should happen when the norm is already smaller than max_norm",
             exactly({CLIPPED: scale_to}),
+        ),
+        Mistake(
+            "square-compared",
+            "the square of the norm was compared with max_norm",
+            "both sides of the comparison that decides whether to clip",
+            exactly({CLIPPED: square_compared}),
+        ),
+        Mistake(
+            "short-spared",
+            "a tensor whose own norm is below max_norm was left as it is while the others were scaled",
+            "whether all tensors are multiplied by the same number",
+            exactly({CLIPPED: short_spared}),
+        ),
+        Mistake(
+            "spectral-norm",
+            "a matrix was measured by its largest singular value, not as one long vector of its entries",
+            "what the norm function that you use computes for a matrix",
+            exactly({NORM: spectral_norm, CLIPPED: clip_spectral}),
         ),
         Mistake(
             "norm-after",
@@ -166,10 +206,13 @@ QUESTION = Description(
         ),
     ),
     visible=(
-        visible("g = [3], [4], max_norm 1", [3.0], [4.0]),
-        visible("g = [3, 4], [12], max_norm 1", [3.0, 4.0], [12.0]),
-        visible("one tensor of float32: g = [6, 8], max_norm 1", [6.0, 8.0], dtype="float32"),
-        visible("below the threshold: g = [0.3], [0.4], max_norm 1", [0.3], [0.4]),
+        visible("g = [3], [4], max_norm 1", 1.0, [3.0], [4.0]),
+        visible("one tensor is short: g = [0.3, 0.4], [1.2], max_norm 1", 1.0, [0.3, 0.4], [1.2]),
+        visible(
+            "one matrix of float32: g = [[6, 0], [0, 8]], max_norm 2", 2.0, [[6.0, 0.0], [0.0, 8.0]], dtype="float32"
+        ),
+        visible("short, and above the threshold: g = [0.3], [0.4], max_norm 0.3", 0.3, [0.3], [0.4]),
+        visible("below the threshold: g = [3], [4], max_norm 6", 6.0, [3.0], [4.0]),
     ),
     draw=draw,
     domain=domain,

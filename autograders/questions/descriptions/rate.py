@@ -37,9 +37,12 @@ def finder_curve(rates: np.ndarray, start: float, fall: float, begin: float, low
     return np.asarray(start - fall * (3 * share**2 - 2 * share**3) + 0.1 * start * rise)
 
 
-def good_range(begin: float, lowest: float) -> tuple[float, float]:
-    """From the rate at which a tenth of the fall has happened to half the rate of the lowest loss."""
-    return 10 ** (begin + 0.1958 * (lowest - begin)), 0.5 * 10**lowest
+def good_range(rates: np.ndarray, losses: np.ndarray, begin: float, lowest: float) -> tuple[float, float]:
+    """From the rate at which a tenth of the fall has happened to half the rate of the lowest loss, without noise.
+
+    The sweep's lowest loss may lie one step beyond the curve's own: half its rate is right, too.
+    """
+    return 10 ** (begin + 0.1958 * (lowest - begin)), 0.5 * max(10**lowest, float(rates[losses.argmin()]))
 
 
 def falls(losses: np.ndarray, share: float = 0.1) -> bool:
@@ -64,6 +67,11 @@ def unless_flat(choose: Choice) -> Choice:
 def nan_blind(rates: np.ndarray, losses: np.ndarray) -> Any:
     fallen = np.isfinite(losses[0]) and losses.min() <= 0.9 * losses[0]  # False when the lowest is nan
     return minimum_over_ten(rates, losses) if fallen else None
+
+
+def inf_kept(rates: np.ndarray, losses: np.ndarray) -> Any:
+    rates, losses = rates[~np.isnan(losses)], losses[~np.isnan(losses)]
+    return None if len(losses) == 0 or losses.min() > 0.9 * losses[0] else rates[losses.argmin()] / 10
 
 
 def fallen_from_the_top(rates: np.ndarray, losses: np.ndarray) -> Any:
@@ -94,11 +102,12 @@ def curve(rng: np.random.Generator, kind: str, lowest: float, start: float, fall
     """A curve that falls by a share of `start`; a diverged one ends in `end`."""
     rates, begin = sweep(rng), lowest - rng.uniform(2.2, 3.0)
     losses = finder_curve(rates, start, start * fall, begin, lowest)
+    good = good_range(rates, losses, begin, lowest)
     if kind == "noisy":
         losses = losses + 0.015 * start * rng.normal(size=len(losses))
     if kind == "diverged":
         losses[np.log10(rates) > lowest + rng.uniform(0.85, 0.88)] = end
-    return Case(kind, {"rates": rates, "losses": losses}, {"good": good_range(begin, lowest), "lowest": 10**lowest})
+    return Case(kind, {"rates": rates, "losses": losses}, {"good": good, "lowest": 10**lowest})
 
 
 def without_fall(rng: np.random.Generator, kind: str, start: float) -> Case:
@@ -108,8 +117,8 @@ def without_fall(rng: np.random.Generator, kind: str, start: float) -> Case:
         losses = start + 0.008 * start * rng.normal(size=len(rates))
     if kind in ("nan", "inf"):
         losses = np.full(len(rates), float(kind))
-    if kind == "diverged":
-        losses[np.log10(rates) > lowest + 0.5] = np.nan
+    if kind.startswith("diverged"):
+        losses[np.log10(rates) > lowest + 0.5] = float(kind.split()[-1])
     return Case("no fall", {"rates": rates, "losses": losses}, {"good": None, "lowest": 10**lowest})
 
 
@@ -121,9 +130,13 @@ def central_difference(rates: np.ndarray, losses: np.ndarray) -> Any:
     return rates[np.gradient(losses, np.log10(rates)).argmin()]
 
 
+def half_of_lowest(rates: np.ndarray, losses: np.ndarray) -> Any:
+    return rates[losses.argmin()] / 2
+
+
 def follows_noise(case: Case) -> bool:
-    """Whether rules that look at single neighbours leave the good range: by luck they often stay in it."""
-    rules = (two_neighbours, central_difference)
+    """Whether rules that trust single losses leave the good range: by luck they often stay in it."""
+    rules = (two_neighbours, central_difference, half_of_lowest)
     return all(choosing(unless_flat(rule))(case)[PLACE] != GOOD for rule in rules)
 
 
@@ -151,8 +164,8 @@ def draw(rng: np.random.Generator) -> list[Case]:
         *(
             without_fall(rng, kind, start)
             for kind, start in zip(
-                ("flat", "rising", "shallow", "diverged", "nan", "inf"),
-                rng.permutation([2.0, 3.0, large, small, 1.0, 2.5]),
+                ("flat", "rising", "shallow", "diverged nan", "diverged inf", "nan", "inf"),
+                rng.permutation([2.0, 3.0, large, small, 1.0, 2.5, 4.0]),
                 strict=True,
             )
         ),
@@ -163,8 +176,8 @@ def draw(rng: np.random.Generator) -> list[Case]:
 def domain(rng: np.random.Generator) -> Case:
     """Any of these curves; noise only of rules that look at single neighbours does not decide here."""
     if rng.integers(3) == 0:
-        kinds = ("flat", "rising", "shallow", "diverged", "nan", "inf")
-        return without_fall(rng, kinds[rng.integers(6)], 10 ** rng.uniform(-2, 3))
+        kinds = ("flat", "rising", "shallow", "diverged nan", "diverged inf", "nan", "inf")
+        return without_fall(rng, kinds[rng.integers(7)], 10 ** rng.uniform(-2, 3))
     kind, end = ("clean", "noisy", "diverged")[rng.integers(3)], (np.nan, np.inf)[rng.integers(2)]
     fall = rng.uniform(0.55, 0.8) if kind == "noisy" else rng.uniform(0.18, 0.8)
     return curve(rng, kind, rng.uniform(-2.9, 0.0), 10 ** rng.uniform(-2, 3), fall, end)
@@ -221,6 +234,18 @@ QUESTION = Description(
             choosing(nan_blind),
         ),
         Mistake(
+            "inf-kept",
+            "a sweep that holds nothing but inf got a rate: no comparison with inf finds that it never falls",
+            "which losses you leave out before you compare",
+            choosing(inf_kept),
+        ),
+        Mistake(
+            "half-of-noise",
+            "half the rate of the lowest single loss was chosen; where there is noise, that is beyond the good range",
+            "how far chance moves the place of the lowest loss, and how near to the edge your choice is",
+            choosing(unless_flat(half_of_lowest)),
+        ),
+        Mistake(
             "two-neighbours",
             "the steepest fall between two neighbours was chosen; where there is noise, it is anywhere",
             "how much a loss differs from the next one by chance alone",
@@ -273,8 +298,9 @@ QUESTION = Description(
         visible("flat, with noise", without_fall(SEED(9), "flat", 2.3)),
         visible("flat, then rising", without_fall(SEED(5), "rising", 2.3)),
         visible("a fall of a twentieth", without_fall(SEED(6), "shallow", 2.3)),
-        visible("flat, then rising, then nan", without_fall(SEED(7), "diverged", 2.3)),
+        visible("flat, then rising, then nan", without_fall(SEED(7), "diverged nan", 2.3)),
         visible("nan from the first step", without_fall(SEED(8), "nan", 2.3)),
+        visible("inf from the first step", without_fall(SEED(8), "inf", 2.3)),
     ),
     draw=draw,
     domain=domain,
