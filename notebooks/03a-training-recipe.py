@@ -1777,13 +1777,20 @@ reveal("alias", named["weight"].item())
 # step for each batch in the given order, and returns two things:
 #
 # - a list with the validation loss after each epoch: the mean over all validation examples, in eval mode;
-# - the best weights, as a dict like `model.state_dict()`: those of the epoch with the lowest validation loss.
+# - the best weights, as a dict with every entry of `model.state_dict()`, the buffers too: those of the epoch with the
+#   lowest validation loss. No two epochs share the lowest loss, so ties need no rule.
 #
-# The model ends with its *last* weights. It may come in train or in eval mode, and is trained in train mode.
-# `batches` and `val_batches` are lists of pairs `(x, y)`.
+# The model ends with its *last* weights. It may come in train or in eval mode, and is trained in train mode. `.grad` is
+# empty when it comes.
 #
-# Hidden cases: the last weights 4 points, validation losses 2, best weights 3. Limit: 30 seconds. The library's own
-# `train` is switched off while your answer is checked.
+# `batches` and `val_batches` are lists of at least one pair `(x, y)`, with `x` `[n, features]` and `y` `[n, 1]` in
+# float64. Their sizes can differ, also those of the validation batches. `loss_fn(outputs, y)` is the mean over the
+# examples of one batch and need not be symmetric in its arguments. `optimizer` is SGD with or without momentum, and
+# `epochs` is 1 or more. A buffer of the model changes whenever the model is called in train mode, as in batch
+# normalisation, so call it once for each batch there.
+#
+# Hidden cases: the last weights 4 points, validation losses 2, best weights 2 and, with them, best buffers 1. Limit: 30
+# seconds. The library's own `train` is switched off while your answer is checked.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -1813,7 +1820,7 @@ def train_keeping_best(model, batches, val_batches, optimizer, loss_fn, epochs):
         with torch.no_grad():
             loss_sum = sum(len(y) * loss_fn(model(x), y).item() for x, y in val_batches)
         val_losses.append(loss_sum / examples)
-        if min(val_losses) == val_losses[-1]:
+        if val_losses[-1] == min(val_losses):
             best_weights = copy.deepcopy(model.state_dict())
     return val_losses, best_weights
     ### END SOLUTION

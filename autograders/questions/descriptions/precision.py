@@ -316,7 +316,7 @@ QUESTION = Description(
         visible("weights stored in BF16; very small numbers", SMALL, stored="bfloat16"),
         visible(
             "weights in FP64, which autocast leaves alone; momentum 2 from earlier steps",
-            [],
+            [0.5],
             stored="float64",
             momentum=2.0,
         ),
