@@ -1105,7 +1105,9 @@ print(f"training ends on day {days[past].max()}, validation begins on day {days[
 # record, in no order). `deployed_on` says what the model will meet later: `"new patients"`, `"new videos"`,
 # `"later days"`, `"new users"` or `"new texts"`. Columns are called `patient`, `video`, `frame`, `day`, `user`,
 # `document`, `text`, `label`; each table has some of them, and not each of them matters. Two documents are copies when
-# their `text` is equal. All days are different. A patient has one label.
+# their `text` is equal. `day` and `label` are whole numbers. All days are different, and there can be few records in
+# many days. For `"new patients"`, each patient has one label. What the model will meet new comes in groups of similar
+# size. `val_fraction` is between 0.2 and 0.4.
 #
 # Return two sequences of row numbers, training and validation:
 #

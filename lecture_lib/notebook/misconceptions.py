@@ -25,6 +25,8 @@ def explains(
 ) -> bool:
     """Whether a mistake gives what was observed, case by case, in every field that it changes on any of the cases.
 
+    A field that a case does not have (its kind is not asked for it) says nothing about that case.
+
     Args:
         observations: for each case, part -> {"value": {field: value}} or {"raised": text}.
         expected: what is right on each case.
@@ -40,6 +42,7 @@ def explains(
         agree(_observed(observation, part, name), wrong.get(part, {}).get(name, right[part][name]), relative_tolerance)
         for observation, right, wrong in zip(observations, expected, mistaken, strict=True)
         for part, name in changed
+        if name in right.get(part, {})
     )
 
 

@@ -175,6 +175,8 @@ KINDS: dict[str, dict[str, tuple[Edit, ...]]] = {
         "one class in validation": (labels(same, lambda y, classes: 0 * y + classes - 1),),
         "a class missing from validation": (labels(same, lambda y, classes: y % (classes - 1)),),
         "a class missing from training": (labels(lambda y, classes: 1 + y % (classes - 1), same),),
+        "classes one higher in validation": (labels(same, lambda y, classes: y + 1, more=1),),
+        "classes one lower in validation": (labels(same, lambda y, classes: y - 1),),
         "disjoint classes": (labels(lambda y, classes: y % 2, lambda y, classes: 2 + y % 2, more=1),),
     },
     "labels": {
@@ -186,6 +188,7 @@ KINDS: dict[str, dict[str, tuple[Edit, ...]]] = {
         "a label below 0 in validation": (labels(same, lambda y, classes: np.append(y[:-1], -1)),),
     },
     "dtype": {
+        "whole numbers, and a label below 0": (whole("int64", 10, *PARTS), labels(same, lambda y, classes: y - 1)),
         **{f"whole numbers in {part}": (whole("int64", 10, part),) for part in PARTS},
         "whole numbers in both": (whole("int32", 10, *PARTS),),
         **{f"{dtype} labels in {part}": (as_type(dtype, f"y_{part}"),) for dtype, part in LABEL_TYPES},
