@@ -388,19 +388,23 @@ print(f"mixed: {blind['mixed']:.2f}, and ln 10 is {math.log(10):.2f}")
 # ### Question 03b-overfit · 10 points
 #
 # Write `overfit_rung(model, step, loss_fn, x, y, floor)`. `step(x, y)` is the author's own training step on a batch; the
-# mean loss of the batch is `loss_fn(model(x), y)`; `floor` is the lowest value that this loss can have, in nats. The
-# model comes in training mode. Return one of three words:
+# mean loss of the batch is `loss_fn(model(x), y)`; `floor` is the lowest value that this loss can have, in nats. Inputs
+# are float32 `[N, features]`, labels `torch.long` `[N]`. The model and all its modules come in training mode. Return one
+# of three words:
 #
 # - `"one class"` when all labels `y` are equal, without any step;
-# - `"holds"` when, after 100 steps on the batch, its loss *in evaluation mode* is within 0.15 of the floor;
+# - `"holds"` when the loss on the batch *in evaluation mode* is within 0.15 of the floor after exactly 100 steps, made in
+#   training mode;
 # - `"fails"` otherwise. A loss far *below* the floor is not the loss that its author means; one that is `nan` is none.
+#   No program ends near the limit of 0.15.
 #
-# A check leaves no trace: the weights are afterwards as they came, and the model is in training mode again. (The
-# optimizer's memory is out of your reach here, and is not looked at.)
+# A check leaves no trace: afterwards all parameters and buffers are as they came, whatever the verdict, and every module
+# is in training mode again. (The optimizer's memory and the gradients are not looked at.)
 #
 # Hidden programs, healthy and broken: 3 points for what needs the floor (smoothed labels, a second softmax, a loss below
-# the floor), 3 for the wiring (six programs, the slow and the diverging among them), 1 for programs with dropout, 1 for
-# the batches, and 2 for the model put back once the wiring is judged rightly. Limit: 30 seconds.
+# the floor), 2 for the wiring (slow, diverging and normalised programs among them), 1 for programs whose loss is another
+# one in training mode, as with dropout, and 1 for the batches. Once the wiring is judged rightly, 1 for the steps and 2
+# for the model put back. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -812,6 +816,11 @@ def train_epoch(step, scheduler, batches):  # one epoch, with a schedule that is
 # `"schedule"`, for the programs in the order above. Each entry is a pair: the repaired function, with the same arguments
 # and the same kind of result, and the number of the lowest rung (table at the top) whose question the fault fails. Copy a
 # function into `repaired` and change what is wrong in it.
+#
+# Inputs are `[N, features]`, labels `torch.long` `[N]`; `batches` is a list of pairs and may hold batches of different
+# sizes. Both parts of a split may come in any order, but every row keeps its label, a fifth is rounded down, and the same
+# generator gives the same split again. `"labels"` keeps the order of the examples. The mode in which `"evaluation"`
+# leaves the model is not looked at.
 #
 # A program that you leave out costs its own points only. Hidden data: for each of the six, 2 points for what the repaired
 # program does, and 1 more for its rung. Where two rungs can be argued, both count. Limit: 30 seconds.

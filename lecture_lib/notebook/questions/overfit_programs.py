@@ -21,6 +21,8 @@ HEALTHY: dict[str, Any] = {
     "dropout": 0.0,
     "softmax": False,
     "smoothing": 0.0,
+    "norm": False,
+    "temper": 1.0,
 }
 
 
@@ -34,6 +36,18 @@ class Scaled(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Inputs of any shape, times the factor."""
         return x * self.factor
+
+
+class Tempered(nn.Module):
+    """Multiplies its inputs by a number in training mode only, as regularisation may: without a random number."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Inputs of any shape, times the factor in training mode."""
+        return x * self.factor if self.training else x
 
 
 def floor_of_smoothing(smoothing: float, classes: int) -> float:
@@ -65,7 +79,9 @@ def build_program(
     """The model in training mode, its author's step on a batch, and its loss function."""
     weights = [torch.tensor(weight) for weight in program["weights"]]
     first, last = (nn.Linear(weight.shape[1], weight.shape[0]) for weight in weights[::2])
-    model = nn.Sequential(Scaled(program["scale"]), nn.Dropout(program["dropout"]), first, nn.ReLU(), last)
+    norm = nn.BatchNorm1d(HIDDEN, affine=False) if program["norm"] else nn.Identity()
+    before = Scaled(program["scale"]), nn.Dropout(program["dropout"])
+    model = nn.Sequential(*before, first, norm, nn.ReLU(), last, Tempered(program["temper"]))
     if program["softmax"]:
         model.append(nn.Softmax(dim=1))
     with torch.no_grad():

@@ -1,0 +1,310 @@
+"""03b-fix: what six repaired programs do, against NumPy; a rung counts once its program is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from lecture_lib.notebook.compare import agree
+from lecture_lib.notebook.questions.fix import PROGRAMS, SOME_RUNG
+
+from ..description import Case, Description, Graded, Mistake, Observation, Simulation
+from ..judges.common import value
+
+# Looking at samples beside their labels is rung 1; a subset that is not learned, rung 4. A schedule belongs to the rate
+# as well as to the full run.
+RUNGS = {"loss": (3,), "step": (3,), "split": (1,), "labels": (1, 4), "evaluation": (6,), "schedule": (6, 5)}
+RIGHT_RUNG, OTHER_RUNG = "its lowest rung", "another rung"
+CLASSES, FEATURES = 3, 4
+Data = Mapping[str, Any]
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(exponentials / exponentials.sum(axis=1, keepdims=True))
+
+
+def cross_entropy(logits: np.ndarray, y: np.ndarray) -> float:
+    return float(-np.log(softmax(logits)[np.arange(len(y)), y]).mean())
+
+
+def gradient(weight: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.asarray((softmax(x @ weight.T) - np.eye(len(weight))[y]).T @ x / len(y))
+
+
+def logits(data: Data) -> np.ndarray:
+    return np.asarray(data["x"] @ data["weight"].T)
+
+
+def loss(data: Data) -> dict[str, Any]:
+    """The mean cross-entropy of a linear model, and its gradient."""
+    return {
+        "loss": cross_entropy(logits(data), data["y"]),
+        "gradient": gradient(data["weight"], data["x"], data["y"]),
+    }
+
+
+def train(data: Data, halved: str = "never", cleared: bool = True) -> dict[str, Any]:
+    """Weights after a case's epochs; the rate halved 'never', after each 'batch', 'before' or 'after' each epoch."""
+    weight, rate = data["weight"].copy(), data["rate"]
+    total = np.zeros_like(weight)
+    for _ in range(data.get("epochs", 1)):
+        rate *= 0.5 if halved == "before" else 1.0
+        for x, y in zip(data["x"], data["y"], strict=True):
+            total = gradient(weight, x, y) + (0.0 if cleared else total)
+            weight = weight - rate * total
+            rate *= 0.5 if halved == "batch" else 1.0
+        rate *= 0.5 if halved == "after" else 1.0
+    return {"weight": weight}
+
+
+def split(data: Data) -> dict[str, Any]:
+    few = len(data["y"]) // 5
+    facts = ("rows with their labels", "every row once", "another one for another seed", "the same for the same seed")
+    return {"sizes": [len(data["y"]) - few, few], "in both parts": 0, **dict.fromkeys(facts, True)}
+
+
+def overlapping(data: Data) -> dict[str, Any]:
+    """The two parts by two orders, the same generator's."""
+    n, few = len(data["y"]), len(data["y"]) // 5
+    shared = []
+    for seed in data["seeds"]:
+        generator = torch.Generator().manual_seed(seed)
+        first, second = (torch.randperm(n, generator=generator).tolist() for _ in range(2))
+        shared.append(len(set(first[few:]) & set(second[:few])))
+    return {"in both parts": max(shared), "every row once": False}
+
+
+def labelled(data: Data, keep: Any = lambda y: y >= 0) -> dict[str, Any]:
+    kept = keep(data["y"])
+    return {"x": data["x"][kept], "y": data["y"][kept]}
+
+
+def shifted(data: Data) -> dict[str, Any]:
+    return {"x": data["x"][: int((data["y"] >= 0).sum())]}
+
+
+def evaluated(data: Data) -> dict[str, Any]:
+    return {"loss": cross_entropy(logits(data), data["y"])}
+
+
+def noisy(data: Data) -> dict[str, Any]:
+    """The loss with half of the inputs dropped, by the random stream that the program had."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(data["seed"])
+        dropped = torch.dropout(torch.tensor(data["x"]), 0.5, True).numpy()
+    return evaluated({**data, "x": dropped})
+
+
+RIGHT: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "loss": loss,
+    "step": train,
+    "split": split,
+    "labels": labelled,
+    "evaluation": evaluated,
+    "schedule": lambda data: train(data, halved="after"),
+}
+
+
+def reference(case: Case) -> Mapping[str, Any]:
+    rung = SOME_RUNG if "visible" in case.inputs else RIGHT_RUNG
+    return {
+        f"{name}.{field}": right
+        for name, program in RIGHT.items()
+        for field, right in {**program(case.inputs[name]), "rung": rung}.items()
+    }
+
+
+def facts(case: Case, observation: Observation) -> Observation:
+    """An observation with each rung judged."""
+    judged = dict(observation)
+    for name in PROGRAMS:
+        seen = value(observation, name)
+        if seen is not None:
+            right = any(agree(seen.get("rung"), rung, 0.0) for rung in RUNGS[name])
+            judged[name] = {"value": {**seen, "rung": RIGHT_RUNG if right else OTHER_RUNG}}
+    return judged
+
+
+def of(name: str, mistaken: Callable[[Any], dict[str, Any]]) -> Simulation:
+    """What a mistake in one program gives."""
+    return lambda case: {f"{name}.{field}": wrong for field, wrong in mistaken(case.inputs[name]).items()}
+
+
+def other_rung(name: str) -> Simulation:
+    return lambda case: {} if "visible" in case.inputs else {f"{name}.rung": OTHER_RUNG}
+
+
+def examples(rng: np.random.Generator, n: int) -> dict[str, Any]:
+    return {"x": rng.normal(size=(n, FEATURES)), "y": rng.permutation(np.arange(n) % CLASSES)}
+
+
+def data(rng: np.random.Generator, n: int, batches: tuple[int, ...], unlabelled: Any) -> dict[str, Any]:
+    """Inputs of all six programs; `unlabelled` are the places of the examples without a label, of 12."""
+    weight = {"weight": rng.normal(size=(CLASSES, FEATURES))}
+    each = [examples(rng, size) for size in batches]
+    several = {"x": [one["x"] for one in each], "y": [one["y"] for one in each], "rate": 0.5, **weight}
+    labels = examples(rng, 12)
+    labels["y"][unlabelled] = -1
+    return {
+        "loss": {**examples(rng, n), **weight},
+        "step": several,
+        "split": {**examples(rng, 3 * n + 20), "seeds": [int(seed) for seed in rng.choice(10_000, 3, replace=False)]},
+        "labels": labels,
+        "evaluation": {**examples(rng, n + 20), **weight, "seed": int(rng.integers(2**31))},
+        "schedule": {**several, "epochs": len(batches)},
+    }
+
+
+def draw(rng: np.random.Generator) -> list[Case]:
+    """Uneven batches, a batch of one, a fifth that has to be rounded down, labels missing at both ends and nowhere."""
+    middle = rng.choice(np.arange(1, 9), 4, replace=False)
+    plans: tuple[tuple[int, tuple[int, ...], Any], ...] = (
+        (8, (6, 6, 3, 5), [0, 11, *middle]),
+        (7, (4, 1, 6), middle),
+        (1, (3, 2), []),
+    )
+    return [Case("programs", data(rng, *plan)) for plan in plans]
+
+
+def domain(rng: np.random.Generator) -> Case:
+    """Any sizes, and any places of missing labels."""
+    sizes = tuple(int(size) for size in rng.integers(1, 8, rng.integers(2, 5)))
+    return Case("domain", data(rng, int(rng.integers(1, 12)), sizes, rng.random(12) < rng.uniform(0, 0.8)))
+
+
+ONE = {"x": np.array([[1.0]]), "y": np.array([0]), "weight": np.array([[1.0], [-1.0]])}
+TWO = {
+    "x": [np.array([[1.0]]), np.array([[2.0]])],
+    "y": [np.array([0]), np.array([1])],
+    "weight": np.zeros((2, 1)),
+    "rate": 1.0,
+}
+BY_HAND: dict[str, Any] = {
+    "loss": ONE,
+    "step": TWO,
+    "split": {"x": np.arange(20.0)[:, None], "y": np.arange(20) % 2, "seeds": [0, 1]},
+    "labels": {"x": np.array([[0.0], [1.0], [2.0], [3.0]]), "y": np.array([0, -1, 1, 2])},
+    "evaluation": {**ONE, "seed": 0},
+    "schedule": {**TWO, "epochs": 2},
+}
+
+REPAIRED = {
+    "loss": ("loss", "gradient"),
+    "step": ("weight",),
+    "split": tuple(split(BY_HAND["split"])),
+    "labels": ("x", "y"),
+    "evaluation": ("loss",),
+    "schedule": ("weight",),
+}
+QUESTION = Description(
+    id="03b-fix",
+    parts=tuple(
+        part
+        for name, fields in REPAIRED.items()
+        for part in (
+            Graded(name, 2, tuple(f"{name}.{field}" for field in fields)),
+            Graded(f"{name}, rung", 1, (f"{name}.rung",), needs=name),
+        )
+    ),
+    reference=reference,
+    mistakes=(
+        Mistake(
+            "softmax-left",
+            "the loss still goes through two softmaxes",
+            "what cross_entropy does to its first argument",
+            of("loss", lambda data: {"loss": cross_entropy(softmax(logits(data)), data["y"])}),
+        ),
+        Mistake(
+            "loss-summed",
+            "the losses of the examples were added: the program asks for their mean",
+            "the loss of a batch that holds the same example twice",
+            of("loss", lambda data: {field: right * len(data["y"]) for field, right in loss(data).items()}),
+        ),
+        Mistake(
+            "never-cleared",
+            "the second step still contains the first one's gradient",
+            "what backward does to a .grad that is not empty",
+            of("step", lambda data: train(data, cleared=False)),
+        ),
+        Mistake(
+            "cleared-too-early",
+            "the weights do not move: the gradient was gone before it was used",
+            "the order of backward, step and zero_grad",
+            of("step", lambda data: {"weight": data["weight"]}),
+        ),
+        Mistake(
+            "split-overlaps",
+            "some rows are in both parts",
+            "how often an order is drawn",
+            of("split", overlapping),
+        ),
+        Mistake(
+            "shuffle-removed",
+            "the parts no longer overlap, and no longer depend on the generator: data that come sorted would be split "
+            "by class",
+            "what the generator is for",
+            of("split", lambda data: {"another one for another seed": False}),
+        ),
+        Mistake(
+            "generator-ignored",
+            "the same generator gives another split the second time",
+            "which random stream your order is drawn from",
+            of("split", lambda data: {"the same for the same seed": False}),
+        ),
+        Mistake(
+            "labels-shifted",
+            "inputs and labels are still paired wrongly once a label is missing",
+            "which rows leave x, and which leave y",
+            of("labels", shifted),
+        ),
+        Mistake(
+            "class-0-dropped",
+            "the examples of class 0 were left out with those that have no label",
+            "the smallest label that there is",
+            of("labels", lambda data: labelled(data, lambda y: y > 0)),
+        ),
+        Mistake(
+            "still-noisy",
+            "the loss is still measured while units are being dropped",
+            "the mode of the model",
+            of("evaluation", noisy),
+        ),
+        Mistake(
+            "stepped-per-batch",
+            "the rate is still halved after every batch",
+            "in which of the two, batch or epoch, the schedule is counted",
+            of("schedule", lambda data: train(data, halved="batch")),
+        ),
+        Mistake(
+            "stepped-first",
+            "the rate is halved before the first epoch already",
+            "whether the schedule moves on before the batches or behind them",
+            of("schedule", lambda data: train(data, halved="before")),
+        ),
+        Mistake(
+            "never-stepped",
+            "the rate is never halved now",
+            "where the schedule moves on",
+            of("schedule", train),
+        ),
+        Mistake(
+            "rung-wrong",
+            "the program is right, and its fault shows on another rung",
+            "the table at the top: the lowest rung whose question this program fails",
+            other_rung("loss"),
+            also=tuple(other_rung(name) for name in PROGRAMS[1:]),
+            hidden_only=True,
+        ),
+    ),
+    visible=(
+        Case("one or two examples, by hand", {**BY_HAND, "visible": True}),
+        Case("small batches", {**data(np.random.default_rng(0), 4, (3, 2), [0, 5]), "visible": True}),
+    ),
+    draw=draw,
+    domain=domain,
+    facts=facts,
+)

@@ -1,0 +1,327 @@
+"""03b-overfit: the verdict on broken and healthy programs, exactly 100 steps, and the model put back.
+
+A program is trained once when it is drawn; its key is the account of that run, and is no part of what the student's
+function is given. What remains forgeable: a program's settings lie in the process that runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from lecture_lib.notebook.questions.overfit import CHANGED, KEPT
+from lecture_lib.notebook.questions.overfit_programs import (
+    EXAMPLES,
+    FEATURES,
+    HIDDEN,
+    build_program,
+    draw_program,
+    floor_of_smoothing,
+)
+
+from ..description import Case, Description, Graded, Mistake, Simulation
+from ..judges.common import draw_until
+
+STEPS, TOLERANCE = 100, 0.15
+"""After how many steps a program's loss must be how near to its floor, in nats: as the question words it."""
+VERDICT, COUNT, IN_TRAINING, ON_ONE_CLASS = (
+    "rung.verdict",
+    "rung.steps",
+    "rung.in training mode",
+    "rung.steps on one class",
+)
+WEIGHTS, BUFFERS, MODE = "rung.weights", "rung.buffers", "rung.mode"
+
+
+def account(program: Mapping[str, Any]) -> dict[str, Any]:
+    """How far the loss is above the floor: in evaluation mode from step to step, and in training mode at the end.
+
+    No program draws random numbers, so that no verdict depends on them.
+    """
+    model, step, loss_fn = build_program(program)
+    x, y = torch.tensor(program["x"]), torch.tensor(program["y"])
+    gaps = []
+    for number in range(STEPS + 1):
+        with torch.no_grad():
+            gaps.append(loss_fn(model.eval()(x), y).item() - program["floor"])
+        model.train()
+        if number < STEPS:
+            step(x, y)
+    with torch.no_grad():
+        last = loss_fn(model(x), y).item() - program["floor"]
+    return {"gaps": np.array(gaps), "in training mode": last, "floor": program["floor"]}
+
+
+def one_class(case: Case) -> bool:
+    return len(np.unique(case.inputs["y"])) == 1
+
+
+def verdict(holds: Callable[[dict[str, Any]], Any], asks_for_classes: bool = True) -> Simulation:
+    """The verdict by a rule on a program's account."""
+
+    def simulate(case: Case) -> Mapping[str, Any]:
+        if asks_for_classes and one_class(case):
+            return {VERDICT: "one class"}
+        return {VERDICT: "holds" if holds(case.key) else "fails"}
+
+    return simulate
+
+
+def near(gap: float) -> bool:
+    return abs(gap) <= TOLERANCE
+
+
+def at_last(key: dict[str, Any]) -> bool:
+    return near(key["gaps"][-1])
+
+
+def after(steps: int) -> Simulation:
+    """The verdict after another number of steps."""
+    return verdict(lambda key: near(key["gaps"][steps]))
+
+
+def counting(steps: int) -> Simulation:
+    return lambda case: {name: 0 if one_class(case) else steps for name in (COUNT, IN_TRAINING)}
+
+
+def reference(case: Case) -> Mapping[str, Any]:
+    put_back = {WEIGHTS: KEPT, BUFFERS: KEPT, MODE: "training"}
+    return {**verdict(at_last)(case), **counting(STEPS)(case), ON_ONE_CLASS: 0, **put_back}
+
+
+def left(**fields: str) -> Simulation:
+    """A model that is not put back, where it was trained."""
+    return lambda case: {} if one_class(case) else {f"rung.{name}": said for name, said in fields.items()}
+
+
+def buffers_left(case: Case) -> Mapping[str, Any]:
+    return {BUFFERS: CHANGED} if case.inputs["norm"] and not one_class(case) else {}
+
+
+def weights_left(case: Case) -> Mapping[str, Any]:
+    """Of a program whose weights do not move, they are as they came."""
+    moves = not one_class(case) and case.inputs["learning_rate"] > 0
+    return {**buffers_left(case), **({WEIGHTS: CHANGED} if moves else {})}
+
+
+def trained(rng: np.random.Generator, kind: str, classes: int, dead: bool = False, **settings: Any) -> Case:
+    program = draw_program(rng, classes, **settings)
+    if dead:  # below zero for every example: no unit of the hidden layer ever fires
+        program["weights"][1] = np.full(HIDDEN, -50.0, np.float32)
+    return Case(kind, program, account(program))
+
+
+def contradicting(rng: np.random.Generator, classes: int) -> dict[str, np.ndarray]:
+    """A batch in which four inputs occur twice, with different labels: its loss stops at ln 2 / 2."""
+    x, y = rng.normal(size=(EXAMPLES, FEATURES)).astype(np.float32), rng.permutation(np.arange(EXAMPLES) % classes)
+    x[4:8], y[4:8] = x[:4], (y[:4] + 1) % classes
+    return {"x": x, "y": y}
+
+
+def is_clear(case: Case) -> bool:
+    """Whether rounding cannot decide on the verdict, and the mode does where it is another one in training."""
+    gap, trained = abs(case.key["gaps"][-1]), abs(case.key["in training mode"])
+    return (case.inputs["temper"] == 1.0 or trained > 2 * TOLERANCE) and not 0.6 * TOLERANCE < gap < 1.5 * TOLERANCE
+
+
+GROWING = {"smoothing": 0.1, "growth": 1.045, "momentum": 0.0, "learning_rate": 0.3}
+TEMPERED = {"temper": 0.05, "learning_rate": 0.8, "momentum": 0.5}
+KINDS = {
+    "floor": ("smoothed labels", "second softmax", "below the floor"),
+    "wiring": (
+        "healthy",
+        "slow",
+        "contradictions",
+        "normalised",
+        "not cleared",
+        "broken wiring",
+        "reached and lost",
+        "nan",
+    ),
+    "noise": ("tempered", "broken wiring", "second softmax"),
+    "batch": ("healthy", "two classes", "one class", "one class, broken wiring"),
+}
+
+
+def plans(rng: np.random.Generator, classes: int) -> list[tuple[str, str, dict[str, Any]]]:
+    """Kind, verdict and settings of each program of a set. Every part has programs of both verdicts."""
+    smoothing = [float(rng.uniform(0.12, 0.3)) for _ in range(2)]
+    broken = ({"frozen": [0, 1, 2]}, {"scale": 0.0}, {"dead": True})[int(rng.integers(3))]
+    label = int(rng.integers(classes))
+    return [
+        ("healthy", "holds", {"y": np.array([0, 0, *rng.permutation(np.arange(EXAMPLES - 3) % classes), 0])}),
+        ("slow", "holds", {"learning_rate": 0.015}),
+        ("contradictions", "fails", contradicting(rng, classes)),
+        ("normalised", "holds", {"norm": True}),
+        *[("smoothed labels", "holds", {"smoothing": one}) for one in smoothing],
+        ("tempered", "holds", TEMPERED),
+        ("second softmax", "fails", {"softmax": True, "learning_rate": 0.5}),
+        ("below the floor", "fails", {"floor": floor_of_smoothing(smoothing[0], classes)}),
+        ("not cleared", "fails", {"smoothing": 0.1, "clears": False}),
+        ("broken wiring", "fails", broken),
+        ("reached and lost", "fails", GROWING),
+        ("nan", "fails", {"learning_rate": 1e38}),
+        ("two classes", "holds", {"y": rng.permutation(np.arange(EXAMPLES) % 2)}),
+        ("one class", "one class", {"y": np.full(EXAMPLES, label)}),
+        ("one class, broken wiring", "one class", {"y": np.full(EXAMPLES, label), **broken}),
+    ]
+
+
+def drawn(rng: np.random.Generator, classes: int, kind: str, said: str, settings: dict[str, Any]) -> Case:
+    return draw_until(
+        lambda: trained(rng, kind, classes, **settings),
+        lambda case: is_clear(case) and reference(case)[VERDICT] == said,
+    )
+
+
+def draw(rng: np.random.Generator) -> list[Case]:
+    """Every kind, in a random order."""
+    classes = int(rng.integers(3, 6))
+    cases = [drawn(rng, classes, *plan) for plan in plans(rng, classes)]
+    return [cases[index] for index in rng.permutation(len(cases))]
+
+
+def domain(rng: np.random.Generator) -> Case:
+    """A program of any of these kinds, or a healthy one of other settings, of two to six classes."""
+    classes = int(rng.integers(2, 7))
+    if rng.integers(3):
+        chosen = plans(rng, classes := max(classes, 3))
+        return drawn(rng, classes, *chosen[rng.integers(len(chosen))])
+    settings: dict[str, Any] = {
+        "momentum": 0.9,
+        "smoothing": float(rng.choice([0.0, 0.1, 0.3])),
+        "norm": bool(rng.integers(2)),
+    }
+    return draw_until(
+        lambda: trained(rng, "domain", classes, learning_rate=float(10 ** rng.uniform(-2.5, 0)), **settings), is_clear
+    )
+
+
+def visible(kind: str, **settings: Any) -> Case:
+    return trained(np.random.default_rng(3), kind, 4, **settings)
+
+
+TRAINED = tuple(dict.fromkeys(kind for kinds in KINDS.values() for kind in kinds if not kind.startswith("one ")))
+QUESTION = Description(
+    id="03b-overfit",
+    parts=(
+        Graded("floor", 3, (VERDICT,), on=KINDS["floor"]),
+        Graded("wiring", 2, (VERDICT,), on=KINDS["wiring"]),
+        Graded("steps", 1, (COUNT, IN_TRAINING), on=TRAINED, needs="wiring"),
+        Graded("noise", 1, (VERDICT,), on=KINDS["noise"]),
+        Graded("batch", 1, (VERDICT, ON_ONE_CLASS), on=KINDS["batch"]),
+        Graded("put back", 2, (WEIGHTS, BUFFERS, MODE), needs="wiring"),
+    ),
+    reference=reference,
+    mistakes=(
+        Mistake(
+            "constant-answer",
+            "every program got the same verdict",
+            "what of your function's arguments the verdict depends on",
+            constant=(VERDICT,),
+        ),
+        Mistake(
+            "few-steps",
+            "healthy programs fail: they were stopped before they had learned the batch",
+            "the number of steps that the question grants",
+            after(5),
+            also=tuple(after(steps) for steps in (1, 3, 10, 20)),
+            hidden_only=True,
+        ),
+        Mistake(
+            "any-fall",
+            "a loss that falls was taken for a loss that arrives; a second softmax lowers it too",
+            "how far the last loss is from the floor",
+            verdict(lambda key: key["gaps"][-1] < key["gaps"][0]),
+        ),
+        Mistake(
+            "floor-ignored",
+            "the loss was compared with zero, which a loss with smoothed labels cannot reach",
+            "what the argument `floor` is for",
+            verdict(lambda key: near(key["gaps"][-1] + key["floor"])),
+        ),
+        Mistake(
+            "below-floor",
+            "a loss far below the floor was let through: such a program computes another loss than its author believes",
+            "both sides of the floor",
+            verdict(lambda key: key["gaps"][-1] <= TOLERANCE),
+        ),
+        Mistake(
+            "best-loss",
+            "the lowest loss on the way was taken; this program reached the floor and lost it again",
+            "which step's loss says that the batch is known by heart now",
+            verdict(lambda key: np.nanmin(np.abs(key["gaps"])) <= TOLERANCE),
+        ),
+        Mistake(
+            "nan-holds",
+            "a loss that is nan was let through: every comparison with nan is False",
+            "what your condition gives for nan, and which verdict that leads to",
+            verdict(lambda key: not abs(key["gaps"][-1]) > TOLERANCE),
+        ),
+        Mistake(
+            "train-mode",
+            "a healthy program fails: its loss was measured in training mode",
+            "the mode of the model when the loss is measured",
+            verdict(lambda key: near(key["in training mode"])),
+        ),
+        Mistake(
+            "one-class",
+            "a batch of one class was tried; the last bias can learn it without any input",
+            "the labels, before the first step",
+            verdict(at_last, asks_for_classes=False),
+        ),
+        Mistake(
+            "step-count",
+            "the batch was not tried for exactly 100 steps",
+            "how often `step` is called, and how often in all before the loss is measured",
+            counting(300),
+            also=tuple(counting(steps) for steps in (50, 99, 101, 200, 500, 1000)),
+        ),
+        Mistake(
+            "steps-in-evaluation-mode",
+            "steps were made while the model was in evaluation mode",
+            "the mode of the model when `step` is called",
+            lambda case: {IN_TRAINING: 0},
+            also=(lambda case: {IN_TRAINING: 0 if one_class(case) else 1},),
+        ),
+        Mistake(
+            "weights-left",
+            "the model has been trained: its weights are not those that it came with",
+            "what is kept before the first step, and whether it is a copy",
+            weights_left,
+            also=(lambda case: {**weights_left(case), BUFFERS: KEPT},),
+        ),
+        Mistake(
+            "buffers-left",
+            "the weights are put back, and the buffers are not: a normalisation layer keeps statistics in them",
+            "what the model holds besides its parameters",
+            buffers_left,
+        ),
+        Mistake(
+            "mode-left",
+            "the model, or a part of it, is left in evaluation mode",
+            "the mode of every module when your function returns",
+            left(mode="evaluation"),
+        ),
+    ),
+    visible=(
+        visible("healthy"),
+        visible("healthy and slow: rate 0.015", learning_rate=0.015),
+        visible("healthy with label smoothing", smoothing=0.1),
+        visible("healthy with batch normalisation", norm=True),
+        visible("healthy with a layer that divides by 20 in training mode", **TEMPERED),
+        visible("four inputs occur twice, with different labels", **contradicting(np.random.default_rng(3), 4)),
+        visible("a second softmax", softmax=True, learning_rate=0.5),
+        visible("the inputs are multiplied by 0", scale=0.0),
+        visible("gradients are never cleared", smoothing=0.1, clears=False),
+        visible("the floor of label smoothing, and no smoothing in the loss", floor=floor_of_smoothing(0.1, 4)),
+        visible("the rate grows by 4.5 % with every step", **GROWING),
+        visible("the rate is 1e38: the loss becomes nan", learning_rate=1e38),
+        visible("a batch of one class, inputs multiplied by 0", scale=0.0, y=np.full(EXAMPLES, 2)),
+    ),
+    draw=draw,
+    domain=domain,
+)
