@@ -2195,8 +2195,9 @@ print([name for name, entry in asdict(record).items() if entry not in (None, [],
 #   `hardware` with the versions `python` and `torch`; `metrics`, a row with `val_loss` (the mean over the validation rows)
 #   and `val_metric` (the share right) for each epoch; `status`, `"finished"`.
 #
-# Everything of the library may be used. A fifth of the labels in `y` are wrong. Hidden cases: at least 55 % right on points that your notebook
-# never gets 1 point, the rows and settings of the run 1, the seed 1, config, seed and data in the record 1, code and environment 1, metrics that are true 1. Limit: 30 seconds.
+# Everything of the library may be used. A fifth of the labels in `y` are wrong. Hidden cases: at least 55 % right on points
+# that your notebook never gets 1 point, the rows and settings of the run 1, the seed 1, config, seed and data in the
+# record 1, code and environment 1, metrics that are true 1. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #

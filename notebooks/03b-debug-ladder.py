@@ -1570,8 +1570,7 @@ print("different:", [name for name, _, _ in compare_records(one, other).changes]
 # 3. Take the difference for each seed, change minus base. The gain is their mean, *s* their standard deviation
 #    (dividing by n - 1), and the 95 % interval reaches 4.303 · *s* / √3 to both sides of the gain.
 # 4. Return `(gain, low, high, verdict)`: `"likely useful"` when the interval lies above 0, `"worse"` when it lies below
-#    0, else `"noise"`. The three differences are never all equal, and no interval ends
-#    at 0 or close to it.
+#    0, else `"noise"`. The three differences are never all equal, and no interval ends at 0 or close to it.
 #
 # Hidden experiments: 2 points for the runs, 2 for the interval, 1 for the verdicts, 1 for what is refused. Limit: 30
 # seconds.
