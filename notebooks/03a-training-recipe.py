@@ -1368,15 +1368,17 @@ print(f"steepest central difference at {rates[1 + slopes.index(min(slopes))]:g}"
 # Write two functions. `run_sweep(model, batches, loss_fn, start, stop, steps)` sweeps and returns two lists, the rates and
 # the losses.
 #
-# - The `steps` rates grow by a constant factor; the first is `start` and the last is `stop`.
-# - Step `i` uses batch `i` of the list `batches` of pairs `(x, y)`, begun again at its end. The model is in train mode.
-#   A step is one of plain SGD: each parameter moves by the rate times its gradient.
+# - The `steps` rates (two or more) grow by a constant factor; the first is `start` and the last is `stop`.
+# - Step `i` uses batch `i` of the list `batches` of pairs `(x, y)`, begun again at its end; there can be more batches than
+#   steps. The loss is `loss_fn(model(x), y)`. The model, with every module in it, is in train mode during the sweep.
+# - A step is one of plain SGD: each parameter moves by the rate times its gradient. Gradients may be left from before
+#   the sweep; they do not count.
 # - The loss is recorded before its step. The sweep ends early, and leaves out the loss and its rate, when a loss is
-#   not finite or exceeds 4 times the lowest before it.
+#   not finite or exceeds 4 times the lowest of those recorded before it. The first loss is finite.
 # - Afterwards the weights, the buffers and the mode of every module are as they were.
 #
-# `choose_rate(rates, losses)` takes such lists and returns a tenth of the rate with the lowest loss, or `None` when
-# the curve never falls: when its lowest loss is more than 90 % of its first.
+# `choose_rate(rates, losses)` takes two lists of Python floats, all finite, with one lowest loss. It returns a tenth of the
+# rate with the lowest loss, or `None` when the curve never falls: when its lowest loss is more than 90 % of its first.
 #
 # Hidden cases: the rates 1 point, the losses 2, the early end 1, everything put back 2, the choice 1, no suggestion 1.
 # Limit: 30 seconds.

@@ -1,0 +1,330 @@
+"""03a-lrfinder: the sweep's rates and losses, where it ends, what it puts back, and choices on given curves.
+
+The reference is least squares on centred inputs by hand in NumPy: no autograd, no optimizer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lecture_lib.notebook.questions.lrfinder import trained
+
+from ..description import Case, Description, Graded, Mistake, Observation, Simulation
+from ..judges.common import value
+from .lrfinder_cases import DIVERGING, FULL, MODES, NOT_FINITE, SHAPES, choose, curve, problem, sweep
+
+RATES, LOSSES, CHOICE = "sweep.log10_rates", "sweep.losses", "choice.log10_rate"
+
+
+def swept(**how: Any) -> Simulation:
+    def simulate(case: Case) -> Mapping[str, Any]:
+        found = sweep(case.inputs, **how)
+        return {RATES: found["log10_rates"], LOSSES: found["losses"]}
+
+    return simulate
+
+
+def left(*, weights: bool = False, buffers: bool = False, modes: str = "") -> Simulation:
+    """The model's state after a sweep that put everything back except what the arguments say."""
+
+    def simulate(case: Case) -> Mapping[str, Any]:
+        inputs, after = case.inputs, sweep(case.inputs)
+        flags = {"train": [True] * 4, "eval": [False] * 4, "root": [inputs["modes"][0]] * 4}
+        return {
+            "restored.weights": after["weights"] if weights else [inputs["weight"], inputs["bias"]],
+            "restored.running_mean": after["mean"] if buffers else inputs["running_mean"],
+            "restored.modes": [np.asarray(flag) for flag in flags.get(modes, inputs["modes"])],
+        }
+
+    return simulate
+
+
+def choosing(**how: Any) -> Simulation:
+    return lambda case: {CHOICE: choose(case.inputs, **how)}
+
+
+def reference(case: Case) -> Mapping[str, Any]:
+    return {**swept()(case), **left()(case), "restored.trained": "yes", **choosing()(case)}
+
+
+def facts(case: Case, observation: Observation) -> Observation:
+    """Whether the model learned is found here once more, from the losses that were computed."""
+    restored, computed = value(observation, "restored"), value(observation, "computed")
+    if restored is None or computed is None:
+        return observation
+    learned = trained(computed["losses"], case.inputs)
+    return {**observation, "restored": {"value": {**restored, "trained": learned}}}
+
+
+# What a set holds: sweeps that go to their end with curves that allow a choice, the others with those that do not.
+SWEEPS: dict[str, tuple[tuple[Any, ...], ...]] = {
+    FULL: (("train",), ("eval", 1), ("mixed", 30), ("mixed",)),
+    DIVERGING: (("eval",), ("mixed", 30)),
+    NOT_FINITE: (("train",),),
+}
+FALLING = tuple(f"{FULL}; a curve that {shape}" for shape in SHAPES[:4])
+LEVEL = tuple(
+    f"{sweeps}; a curve that {shape}"
+    for sweeps, shape in zip((DIVERGING, DIVERGING, NOT_FINITE), SHAPES[4:], strict=True)
+)
+
+
+def draw(rng: np.random.Generator) -> list[Case]:
+    """Every set has each mode, one batch and more batches than steps, each early end and each shape of a curve."""
+    sweeps = [(name, how) for name, hows in SWEEPS.items() for how in hows]
+    return [
+        Case(kind, problem(rng, name, *how) | curve(rng, kind.split(" that ")[1]))
+        for kind, (name, how) in zip((*FALLING, *LEVEL), sweeps, strict=True)
+    ]
+
+
+def domain(rng: np.random.Generator) -> Case:
+    """Any sweep with any curve of these shapes."""
+    sweeps = (FULL, DIVERGING, NOT_FINITE)[rng.integers(3)]
+    batches = int(rng.integers(2, 31)) if sweeps == FULL else [None, 30][rng.integers(2)]
+    shape = SHAPES[rng.integers(len(SHAPES))]
+    return Case("domain", problem(rng, sweeps, list(MODES)[rng.integers(3)], batches) | curve(rng, shape))
+
+
+def visible(
+    name: str,
+    targets: Sequence[float],
+    modes: str,
+    ends: tuple[float, float],
+    steps: int,
+    curve: dict[float, float],
+    penalty: float = 0.0,
+) -> Case:
+    """One weight on inputs 2 and 4, whose mean the model takes away: with labels ±t the loss is (w - t)².
+
+    A step at rate r multiplies w - t by 1 - 2r.
+    """
+    inputs = {
+        "x": [np.array([[2.0], [np.nan if np.isnan(target) else 4.0]]) for target in targets],
+        "y": [np.array([[-1.0], [1.0]]) * np.nan_to_num(target, nan=1.0) for target in targets],
+        "penalty": penalty,
+        "weight": np.zeros((1, 1)),
+        "bias": np.zeros(1),
+        "running_mean": np.zeros(1),
+        "modes": MODES[modes],
+        "start": ends[0],
+        "stop": ends[1],
+        "steps": steps,
+        "curve_rates": list(curve),
+        "curve_losses": list(curve.values()),
+    }
+    return Case(name, inputs)
+
+
+TABLE = {1e-4: 3.2, 1e-3: 2.5, 1e-2: 1.1, 1e-1: 0.9, 1.0: 2.8}
+HALF_DECADES = {1e-3: 2.3, 10**-2.5: 1.4, 1e-2: 1.2, 10**-1.5: 1.0, 1e-1: 0.8, 10**-0.5: 3.0}
+NEVER_FALLS = {1e-3: 2.3, 1e-2: 2.31, 1e-1: 2.29, 1.0: 2.12, 10.0: 5.0}
+RISES = {1e-3: 2.3, 1e-2: 2.4, 1e-1: 2.6, 1.0: 3.0, 10.0: 9.0}
+FALLS_LITTLE = {1e-3: 4.0, 1e-2: 3.8, 1e-1: 3.5, 1.0: 3.7, 10.0: 9.0}
+
+RESTORED = ("restored.weights", "restored.running_mean", "restored.modes", "restored.trained")
+
+QUESTION = Description(
+    id="03a-lrfinder",
+    parts=(
+        Graded("rates", 1, (RATES,), on=FALLING),
+        Graded("losses", 2, (LOSSES,), on=FALLING),
+        Graded("early end", 1, (RATES, LOSSES), on=LEVEL),
+        Graded("restored", 2, RESTORED),
+        Graded("choice", 1, (CHOICE,), on=FALLING),
+        Graded("no suggestion", 1, (CHOICE,), on=LEVEL, unless=("never-suggests",)),
+    ),
+    reference=reference,
+    mistakes=(
+        Mistake(
+            "empty-curve",
+            "the curve is empty: no step was recorded",
+            "the loop over the steps, and what it adds to the two lists",
+            lambda case: {RATES: np.zeros(0), LOSSES: np.zeros(0)},
+        ),
+        Mistake(
+            "linear-rates",
+            "the rates grow by a constant difference, so nearly all of them lie in the last decade",
+            "the ratio of one rate to the one before it",
+            swept(spacing="linear"),
+        ),
+        Mistake(
+            "one-step-short",
+            "the last rate is one factor short of the upper end",
+            "how many factors lie between the first and the last of the rates: there is one fewer than there are rates",
+            swept(spacing="one step short"),
+        ),
+        Mistake(
+            "fixed-factor",
+            "the factor is 1.05 whatever the ends are: in 100 steps that covers a factor of 131",
+            "which factor leads from the first rate to the last in this number of steps",
+            swept(spacing="1.05"),
+        ),
+        Mistake(
+            "loss-after-step",
+            "each loss was taken after its step instead of before",
+            "which weights a batch meets when its loss is recorded",
+            swept(record="after"),
+        ),
+        Mistake(
+            "never-zeroed",
+            "the gradients of earlier steps are still in .grad",
+            "what `backward()` adds its result to",
+            swept(zero="never"),
+        ),
+        Mistake(
+            "old-gradients",
+            "the first step used gradients that were left from before the sweep",
+            "what is in .grad before the first `backward()`",
+            swept(zero="after"),
+        ),
+        Mistake(
+            "swept-in-eval",
+            "the sweep ran in eval mode, on running statistics that training does not use",
+            "the mode that the model was handed over in",
+            swept(mode="eval"),
+        ),
+        Mistake(
+            "never-trained",
+            "the rate rises and the weights stand still",
+            "what should happen to the weights between two losses",
+            swept(learn=False),
+        ),
+        Mistake(
+            "kept-the-end",
+            "the loss that ended the sweep was recorded as well",
+            "the order of the test and of the recording",
+            swept(keep_end=True),
+        ),
+        Mistake(
+            "nan-ignored",
+            "the sweep went on with a loss that is not a number",
+            "what `nan > 4 * lowest` gives in Python",
+            swept(stop="divergence"),
+        ),
+        Mistake(
+            "not-the-lowest",
+            "the loss was compared with the first or the last one instead of the lowest",
+            "which of the losses before it counts for the end of the sweep",
+            swept(than="first"),
+            also=(swept(than="last"),),
+        ),
+        Mistake(
+            "never-stops",
+            "the sweep went on after the loss had diverged",
+            "the loss at the step after the rate of 10, in the second case",
+            swept(stop="never"),
+            also=(swept(stop="not finite"), swept(stop="not finite", keep_end=True)),
+        ),
+        Mistake(
+            "not-restored",
+            "the weights afterwards are those of the last step: nothing was put back, or what was kept was no copy and "
+            "followed every step",
+            "whether the tensors that you kept are new ones",
+            left(weights=True),
+            also=tuple(left(weights=True, buffers=True, modes=modes) for modes in ("", "train", "root")),
+        ),
+        Mistake(
+            "buffers-lost",
+            "the parameters were put back and the buffer was not: the running mean has seen the sweep",
+            "what `state_dict()` holds that `parameters()` does not",
+            left(buffers=True),
+            also=tuple(left(buffers=True, modes=modes) for modes in ("train", "root")),
+        ),
+        Mistake(
+            "modes-lost",
+            "a module is afterwards in another mode than before",
+            "the mode of every module: `train()` and `eval()` set all below the one they are called on",
+            left(modes="train"),
+            also=(left(modes="root"), left(modes="eval")),
+        ),
+        Mistake(
+            "at-minimum",
+            "the rate is the one of the lowest loss, at the edge of the rise",
+            "how far before the minimum the rule goes",
+            choosing(rule="minimum"),
+            also=(choosing(rule="minimum", always=True),),
+        ),
+        Mistake(
+            "step-before",
+            "the rate is one step of the sweep before the minimum, which is a decade in the lecture's table only",
+            "the second curve: how many steps make a decade there",
+            choosing(rule="step before"),
+            also=(choosing(rule="step before", always=True),),
+        ),
+        Mistake(
+            "steepest",
+            "the rate is where the loss falls most between two neighbours: a rule as well, and another one",
+            "which rule the question states",
+            choosing(rule="steepest"),
+            also=(choosing(rule="steepest", always=True),),
+        ),
+        Mistake(
+            "always-suggests",
+            "a rate was chosen from a curve that never falls",
+            "how far the lowest loss of such a curve lies below the first",
+            choosing(always=True),
+        ),
+        Mistake(
+            "any-fall",
+            "a rate was chosen from a curve that falls by less than a tenth of its first loss",
+            "the share of the first loss that the question states",
+            choosing(least=1e-9),
+        ),
+        Mistake(
+            "end-not-lowest",
+            "a curve that ends above its start was taken for one that never falls: nearly every sweep ends so",
+            "which loss is compared with the first one",
+            choosing(fall="end"),
+        ),
+        Mistake(
+            "never-suggests",
+            "no rate was chosen from a curve that falls",
+            "whether your function returns what it has found",
+            lambda case: {CHOICE: "no rate"},
+        ),
+    ),
+    visible=(
+        visible(
+            "five steps from 0.001 to 0.1, a model in eval mode; the lecture's table",
+            [1.0, 1.5],
+            "eval",
+            (1e-3, 1e-1),
+            5,
+            TABLE,
+        ),
+        visible(
+            "the rate of 100 diverges, one module in eval mode; a curve in half decades",
+            [1.0],
+            "mixed",
+            (1e-3, 1e3),
+            7,
+            HALF_DECADES,
+        ),
+        visible(
+            "the third batch holds a NaN; a curve that never falls",
+            [1.0, 1.0, np.nan],
+            "train",
+            (1e-3, 1e-1),
+            5,
+            NEVER_FALLS,
+        ),
+        visible(
+            "five labels, of which the fourth gives more than four times the lowest loss; a penalty on outputs; "
+            "a curve that falls by an eighth",
+            [1.0, 0.5, 0.9, 1.1, 2.1],
+            "eval",
+            (1e-3, 1e-2),
+            6,
+            FALLS_LITTLE,
+            0.5,
+        ),
+        visible("two steps; a curve that only rises", [1.0, 1.5, 2.0], "train", (1e-2, 1e-1), 2, RISES),
+    ),
+    draw=draw,
+    domain=domain,
+    facts=facts,
+)

@@ -1,0 +1,234 @@
+"""What 03a-lrfinder is described by: problems and curves, and a sweep done by hand, rightly or with a known mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lecture_lib.notebook.question import Inputs
+
+from ..judges.common import draw_until
+
+DIVERGED = 4.0
+MODES = {"train": [True] * 4, "eval": [False] * 4, "mixed": [True, True, True, False]}
+
+
+def rates_of(inputs: Inputs, spacing: str = "exponential") -> np.ndarray:
+    """The rates of a sweep, [steps]."""
+    start, stop, steps = inputs["start"], inputs["stop"], inputs["steps"]
+    if spacing == "linear":
+        return np.linspace(start, stop, steps)
+    factor = {"exponential": (stop / start) ** (1 / (steps - 1)), "one step short": (stop / start) ** (1 / steps)}
+    return np.asarray(start * factor.get(spacing, 1.05) ** np.arange(steps))
+
+
+def sweep(
+    inputs: Inputs,
+    *,
+    spacing: str = "exponential",
+    record: str = "before",
+    zero: str = "before backward",
+    mode: str = "train",
+    learn: bool = True,
+    stop: str = "both",
+    than: str = "lowest",
+    keep_end: bool = False,
+) -> dict[str, Any]:
+    """The curve and the final state of a sweep, done as the arguments say: log10_rates, losses [N], weights, mean."""
+    w, b, mean = inputs["weight"].copy(), inputs["bias"].copy(), inputs["running_mean"].copy()
+    training = mode == "train"
+    gradient = [np.ones_like(w), np.ones_like(b)] if zero != "before backward" else [0.0 * w, 0.0 * b]
+    recorded: list[float] = []
+    losses: list[float] = []
+    for step, rate in enumerate(rates_of(inputs, spacing)):
+        x, y = (inputs[name][step % len(inputs["x"])] for name in ("x", "y"))
+        with np.errstate(over="ignore", invalid="ignore"):
+            if training:
+                mean = 0.9 * mean + 0.1 * x.mean(0)
+            centred = x - (x.mean(0) if training else mean)
+            loss, slope = loss_of(centred @ w.T + b, y, inputs["penalty"])
+            fresh = [slope.T @ centred, slope.sum(0)]
+            gradient = [old + new for old, new in zip(gradient, fresh, strict=True)]
+            new_w, new_b = w - learn * rate * gradient[0], b - learn * rate * gradient[1]
+            shown = loss if record == "before" else loss_of(centred @ new_w.T + new_b, y, inputs["penalty"])[0]
+            limit = DIVERGED * compared(losses, than)
+        gradient = gradient if zero == "never" else [0.0 * w, 0.0 * b]
+        ends = {"never": False, "divergence": shown > limit, "not finite": not np.isfinite(shown)}
+        ended = ends.get(stop, ends["divergence"] or ends["not finite"])
+        if not ended or keep_end:
+            recorded.append(rate)
+            losses.append(shown)
+        if ended:
+            break
+        w, b = new_w, new_b
+    return {
+        "log10_rates": np.log10(recorded),
+        "losses": finite(losses),
+        "weights": [w, b],
+        "mean": finite(mean),
+    }
+
+
+def finite(numbers: Any) -> np.ndarray:
+    """Numbers, with -1 for one that is not finite, as they are observed."""
+    found = np.asarray(numbers, dtype=np.float64)
+    return np.where(np.isfinite(found), found, -1.0)
+
+
+def compared(losses: Sequence[float], than: str) -> float:
+    """The loss before the next one that decides whether the sweep has diverged."""
+    return {"lowest": min(losses), "first": losses[0], "last": losses[-1]}[than] if losses else np.inf
+
+
+def loss_of(outputs: np.ndarray, labels: np.ndarray, penalty: float) -> tuple[float, np.ndarray]:
+    """The loss and its slope in the outputs [B, 1]."""
+    error = outputs - labels
+    loss = float((error**2).mean() + penalty * (outputs**2).mean())
+    return loss, 2 * (error + penalty * outputs) / len(outputs)
+
+
+def choose(
+    inputs: Inputs, *, rule: str = "decade", always: bool = False, fall: str = "lowest", least: float = 0.1
+) -> Any:
+    """log10 of the chosen rate, or "no rate"; as the arguments say."""
+    logs, losses = np.log10(inputs["curve_rates"]), np.asarray(inputs["curve_losses"])
+    lowest = int(losses.argmin())
+    fallen = losses[lowest] <= (1 - least) * losses[0] if fall == "lowest" else losses[-1] < losses[0]
+    if not fallen and not always:
+        return "no rate"
+    at = {"minimum": lowest, "step before": max(lowest - 1, 0), "steepest": 1 + int(np.diff(losses).argmin())}
+    return float(logs[lowest] - 1) if rule == "decade" else float(logs[at[rule]])
+
+
+FULL, DIVERGING, NOT_FINITE = "to the upper end", "a diverging loss", "a loss that is not finite"
+
+
+def problem(rng: np.random.Generator, sweeps: str, modes: str, batches: int | None = None) -> dict[str, Any]:
+    """A sweep that goes to its end or ends early, far from the threshold at every step.
+
+    Where a sweep with more batches than steps diverges, a loss is 3.4 times the lowest before it, and a later one, 4.6
+    times as large, ends the sweep.
+    """
+    fits = ends_apart if sweeps == DIVERGING else goes_to_its_end
+
+    def one() -> dict[str, Any]:
+        inputs = any_problem(rng, sweeps, modes, batches)
+        if sweeps != DIVERGING or batches is None:
+            return inputs
+        return with_multiple(with_multiple(inputs, int(rng.integers(4, 7)), 3.4), int(rng.integers(8, 13)), 4.6)
+
+    return draw_until(one, fits, most=3000)
+
+
+def with_multiple(inputs: dict[str, Any], step: int, multiple: float) -> dict[str, Any]:
+    """The labels of one step's batch moved until its loss is so many times the lowest before it."""
+
+    def moved(by: float) -> dict[str, Any]:
+        y = list(inputs["y"])
+        y[step] = y[step] + by
+        return {**inputs, "y": y}
+
+    losses, further = (sweep(moved(by), stop="never")["losses"] for by in (0.0, 1.0))
+    slope, gap = further[step] - losses[step] - 1, losses[step] - multiple * min(losses[:step])
+    return moved(float(-slope + np.sqrt(max(slope**2 - 4 * gap, 0.0))) / 2)
+
+
+def any_problem(rng: np.random.Generator, sweeps: str, modes: str, batches: int | None) -> dict[str, Any]:
+    features, count, steps = 3, batches or int(rng.integers(3, 7)), int(rng.integers(18, 27))
+    true_weight, centre = 2 * rng.normal(size=(1, features)), rng.uniform(1.0, 2.0, features)
+    x = [rng.normal(size=(int(rng.integers(11, 16)), features)) + centre for _ in range(count)]
+    y = [(rows - centre) @ true_weight.T + 2 + rng.normal(size=(len(rows), 1)) for rows in x]
+    if sweeps == NOT_FINITE:
+        x[-1][0, 0] = [np.nan, np.inf][rng.integers(2)]
+    diverges = sweeps == DIVERGING and batches is None
+    return {
+        "x": x,
+        "y": y,
+        "penalty": float(rng.uniform(0.05, 0.2)),
+        "weight": rng.normal(size=(1, features)),
+        "bias": rng.normal(size=1),
+        "running_mean": centre + rng.normal(size=features),
+        "modes": list(MODES[modes]),
+        "start": float(10 ** rng.uniform(*((-2.0, -1.3) if diverges else (-3.3, -2.5)))),
+        "stop": float(rng.uniform(*((5.0, 20.0) if diverges else (0.004, 0.012)))),
+        "steps": steps,
+    }
+
+
+def ratios(losses: np.ndarray) -> np.ndarray:
+    """Each loss as a multiple of the lowest before it, 0 for the first."""
+    return np.concatenate([[0.0], losses[1:] / np.minimum.accumulate(losses)[:-1]])
+
+
+def ends_apart(inputs: Inputs) -> bool:
+    """Whether the loss diverges clearly, and at another step than by another comparison."""
+    found = ratios(sweep(inputs, stop="not finite")["losses"])
+    ended = np.flatnonzero(found > 0.91 * DIVERGED)
+    first = int(ended[0]) if len(ended) else 0
+    if not 4 <= first < inputs["steps"] - 2 or found[first] < 1.1 * DIVERGED:
+        return False
+    return all(len(sweep(inputs, than=than)["losses"]) != first for than in ("first", "last"))
+
+
+def goes_to_its_end(inputs: Inputs) -> bool:
+    """Whether the right sweep and those whose losses are wrong are equally long, so that they lose no points for rates.
+
+    The losses of the others must differ clearly.
+    """
+    right, full = sweep(inputs)["losses"], sweep(inputs, stop="not finite")["losses"]
+    variants: list[dict[str, Any]] = [{"zero": "never"}, {"zero": "after"}, {"mode": "eval"}, {"record": "after"}]
+    others = [sweep(inputs, **how)["losses"] for how in variants]
+    return not (ratios(full) > 0.91 * DIVERGED).any() and all(
+        len(other) == len(right) and np.abs(other - right).max() > 1e-4 * max(right) for other in others
+    )
+
+
+SHAPES = (
+    "falls",
+    "falls, then diverges",
+    "still falls at the end",
+    "falls by an eighth",
+    "falls by a fourteenth",
+    "never falls",
+    "only rises",
+)
+
+
+def curve(rng: np.random.Generator, shape: str) -> dict[str, Any]:
+    """A finder's curve of that shape, on which the known rules disagree by a fifth of a decade or more."""
+
+    def apart(inputs: Inputs) -> bool:
+        chosen = [choose(inputs, rule=rule) for rule in ("decade", "minimum", "step before", "steepest")]
+        return "no rate" in chosen or min(abs(a - b) for i, a in enumerate(chosen) for b in chosen[:i]) > 0.2
+
+    return draw_until(lambda: any_curve(rng, shape), apart, most=2000)
+
+
+def any_curve(rng: np.random.Generator, shape: str) -> dict[str, Any]:
+    count, top = int(rng.integers(12, 24)), rng.uniform(2.0, 4.0)
+    logs = np.linspace(rng.uniform(-7, -6), rng.uniform(-1, 1), count)
+    noise = 1 + 0.01 * rng.uniform(-1, 1, count)
+    way = np.linspace(0, 1, count)
+    fall = rng.uniform(0.4, 0.8) / (1 + np.exp(-20 * (way - rng.uniform(0.3, 0.5))))
+    losses = top * (1 - fall) * noise
+    if shape == "falls, then diverges":
+        late = way > (edge := rng.uniform(0.75, 0.9))
+        losses[late] *= 1 + (way[late] - edge) / (1 - edge) * 12
+        losses[-1] = top * rng.uniform(1.5, 3.0)
+    elif shape == "falls":  # the end is above the minimum and below the start
+        losses[-1] = 0.5 * (losses.min() + top)
+    elif shape == "still falls at the end":
+        losses = top * (1 - rng.uniform(0.5, 0.7) * (1 - np.exp(-3 * way))) * noise
+        losses[-1] = 0.97 * losses.min()
+    elif shape.startswith("falls by"):
+        share = {"falls by an eighth": 1 / 8, "falls by a fourteenth": 1 / 14}[shape]
+        losses = top * (1 - share * rng.uniform(0.0, 0.9, count))
+        losses[0], losses[int(rng.integers(4, count - 1))] = top, top * (1 - share)
+    elif shape == "never falls":
+        losses = top * (1 + 0.025 * rng.uniform(-1, 1, count))
+        losses[-1] = 0.98 * losses[0]
+    else:  # only rises
+        losses = top * (1 + rng.uniform(0.5, 2.0) * way**3) * noise
+    return {"curve_rates": [float(rate) for rate in 10**logs], "curve_losses": [float(loss) for loss in losses]}
