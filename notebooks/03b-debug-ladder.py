@@ -1222,8 +1222,9 @@ for ill in (0.1, 0.5):
 #
 # Write `find_shift(x_train, y_train, t_train, x_val, y_val, t_val)`. All arguments are NumPy arrays of whole numbers,
 # one entry for each example: an input `x` (0, 1 or 2), a label `y` (0 or 1), a time `t`. Rows are not sorted by
-# time, all times are different, and validation is always later than training; the *halves* of training have equally many
-# examples. Every input and every label occurs in each part and in each half.
+# time, all times are different, and validation is always later than training. Training has an even number of examples;
+# its *halves* have equally many, however the times are spread. Validation may be larger or smaller. Every input and
+# every label occurs in each part and in each half, but a pair of them need not occur.
 #
 # Compare *shares*. P(x) is the share of each input, P(y) of each label, P(y | x) of each label among the examples of
 # one input, P(x | y) of each input among the examples of one label. A distribution has *changed* when one of its shares
@@ -1235,7 +1236,7 @@ for ill in (0.1, 0.5):
 # 4. `"concept"`: P(y | x) changed and P(x) did not;
 # 5. `"none"`: none of these.
 #
-# Hidden data, no share near the limit: 2 points for each kind that is found everywhere it is and named nowhere else.
+# In the hidden data no distribution's largest difference lies between 0.06 and 0.14. 2 points for each kind that is found everywhere it is and named nowhere else.
 # Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
