@@ -158,10 +158,9 @@ def last_fall(case: Case) -> int:
     return int(np.flatnonzero(np.diff([epoch.loss for epoch in run(case)]) < -1e-2).max(initial=-1)) + 1
 
 
-def first_rise(case: Case) -> int:
-    """The first epoch whose loss is clearly above that of the epoch before."""
-    rises = np.diff([epoch.loss for epoch in run(case)]) > 1e-2
-    return int(np.argmax(rises)) + 1 if rises.any() else len(rises) + 1
+def worse_at_four(epochs: list[Epoch]) -> bool:
+    """Whether the fifth epoch is clearly worse than one before, so that training until then misses the best one."""
+    return epochs[4].loss > best(epochs[:4]).loss + 1e-2
 
 
 def tells_apart(case: Case) -> bool:
@@ -202,7 +201,7 @@ def draw(rng: np.random.Generator) -> list[Case]:
         ),
         (
             lambda: drawn(rng, AGAIN, [4, 4], 0.9, epochs=8, fits=5, learning_rate=0.1),
-            lambda case: by_margin(case) and first_rise(case) < lowest(run(case)),
+            lambda case: by_margin(case) and lowest(run(case)) > 4 and worse_at_four(run(case)),
         ),
         (lambda: drawn(rng, OTHER, [6, 6]), lambda case: above_one(case) and lowest(run(case)) == 0),
         (lambda: drawn(rng, OTHER, [9, 2], 0.5, fits=-1), lambda case: above_one(case) and lowest(run(case)) == 5),
@@ -283,6 +282,12 @@ QUESTION = Description(
             "the validation losses were measured in train mode, with dropout dropping",
             "the mode in which the model sees the validation batches",
             done(validate="train"),
+        ),
+        Mistake(
+            "last-batch-only",
+            "only the last validation batch is in the validation losses",
+            "what is carried from one pass of the loop over the validation batches to the next",
+            done(mean="last batch"),
         ),
         Mistake(
             "mean-of-batches",
