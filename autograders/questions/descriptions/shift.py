@@ -329,6 +329,7 @@ QUESTION = Description(
             "training was cut in the middle of its time; the halves have equally many examples",
             "how many examples lie on each side of the cut",
             deciding(early=middle_of_time),
+            hidden_only=True,
             also=(deciding(early=lambda inputs: inputs["t_train"] <= inputs["t_train"].mean()),),
         ),
         Mistake(
@@ -347,7 +348,6 @@ QUESTION = Description(
     ),
     visible=(
         visible("nothing but the dates differs", "none", SAMES, SAMES, SAMES),
-        visible("in both halves small inputs come first", "none", SAMES, SAMES, SAMES, step=1),
         visible("other inputs, and with them other shares of the classes", "covariate", SAMES, SAMES, OTHER_INPUTS),
         visible("one input rarer", "covariate", SAMES, SAMES, [[22, 2], [24, 24], [3, 25]]),
         visible("one input more frequent", "covariate", SAMES, SAMES, [[29, 3], [16, 16], [4, 32]]),
