@@ -23,8 +23,8 @@ Data = Mapping[str, Any]
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
-    exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(exponentials / exponentials.sum(axis=1, keepdims=True))
+    shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
 def cross_entropy(logits: np.ndarray, y: np.ndarray) -> float:
@@ -72,8 +72,8 @@ def overlapping(data: Data) -> dict[str, Any]:
     n, few = len(data["y"]), len(data["y"]) // 5
     shared = []
     for seed in data["seeds"]:
-        generator = torch.Generator().manual_seed(seed)
-        first, second = (torch.randperm(n, generator=generator).tolist() for _ in range(2))
+        stream = torch.Generator().manual_seed(seed)
+        first, second = (torch.randperm(n, generator=stream).tolist() for _ in range(2))
         shared.append(len(set(first[few:]) & set(second[:few])))
     return {"in both parts": max(shared), "every row once": False}
 
@@ -94,7 +94,7 @@ def evaluated(data: Data) -> dict[str, Any]:
 def noisy(data: Data) -> dict[str, Any]:
     """The loss with half of the inputs dropped, by the random stream that the program had."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(data["seed"])
+        torch.manual_seed(int(data["seed"]))
         dropped = torch.dropout(torch.tensor(data["x"]), 0.5, True).numpy()
     return evaluated({**data, "x": dropped})
 

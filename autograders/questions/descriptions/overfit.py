@@ -41,17 +41,17 @@ def account(program: Mapping[str, Any]) -> dict[str, Any]:
 
     No program draws random numbers, so that no verdict depends on them.
     """
-    model, step, loss_fn = build_program(program)
-    x, y = torch.tensor(program["x"]), torch.tensor(program["y"])
+    network, step, loss_of = build_program(program)
+    inputs, labels = (torch.tensor(program[name]) for name in ("x", "y"))
     gaps = []
     for number in range(STEPS + 1):
         with torch.no_grad():
-            gaps.append(loss_fn(model.eval()(x), y).item() - program["floor"])
-        model.train()
+            gaps.append(loss_of(network.eval()(inputs), labels).item() - program["floor"])
+        network.train()
         if number < STEPS:
-            step(x, y)
+            step(inputs, labels)
     with torch.no_grad():
-        last = loss_fn(model(x), y).item() - program["floor"]
+        last = loss_of(network(inputs), labels).item() - program["floor"]
     return {"gaps": np.array(gaps), "in training mode": last, "floor": program["floor"]}
 
 
@@ -118,7 +118,7 @@ def contradicting(rng: np.random.Generator, classes: int) -> dict[str, np.ndarra
     """A batch in which four inputs occur twice, with different labels: its loss stops at ln 2 / 2."""
     x, y = rng.normal(size=(EXAMPLES, FEATURES)).astype(np.float32), rng.permutation(np.arange(EXAMPLES) % classes)
     x[4:8], y[4:8] = x[:4], (y[:4] + 1) % classes
-    return {"x": x, "y": y}
+    return {"y": y, "x": x}
 
 
 def is_clear(case: Case) -> bool:
