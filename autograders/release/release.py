@@ -150,7 +150,8 @@ def leak_check(masters: dict[str, NotebookNode], released: dict[str, NotebookNod
     code = [cell.source for nb in released.values() for cell in nb.cells if cell.cell_type == "code"]
     # Cells that show or prepare something hold the idioms of training loops. A whole answer in them is still found.
     shown = [cell.source for nb in masters.values() for cell in nb.cells if {"demo", "setup"} & set(_tags(cell))]
-    return LeakCheck(list(_secrets(masters)), [*library, *prose, *shown, *_visible_words()], code, stubs)
+    # The numbers of a visible case stand in its description too, and are given away as a stub is.
+    return LeakCheck(list(_secrets(masters)), [*library, *prose, *shown], code, [*stubs, *_visible_words()])
 
 
 def _visible_words() -> Iterator[str]:

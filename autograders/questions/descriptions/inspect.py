@@ -73,11 +73,11 @@ def first_only(case: Case) -> dict[str, str]:
 
 
 # What makes a data set, step by step: each changes the arrays that it is given.
-Data = dict[str, Any]
-Edit = Callable[[np.random.Generator, Data], None]
+Drawn = dict[str, Any]
+Edit = Callable[[np.random.Generator, Drawn], None]
 
 
-def clean(rng: np.random.Generator) -> Data:
+def clean(rng: np.random.Generator) -> Drawn:
     """Numbers in eighths from -4 to 4: single numbers occur in both parts, whole rows do not."""
     train, val, classes = (int(rng.integers(*limits)) for limits in ((20, 29), (10, 15), (3, 5)))
     while True:
@@ -91,7 +91,7 @@ def clean(rng: np.random.Generator) -> Data:
 def put(part: str, *numbers: float) -> Edit:
     """Single numbers anywhere in the inputs of a part."""
 
-    def edit(rng: np.random.Generator, data: Data) -> None:
+    def edit(rng: np.random.Generator, data: Drawn) -> None:
         x = data[f"x_{part}"]
         x.flat[rng.choice(x.size, len(numbers), replace=False)] = numbers
 
@@ -105,7 +105,7 @@ def as_type(dtype: str, *names: str) -> Edit:
 def labels(train: Callable[[Any, int], Any], val: Callable[[Any, int], Any], more: int = 0) -> Edit:
     """All labels of both parts as functions of the labels and `classes`, and so many classes more."""
 
-    def edit(rng: np.random.Generator, data: Data) -> None:
+    def edit(rng: np.random.Generator, data: Drawn) -> None:
         classes = data["classes"]
         data.update(y_train=train(data["y_train"], classes), y_val=val(data["y_val"], classes), classes=classes + more)
 
@@ -125,7 +125,7 @@ def share(
 ) -> Edit:
     """A row of the first part, changed, stands in the second, at the same place `at` or elsewhere. `val`: a dtype."""
 
-    def edit(rng: np.random.Generator, data: Data) -> None:
+    def edit(rng: np.random.Generator, data: Drawn) -> None:
         data["x_val"] = data["x_val"].astype(val or data["x_val"].dtype)
         first, second = (data[f"x_{part}"] for part in parts.split())
         source, into = (at, at) if at is not None else (len(first) - 2, rng.integers(len(second) // 2))
