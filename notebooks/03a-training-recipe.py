@@ -1926,7 +1926,7 @@ reveal("pickle", try_to_load("object.pt", False).split(",")[0])
 #
 # - `save_run(path, model, optimizer, scheduler, epoch)` writes one file at `path` (an absolute path, as text), or replaces
 #   it. `epoch` is the number of epochs that are done, 0 or more. The file must load with
-#   `torch.load(path, weights_only=True)`. Saving changes nothing in the run.
+#   `torch.load(path, weights_only=True)` and hold the model's weights as tensors. Saving changes nothing in the run.
 # - `resume_run(path, model, optimizer, scheduler)` runs in another process, which has the file and nothing else that
 #   `save_run` left: no global variable and no second file. It gets a new model, optimizer and scheduler, made with the
 #   same arguments as the old ones; only the model starts from other values. It brings them, and torch's random stream,

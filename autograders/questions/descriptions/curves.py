@@ -183,6 +183,14 @@ def hit(make: Maker, which: str, places: Any, factor: Range | float) -> Maker:
     return changed
 
 
+def plunging(u: Uniform, n: int) -> Curves:
+    """Two rises, and five falls by more than a tenth at the end: in another order they would be rises."""
+    train, val = falling(n, u(0.3, 0.4)), falling(n, 0.3)
+    train[[3, 7]] *= 1.4
+    train[-5:] = train[-6] * 0.85 ** np.arange(1, 6)
+    return train, val / np.median(val[-5:]) * np.median(train[-5:]) * u(*NEAR)
+
+
 NAN, INF = float("nan"), float("inf")
 LOW, NEAR, BIG = (0.1, 0.2), (1.2, 1.4), (0.3, 0.5)
 FINE = settled(LOW, NEAR)
@@ -245,6 +253,7 @@ KINDS: dict[str, dict[str, Maker]] = {
         "a gap below twice": settled(LOW, (1.6, 1.75)),
         "validation turns up by a tenth": turned(LOW, (1.3, 1.5), (1.08, 1.14)),
         "one bad epoch": hit(FINE, "val", -1, (2.5, 3.5)),
+        "a fast fall at the end": plunging,
         "two bad epochs": hit(FINE, "val", [-3, -2], (2.5, 3.5)),
         "training low at last": hit(settled((0.25, 0.3), NEAR), "train", LAST, (0.3, 0.4)),
         "training high at last": hit(settled(LOW, (1.5, 1.7)), "train", [-4, -3], (2.5, 3.0)),
@@ -289,12 +298,13 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """The training loss of one kind beside the validation loss of another, of 10 to 60 epochs, in any unit."""
+    """The training loss of one kind beside the validation loss of it or another, of 10 to 60 epochs, in any unit."""
     makers = [make for kinds in KINDS.values() for make in kinds.values()]
 
     def mixed(u: Uniform, epochs: int) -> Curves:
-        first, second = (makers[index](u, epochs) for index in rng.integers(len(makers), size=2))
-        return first[0], second[1]
+        make, another = (makers[index] for index in rng.integers(len(makers), size=2))
+        first = make(u, epochs)
+        return first[0], (another(u, epochs) if rng.integers(2) else first)[1]
 
     return draw_until(
         lambda: curves(rng, "domain", mixed, int(rng.integers(10, 61)), 10 ** rng.uniform(-1.5, 2)), is_clear
@@ -412,8 +422,10 @@ QUESTION = Description(
         visible("both settle high", HIGH, HIGH),
         visible("validation ends below training", val=[0.7 * loss for loss in TRAIN]),
         visible("validation ends equal to training", val=TRAIN),
-        visible("nothing moves", [2.3, 2.31] * 6, [2.31] * 12),
+        visible("nothing moves, in a large unit", [231.0, 230.0] * 6, [231.0] * 12),
         visible("up and down by a third", SWINGS, [1.1 * loss for loss in SWINGS]),
+        visible("up and down, and high at the end", [loss + 0.8 for loss in SWINGS], [loss + 1 for loss in SWINGS]),
+        visible("training falls fast at the end", [*TRAIN[:7], 0.46, 0.4, 0.34, 0.29, 0.25]),
         visible("not a number from epoch 6 on", [*TRAIN[:5], *[NAN] * 7], [*VAL[:5], *[NAN] * 7]),
         visible("one nan in the training loss", [*TRAIN[:4], NAN, *TRAIN[5:]]),
         visible("one nan in the validation loss, the last", val=[*VAL[:-1], NAN]),

@@ -137,7 +137,7 @@ def files(rng: np.random.Generator, kind: str, count: int, batch_size: int, seed
     bright = [int(rng.integers(120, 250)) for _ in range(count)]
     grey, clear, colour = depths.index(1), depths.index(4), depths.index(3)
     dark = max(place for place in range(count) if depths[place] == 3)
-    bright[dark] = 2  # divided by its own maximum, it would be as bright as the others
+    bright[dark] = 1  # divided by its own maximum, it would be as bright as the others
     inputs = {
         "files": [pixels(rng, depth, most) for depth, most in zip(depths, bright, strict=True)],
         "other files": [pixels(rng, 3, 255) for _ in range(count)],
@@ -175,11 +175,12 @@ VISIBLE = {
         np.array([[0, 255]], dtype=np.uint8),
         picture((255, 0, 0, 9), (255, 255, 255, 99)),
         picture((1, 2, 1), (2, 1, 3)),
-        *COLOURS[3:],
+        picture((1, 0, 1), (0, 1, 1)),
+        *COLOURS[4:],
     ],
     "other files": COLOURS[::-1],
     "labels": [3, 1, 4, 15, 9, 2, 6, 5, 35, 8, 97, 93, 23, 84],
-    "asked": [1, 4, 1, 2, 0],
+    "asked": [1, 4, 1, 2, 3, 0],
     "factor": 10.0,
     "batch_size": 4,
     "seed": 0,

@@ -239,8 +239,9 @@ def domain(rng: np.random.Generator) -> Case:
     return several(rng, rng.permutation(PROBLEMS)[: rng.integers(1, 6)].tolist())
 
 
-X_TRAIN = [[0.1, 0.9], [0.8, 0.2], [0.3, 0.7], [0.6, 0.5]]
-X_VAL = [[0.2, 0.8], [0.7, 0.3]]
+# In each part a row whose numbers stand in two rows of the other part.
+X_TRAIN = [[0.1, 0.9], [0.8, 0.2], [0.3, 0.7], [0.2, 0.7]]
+X_VAL = [[0.2, 0.8], [0.8, 0.7]]
 
 
 def visible(
@@ -394,9 +395,10 @@ QUESTION = Description(
         visible("clean, one row twice within training", [[-0.1, 0.9], *X_TRAIN[1:3], [-0.1, 0.9]]),
         visible("clean: two rows nearly agree", x_val=[X_VAL[0], [0.3, 0.7 + 1e-9]], types="float64 float64"),
         visible("clean, with a class that never occurs", classes=3),
+        visible("clean: a single example in each part", X_TRAIN[:1], X_VAL[:1], y_train=[1], y_val=[1]),
         visible("range: raw pixels, 0 to 255", np.array(X_TRAIN) * 255, np.array(X_VAL) * 255),
         visible("range: raw pixels in validation only", x_val=np.array(X_VAL) * 255),
-        visible("range: -25 in training", [[-25.0, 0.9], *X_TRAIN[1:]]),
+        visible("range: -10.5 in training", [[-10.5, 0.9], *X_TRAIN[1:]]),
         visible("dtype: labels of training as float32", y_train=np.array([0, 1, 0, 1], np.float32)),
         visible("dtype: labels of validation as int32", y_val=np.array([0, 1], np.int32)),
         visible("dtype: whole numbers in validation", x_val=[[2, 1], [0, 3]], types="float32 int64"),
