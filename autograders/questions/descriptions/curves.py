@@ -184,11 +184,10 @@ def hit(make: Maker, which: str, places: Any, factor: Range | float) -> Maker:
 
 
 def plunging(u: Uniform, n: int) -> Curves:
-    """Two rises, and five falls by more than a tenth at the end: in another order they would be rises."""
-    train, val = falling(n, u(0.3, 0.4)), falling(n, 0.3)
-    train[[3, 7]] *= 1.4
+    """A few rises, and five falls by more than a tenth at the end: in another order they would be rises."""
+    train = falling(n, u(0.3, 0.4)) * waves(n, 0.4, share=0.2)
     train[-5:] = train[-6] * 0.85 ** np.arange(1, 6)
-    return train, val / np.median(val[-5:]) * np.median(train[-5:]) * u(*NEAR)
+    return train, falling(n, float(np.median(train[-5:])) * u(*NEAR))
 
 
 NAN, INF = float("nan"), float("inf")
