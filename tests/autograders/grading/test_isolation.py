@@ -59,7 +59,8 @@ def test_every_answer_is_worth_what_it_is_worth_alone(isolated: Course, student:
     record = read_record(isolated, FIRST, student)
     assert record is not None
     points = {name: verdict["points"] for name, verdict in record.questions.items()}
-    assert points == {"03a-accumulate": 8.0, "03a-clip": 8.0}
+    # What a function leaves is put back after each part, not between the two epochs of one: its own second one suffers.
+    assert points == {"03a-accumulate": 7.0 if student == "function" else 8.0, "03a-clip": 8.0}
     told = LEAVING[student][1]
     assert told in record.questions["03a-accumulate"]["left"]
     assert record.questions["03a-clip"]["left"] == []
