@@ -75,10 +75,11 @@ LEVEL = tuple(
 def draw(rng: np.random.Generator) -> list[Case]:
     """Every set has each mode, one batch and more batches than steps, each early end and each shape of a curve."""
     sweeps = [(name, how) for name, hows in SWEEPS.items() for how in hows]
-    return [
+    cases = [
         Case(kind, problem(rng, name, *how) | curve(rng, kind.split(" that ")[1]))
         for kind, (name, how) in zip((*FALLING, *LEVEL), sweeps, strict=True)
     ]
+    return [cases[index] for index in rng.permutation(len(cases))]
 
 
 def domain(rng: np.random.Generator) -> Case:
