@@ -37,9 +37,6 @@ def differing(question: Question, sources: Sequence[str], cases: Sequence[Case],
     """
     description = question.hidden
     assert isinstance(description, Description)
-    anywhere = replace(
-        description, parts=tuple(replace(part, on=(), unless=(), forgives=(), needs="") for part in description.parts)
-    )
     groups = [cases[start : start + _AT_A_TIME] for start in range(0, len(cases), _AT_A_TIME)]
     different = []
     for group, observed in zip(
@@ -48,6 +45,18 @@ def differing(question: Question, sources: Sequence[str], cases: Sequence[Case],
         if observed.incident is not None:
             raise AnswerStoppedError(observed.incident)
         for case, observation in zip(group, question.read(observed.published[0], len(group)), strict=True):
-            verdict = anywhere.judge([case], [observation])
+            verdict = _in_full(description, case).judge([case], [observation])
             different += [case] if verdict.points < verdict.maximum else []
     return different
+
+
+def _in_full(description: Description, case: Case) -> Description:
+    """With every part asked of this case, in the fields that the reference has for it."""
+    asked = description.reference(case)
+    parts = [
+        replace(
+            part, on=(), unless=(), forgives=(), needs="", fields=tuple(path for path in part.fields if path in asked)
+        )
+        for part in description.parts
+    ]
+    return replace(description, parts=tuple(part for part in parts if part.fields))

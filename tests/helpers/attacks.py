@@ -243,7 +243,8 @@ ATTACKS: dict[str, Attack] = {
     "files without a name wherever there is room": Attack(
         inside("""
             import os
-            kept = []
+            if hasattr(os, 'kept'): raise OSError('once is enough: the files stay open')
+            kept = os.kept = []
             for folder in [line.split()[1] for line in open('/proc/self/mounts')] + ['/lecture', '/proc/1/cwd']:
                 for number in range(20):
                     try:
