@@ -152,7 +152,10 @@ def data(rng: np.random.Generator, n: int, batches: tuple[int, ...], unlabelled:
     return {
         "loss": {**examples(rng, n), **weight},
         "step": several,
-        "split": {**examples(rng, 3 * n + 20 + 5 * int(rng.integers(40))), "seeds": [int(seed) for seed in rng.choice(10_000, 3, replace=False)]},
+        "split": {
+            **examples(rng, 3 * n + 20 + 5 * int(rng.integers(40))),
+            "seeds": [int(seed) for seed in rng.choice(10_000, 3, replace=False)],
+        },
         "labels": labels,
         "evaluation": {**examples(rng, n + 20), **weight, "seed": int(rng.integers(2**31))},
         "schedule": {**several, "epochs": len(batches)},

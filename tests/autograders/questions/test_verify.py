@@ -149,7 +149,10 @@ def right_observation(question, index: int) -> list[object]:
     return [{"question": question.id, "cases": observe_cases(question.id, functions, encode_inputs(cases))}]
 
 
-DECISIONS = {"03a-precision", "03a-lrfinder", *(f"03b-{one}" for one in ("curves", "inspect", "lr", "overfit", "shift", "subset"))}
+DECISIONS = {
+    *("03a-precision", "03a-lrfinder"),
+    *(f"03b-{one}" for one in ("curves", "inspect", "lr", "overfit", "shift", "subset")),
+}
 """Some parts' answers are one of a few words or numbers, so that some fit other inputs by luck."""
 
 
