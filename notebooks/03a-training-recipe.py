@@ -651,12 +651,13 @@ for name, (x, y) in broken.items():
 # - `"x.shape"`: `x` has neither 4 dimensions (images) nor 2 (vectors).
 # - `"x.dtype"`: `x` is neither `float32` nor `bfloat16`.
 # - `"x.range"`: some entry of `x` does not lie between −10 and 10. Exactly −10 and 10 are allowed; NaN is a problem. Every
-#   other entry is at least 0.1 away from both limits.
+#   other entry is at least 0.05 away from both limits. `x` may have any dtype of integers or floats;
+#   a `uint8` batch has an entry above 10.
 # - `"y.shape"`: `y` has not exactly one dimension, or not one label for each example (the first dimension of `x`).
 # - `"y.dtype"`: `y` is not `int64`.
 #
 # Sizes are not limited: an image may have any number of channels, a batch may have one example. Both tensors have at
-# least one dimension and one entry. When `x` has the wrong number of dimensions, a `y` with one dimension always has as
+# least one dimension and one entry; `x` need not be contiguous in memory. When `x` has the wrong number of dimensions, a `y` with one dimension always has as
 # many labels as the first dimension of `x`.
 #
 # Hidden cases: each name when it is reported for every batch that has the problem and for no other: `x.shape` 2 points,
@@ -1225,12 +1226,16 @@ show_arrows(
 #
 # ### Question 03a-clip · 8 points
 #
-# Write two functions of a list of gradients and a number `max_norm`. The gradients are tensors of any shapes, all float32
-# or all float64. `max_norm` and the norm of each tensor lie between 0.1 and 1000, so squares are safe in float32.
+# Write two functions of a list of one or more gradients and a number `max_norm`. The gradients are tensors of any shapes,
+# also `[]`, all float32 or all float64. They need not be contiguous in memory. `max_norm` and the norm of each tensor lie
+# between 0.1 and 1000, so squares are safe in float32.
 #
 # - `clip_by_global_norm(gradients, max_norm)` returns the list of clipped gradients and the global norm before clipping.
 # - `per_parameter_cosine(gradients, max_norm)` clips *each tensor by its own norm* and returns the cosine of the angle
 #   between all old and all new entries, each taken as one long vector.
+#
+# You may change the tensors in place. A norm or cosine may be a number or a tensor of shape `[]`, everything in either
+# precision. A relative error of $10^{-5}$ counts as right.
 #
 # Hidden cases: direction 3 points, untouched below the threshold 2, norm returned 1, cosine 2. Limit: 30 seconds.
 # PyTorch's own clipping function is switched off while your answer is checked.
@@ -1372,20 +1377,22 @@ print(f"steepest central difference at {rates[1 + slopes.index(min(slopes))]:g}"
 # - Step `i` uses batch `i` of the list `batches` of pairs `(x, y)`, begun again at its end; there can be more batches than
 #   steps. The loss is `loss_fn(model(x), y)`. The model, with every module in it, is in train mode during the sweep.
 # - A step is one of plain SGD: each parameter moves by the rate times its gradient. Gradients may be left from before
-#   the sweep; they do not count.
+#   the sweep; they do not count. A parameter may be frozen (`requires_grad` is `False`); it does not move.
 # - The loss is recorded before its step. The sweep ends early, and leaves out the loss and its rate, when a loss is
-#   not finite or exceeds 4 times the lowest of those recorded before it. The first loss is finite.
-# - Afterwards the weights, the buffers and the mode of every module are as they were.
+#   not finite or exceeds 4 times the lowest of those recorded before it. The first loss is finite, and none is negative.
+# - Afterwards the weights, all buffers (also those that `state_dict()` leaves out) and the mode of every module are as
+#   they were. You may sweep a deep copy of the model instead.
 #
-# `choose_rate(rates, losses)` takes two lists of Python floats, all finite, with one lowest loss. It returns a tenth of the
-# rate with the lowest loss, or `None` when the curve never falls: when its lowest loss is more than 90 % of its first.
+# `choose_rate(rates, losses)` takes two lists of Python floats, all finite and positive, with one lowest loss. It returns a
+# tenth of the rate with the lowest loss, or `None` when the curve never falls: when its lowest loss is more than 90 % of its
+# first. (The lowest loss is never within 0.1 % of these 90 %.)
 #
 # Hidden cases: the rates 1 point, the losses 2, the early end 1, everything put back 2, the choice 1, no suggestion 1.
 # Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
-# A copy that follows every step is none. What does `copy.deepcopy` do that `state_dict()` does not?
+# A copy that shares memory with the model follows every step. What does `copy.deepcopy` do that `state_dict()` does not?
 #
 # </details>
 # <details><summary>Hint 2</summary>
@@ -1779,17 +1786,17 @@ reveal("alias", named["weight"].item())
 # step for each batch in the given order, and returns two things:
 #
 # - a list with the validation loss after each epoch: the mean over all validation examples, in eval mode;
-# - the best weights, as a dict with every entry of `model.state_dict()`, the buffers too: those of the epoch with the
-#   lowest validation loss. No two epochs share the lowest loss, so ties need no rule.
+# - the best weights, as a dict with every entry of `model.state_dict()` in its own dtype, the buffers too: those of the
+#   epoch with the lowest validation loss. Two epochs can come close, but none share the lowest loss. No loss is `nan`.
 #
 # The model ends with its *last* weights. It may come in train or in eval mode, and is trained in train mode. `.grad` is
 # empty when it comes.
 #
 # `batches` and `val_batches` are lists of at least one pair `(x, y)`, with `x` `[n, features]` and `y` `[n, 1]` in
 # float64. Their sizes can differ, also those of the validation batches. `loss_fn(outputs, y)` is the mean over the
-# examples of one batch and need not be symmetric in its arguments. `optimizer` is SGD with or without momentum, and
-# `epochs` is 1 or more. A buffer of the model changes whenever the model is called in train mode, as in batch
-# normalisation, so call it once for each batch there.
+# examples of one batch, can be negative, and need not be symmetric in its arguments. `optimizer` is SGD with or without
+# momentum, and `epochs` is 1 or more. Buffers of the model, among them a count, change whenever the model is called in
+# train mode, as in batch normalisation, so call it once for each batch there.
 #
 # Hidden cases: the last weights 4 points, validation losses 2, best weights 2 and, with them, best buffers 1. Limit: 30
 # seconds. The library's own `train` is switched off while your answer is checked.
@@ -1933,7 +1940,7 @@ reveal("pickle", try_to_load("object.pt", False).split(",")[0])
 #   to where they were, and returns the number of epochs that are done.
 #
 # The model may have buffers. The optimizer is `torch.optim.SGD` with one group of parameters, with or without momentum,
-# and the scheduler is `StepLR`.
+# and the scheduler is `StepLR`, stepped after each epoch or after each batch.
 #
 # The check moves the file before you resume, and draws the order of the examples from torch's random stream. Hidden
 # cases: the file 2 points; weights and epoch 1, buffers 1, momentum 2, schedule 1, random stream 1, each in runs that
@@ -2183,8 +2190,9 @@ print([name for name, entry in asdict(record).items() if entry not in (None, [],
 #
 # Write `run_recipe(build_model, x, y, split, config)`. It trains a network and returns it with the record of the run.
 #
-# - `build_model()` makes the network, with first weights from torch's random stream. `x` (float32) and `y` (int64) are
+# - `build_model()` makes the network, with first weights from torch's global random stream. `x` (float32) and `y` (int64) are
 #   points and classes. `split` is a pair of int64 index tensors: training rows and validation rows. A row may be in neither.
+#   Do not change these tensors.
 # - `config` has `epochs`, `batch_size`, `learning_rate` and `seed`, and the run must use all four. Train with an optimizer
 #   from `torch.optim` (AdamW is a good choice) on the training rows as they are, in a new random order in each epoch.
 #   Each step learns from `batch_size` rows; the last batch of an epoch may be smaller or be left out. The highest rate
@@ -2194,8 +2202,8 @@ print([name for name, entry in asdict(record).items() if entry not in (None, [],
 # - The network that you return has the weights of the epoch with the lowest validation loss.
 # - The record is a `RunRecord`, or a dict with its names: `config`; `seed`; `data_id` (the `content_id` of `x, y`);
 #   `split_id` (of the two parts); `precision`, here `"fp32"`; `code` with `commit`, or a `reason` why there is none;
-#   `hardware` with the versions `python` and `torch`; `metrics`, a row with `val_loss` (the mean over the validation rows)
-#   and `val_metric` (the share right) for each epoch; `status`, `"finished"`.
+#   `hardware` with the versions `python` and `torch`; `metrics`, a row with `val_loss` (the mean cross-entropy of
+#   the validation rows, without smoothing) and `val_metric` (the share right) for each epoch; `status`, `"finished"`.
 #
 # Everything of the library may be used. A fifth of the labels in `y` are wrong. Hidden cases: at least 55 % right on points
 # that your notebook never gets 1 point, the rows and settings of the run 1, the seed 1, config, seed and data in the

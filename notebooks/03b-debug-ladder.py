@@ -389,8 +389,8 @@ print(f"mixed: {blind['mixed']:.2f}, and ln 10 is {math.log(10):.2f}")
 #
 # Write `overfit_rung(model, step, loss_fn, x, y, floor)`. `step(x, y)` is the author's own training step on a batch; the
 # mean loss of the batch is `loss_fn(model(x), y)`; `floor` is the lowest value that this loss can have, in nats. Inputs
-# are float32 `[N, features]`, labels `torch.long` `[N]`. The model and all its modules come in training mode. Return one
-# of three words:
+# are float32 `[N, features]`, labels `torch.long` `[N]`, with `N` 1 or more. The model and all its modules come in training
+# mode. Return one of three words:
 #
 # - `"one class"` when all labels `y` are equal, without any step;
 # - `"holds"` when the loss on the batch *in evaluation mode* is within 0.15 of the floor after exactly 100 steps, made in
@@ -398,8 +398,9 @@ print(f"mixed: {blind['mixed']:.2f}, and ln 10 is {math.log(10):.2f}")
 # - `"fails"` otherwise. A loss far *below* the floor is not the loss that its author means; one that is `nan` is none.
 #   No program ends near the limit of 0.15.
 #
-# A check leaves no trace: afterwards all parameters and buffers are as they came, whatever the verdict, and every module
-# is in training mode again. (The optimizer's memory and the gradients are not looked at.)
+# A check leaves no trace: afterwards all parameters and all buffers (also those that `state_dict()` leaves out) are as they
+# came, whatever the verdict, and every module is in training mode again. (The optimizer's memory and the gradients are not
+# looked at.)
 #
 # Hidden programs, healthy and broken: 3 points for what needs the floor (smoothed labels, a second softmax, a loss below
 # the floor), 2 for the wiring (slow, diverging and normalised programs among them), 1 for programs whose loss is another
@@ -423,13 +424,15 @@ def overfit_rung(model, step, loss_fn, x, y, floor):
     ### BEGIN SOLUTION
     if len(y.unique()) == 1:
         return "one class"
-    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    tensors = [*model.parameters(), *model.buffers()]
+    before = [tensor.detach().clone() for tensor in tensors]
     for _ in range(100):
         step(x, y)
     model.eval()
     with torch.no_grad():
         loss = loss_fn(model(x), y).item()
-    model.load_state_dict(before)
+        for tensor, old in zip(tensors, before, strict=True):
+            tensor.copy_(old)
     model.train()
     return "holds" if abs(loss - floor) <= 0.15 else "fails"
     ### END SOLUTION
@@ -601,13 +604,16 @@ choose_rate_by_hand(sweep)
 #
 # Write `choose_rate(rates, losses)`. Both are NumPy arrays `[N]`, the rates rising, the losses positive. Return one rate,
 # as a number. It may be any number in the *good range*: from the rate at which a tenth of the whole fall has happened to
-# half the rate of the lowest loss, on the curve without its noise. Return `None` when the loss never falls by more than
+# half the rate of the lowest loss, on the curve without its noise. It need not be one of `rates`. The fall is measured
+# from the first loss to the lowest, and stretches over at least two powers of ten in rate. Return `None` when the loss never falls by more than
 # 10 % of the first one. A sweep that diverged ends in `nan` or `inf`; one that was broken from the start holds nothing
 # else. No curve is near the limit of 10 %: those that fall do so by at least 18 %, the others by 8 % at most.
 #
+# A sweep may be short, or begin just before the fall, or end just behind the lowest loss.
+#
 # Hidden curves: 2 points for three clean ones, with losses of hundreds as well as of hundredths. Once these are right, 2
-# for noisy ones (about 1.5 % of the loss) and diverged ones, and 2 for seven curves that allow no choice. Limit: 30
-# seconds.
+# for noisy ones (about 1.5 % of the loss, with a fall of more than half) and diverged ones, and 2 for seven curves that
+# allow no choice. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -818,9 +824,10 @@ def train_epoch(step, scheduler, batches):  # one epoch, with a schedule that is
 # function into `repaired` and change what is wrong in it.
 #
 # Inputs are `[N, features]`, labels `torch.long` `[N]`; `batches` is a list of pairs and may hold batches of different
-# sizes. Both parts of a split may come in any order, but every row keeps its label, a fifth is rounded down, and the same
-# generator gives the same split again. `"labels"` keeps the order of the examples. The mode in which `"evaluation"`
-# leaves the model is not looked at.
+# sizes. Both parts of a split may come in any order, but every row keeps its label, a fifth is rounded down (of four
+# examples it is 0), and a generator with the same seed gives the same split again. Gradients may be left in `.grad` before
+# the first `"step"`. `"labels"` keeps the order of the examples, and may find one label or none. The mode in which
+# `"evaluation"` leaves the model is not looked at. Logits can be far apart; the losses are finite.
 #
 # A program that you leave out costs its own points only. Hidden data: for each of the six, 2 points for what the repaired
 # program does, and 1 more for its rung. Where two rungs can be argued, both count. Limit: 30 seconds.
@@ -1561,11 +1568,12 @@ print("different:", [name for name, _, _ in compare_records(one, other).changes]
 # ### Question 03b-ablate · 6 points
 #
 # Write `ablate_one(run, base, change, seeds)`. `run(config, seed)` trains and returns an accuracy in percent (a
-# stand-in does it here). `base` is a dict of settings (numbers, text, `True` or `False`), `change` a dict of settings
+# stand-in does it here); it does not change `config`. `base` is a dict of settings (numbers, text, `True` or `False`), `change` a dict of settings
 # that are to be different, `seeds` a list of three different seeds in any order.
 #
 # 1. Unless `change` has exactly one entry, of a setting that `base` has, with another value than in `base`, raise a
-#    `ValueError` before any run. Two entries are refused also when one of them has the value of `base`.
+#    `ValueError` before any run. Two entries are refused also when one of them has the value of `base`, or is not in
+#    `base`. Values are compared with `==`, so 32 and 32.0 are the same value.
 # 2. Run `base` and the changed configuration with each of the seeds, each pair of configuration and seed once, in any
 #    order. Leave `base` unchanged.
 # 3. Take the difference for each seed, change minus base. The gain is their mean, *s* their standard deviation

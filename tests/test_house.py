@@ -43,7 +43,7 @@ CODE_LINES = {
     "analysis": 480,
     "commands": 490,
     "notebook": 1390,  # reads the cases and mistakes that the questions held as code
-    "notebook/questions": 1400,  # how each question is called and observed, and what it is called on
+    "notebook/questions": 1431,  # how each question is called and observed, and what it is called on
 }
 
 

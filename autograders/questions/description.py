@@ -18,8 +18,7 @@ from lecture_lib.notebook.question import Misconception, PublicCase, PublicQuest
 from lecture_lib.notebook.questions import find_question
 
 from ..course import CourseError
-from .judges.common import HiddenCase as Case
-from .judges.common import Observation, of_kind, read_field, without_values
+from .cases import Case, Observation, of_kind, read_field, without_values
 from .verdict import Part, Verdict
 
 Simulation = Callable[[Case], Mapping[str, Any]]
@@ -100,9 +99,9 @@ class Description:
     facts: Callable[[Case, Observation], Observation] = lambda case, observation: observation
 
     @property
-    def PARTS(self) -> tuple[tuple[str, float], ...]:  # noqa: N802 - a judge module has it under this name
-        """Name and points of each graded part."""
-        return tuple((part.name, part.points) for part in self.parts)
+    def points(self) -> dict[str, float]:
+        """What each graded part is worth, by its name."""
+        return {part.name: part.points for part in self.parts}
 
     def judge(self, cases: Sequence[Case], observations: Sequence[Observation]) -> Verdict:
         """Points part by part, and the misconception that explains the first part without full points."""

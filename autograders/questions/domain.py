@@ -35,8 +35,7 @@ def differing(question: Question, sources: Sequence[str], cases: Sequence[Case],
 
     Each case is judged by itself. Raises AnswerStoppedError when the program's process does not come to its end.
     """
-    description = question.hidden
-    assert isinstance(description, Description)
+    description = question.description
     groups = [cases[start : start + _AT_A_TIME] for start in range(0, len(cases), _AT_A_TIME)]
     different = []
     for group, observed in zip(

@@ -9,7 +9,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from .. import notebooks
-from .judges.common import HiddenCase
+from .cases import Case
 from .question import Question, questions_of
 from .seeds import pool_index, read_secret
 
@@ -51,7 +51,7 @@ class DrawnCases:
         """Which set of hidden inputs this submission gets."""
         return pool_index(read_secret(self._root / "secret"), solution_digest(self._nb))
 
-    def cases(self, question: Question) -> list[HiddenCase]:
+    def cases(self, question: Question) -> list[Case]:
         """The hidden cases of one question; the same submission always gets the same ones."""
         return question.draw(*self._set)
 

@@ -24,7 +24,7 @@ from ..files import write_text_atomically
 from ..notebooks import ROOT
 from .answer_process import Observed, observe_sets
 from .bank import Answer
-from .description import Case, Description
+from .description import Case
 from .domain import AnswerStoppedError, differing, sample
 from .mutants import Mutant, mutants
 from .question import Question, encode_inputs
@@ -43,10 +43,9 @@ class Fate(StrEnum):
     SOME_SETS = "loses on some sets only"
     GAP = "full points, though it is wrong on the domain"
     SAME = "full points, and right wherever the domain was tried"
-    UNDECIDED = "full points; the question has no domain yet"
 
 
-WRONG_FATES = (Fate.SOME_SETS, Fate.GAP, Fate.UNDECIDED)
+WRONG_FATES = (Fate.SOME_SETS, Fate.GAP)
 """What a maintainer must mend: a wider draw, or a wording that allows it."""
 
 
@@ -144,10 +143,8 @@ class _Trial:
         losing = [index for index, seen in enumerate(rest, 1) if not self._full_points(index, seen)]
         if losing:
             return Fate.SOME_SETS, f"loses on set {', '.join(map(str, losing))} of {POOL}"
-        if not isinstance(self.question.hidden, Description):
-            return Fate.UNDECIDED, ""
         try:
-            differs = differing(self.question, sources, sample(self.question.hidden))
+            differs = differing(self.question, sources, sample(self.question.description))
         except AnswerStoppedError as error:
             return Fate.GAP, str(error)
         return (Fate.GAP, f"wrong for {dict(differs[0].inputs)}") if differs else (Fate.SAME, "")

@@ -1,4 +1,4 @@
-"""A question in full: the public half that ships, and the hidden half that never does."""
+"""A question in full: the public half that ships, and the description that never does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from lecture_lib.notebook.question import PublicQuestion
 from lecture_lib.notebook.questions import PUBLIC_QUESTIONS, visible_cases_path
@@ -20,15 +20,13 @@ from ..intake.reading.submission_limits import MAX_MESSAGE
 from ..notebooks import not_filled_in
 from ..probes.codec import MalformedObservation, decode, encode
 from ..reasons import Kind, Reason
-from . import descriptions, judges
+from . import descriptions
 from .bank import Answer, read_answers
-from .judges.common import HiddenCase, all_unanswered
+from .cases import Case, all_unanswered
+from .description import Description
 from .observation_size import reason_of, refuse_large
 from .seeds import generator
 from .verdict import UNANSWERED, Part, Verdict, zero
-
-if TYPE_CHECKING:
-    import numpy as np
 
 ANSWERS = Path(__file__).parent / "answers"
 NOT_OBSERVED = Reason(Kind.NOT_OBSERVED, "nothing was observed: the test cell did not run to its end")
@@ -36,25 +34,14 @@ _MOST_LEFT = 200
 """Characters of a text, and texts, about what an answer left changed."""
 
 
-class Hidden(Protocol):
-    """The hidden half of a question: a Description, or a judge module of the same form."""
-
-    @property
-    def PARTS(self) -> Sequence[tuple[str, float]]: ...  # noqa: N802 - a constant of the judge modules
-    @property
-    def draw(self) -> Callable[[np.random.Generator], list[HiddenCase]]: ...
-    @property
-    def judge(self) -> Callable[[Sequence[HiddenCase], Sequence[Any]], Verdict]: ...
-
-
 @dataclass(frozen=True)
 class Question:
     """One graded question. Its probe is the public half's `parts`, run on hidden cases in the student's process."""
 
     public: PublicQuestion
-    hidden: Hidden
+    description: Description
     file: Path
-    """Where the hidden half is written."""
+    """Where the description is written."""
 
     @property
     def id(self) -> str:
@@ -69,7 +56,7 @@ class Question:
     @property
     def points(self) -> float:
         """The most that the question is worth."""
-        return float(sum(points for _, points in self.hidden.PARTS))
+        return float(sum(self.description.points.values()))
 
     def answers(self) -> list[Answer]:
         """The bank's answers, right ones first."""
@@ -81,20 +68,20 @@ class Question:
         files = [path for path in (public, self.file, ANSWERS / f"{self.id}.md") if path.exists()]
         return [f"{path.name}, {entry}" for path in files for entry in not_filled_in(path)]
 
-    def draw(self, secret: bytes, version: str, index: int) -> list[HiddenCase]:
+    def draw(self, secret: bytes, version: str, index: int) -> list[Case]:
         """The hidden cases of one set of the pool; the same arguments give the same cases, bit by bit.
 
         What the judge computes for them once (a reference curve, a trained model) is kept with them: a class shares
         eight sets. Each call gives a copy of its own.
         """
-        cases: list[HiddenCase] = pickle.loads(_drawn(self.hidden.draw, secret, version, self.id, index)[0])
+        cases: list[Case] = pickle.loads(_drawn(self.description.draw, secret, version, self.id, index)[0])
         return cases
 
     def inputs(self, secret: bytes, version: str, index: int) -> str:
         """The inputs of these cases as they travel to the student's process: JSON."""
-        return _drawn(self.hidden.draw, secret, version, self.id, index)[1]
+        return _drawn(self.description.draw, secret, version, self.id, index)[1]
 
-    def judge(self, cases: Sequence[HiddenCase], published: Sequence[Any]) -> Verdict:
+    def judge(self, cases: Sequence[Case], published: Sequence[Any]) -> Verdict:
         """The verdict on what a notebook published: exactly one observation of this question, of these cases."""
         if not published:
             return self.zero(NOT_OBSERVED)
@@ -107,10 +94,10 @@ class Question:
         except MalformedObservation as error:
             return self.zero(Reason(Kind.MALFORMED, f"the observation is malformed: {error}"))
         if all_unanswered(observations):
-            parts = tuple(Part(name, 0.0, maximum, "not answered") for name, maximum in self.hidden.PARTS)
+            parts = tuple(Part(name, 0.0, maximum, "not answered") for name, maximum in self.description.points.items())
             return Verdict(self.id, parts, misconception=UNANSWERED)
         try:
-            verdict = self.hidden.judge(cases, observations)
+            verdict = self.description.judge(cases, observations)
         except Exception as error:
             # Whatever a student's process sent, it costs this question only; a judge's own fault is found by verify.
             told = f"{type(error).__name__}: {str(error)[:100]}"
@@ -123,7 +110,7 @@ class Question:
 
     def zero(self, incident: Reason, misconception: str | None = None) -> Verdict:
         """No points, with the reason."""
-        return zero(self.id, self.hidden.PARTS, incident, misconception)
+        return zero(self.id, self.description.points.items(), incident, misconception)
 
     def _explained(self, verdict: Verdict) -> Verdict:
         parts = tuple(replace(part, message=part.message[:MAX_MESSAGE]) for part in verdict.parts)
@@ -178,7 +165,7 @@ def _left(published: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for text in texts if text.isprintable()))[:_MOST_LEFT]
 
 
-def encode_inputs(cases: Sequence[HiddenCase]) -> list[Any]:
+def encode_inputs(cases: Sequence[Case]) -> list[Any]:
     """The cases' inputs as JSON-ready data; their keys and kinds stay here."""
     return [encode(dict(case.inputs)) for case in cases]
 
@@ -189,15 +176,16 @@ def inputs_digest(inputs: str) -> str:
 
 
 def _found() -> dict[str, Question]:
-    """Every description, and every judge with an ID, in the order of the public halves."""
-    hidden: dict[str, tuple[Hidden, Path]] = {}
-    for package in (judges, descriptions):
-        for file in pkgutil.iter_modules(package.__path__):
-            module = importlib.import_module(f"{package.__name__}.{file.name}")
-            if hasattr(module, "ID") or hasattr(module, "QUESTION"):
-                half = getattr(module, "QUESTION", module)
-                hidden[getattr(half, "id", None) or module.ID] = half, Path(str(module.__file__))
-    return {name: Question(public, *hidden[name]) for name, public in PUBLIC_QUESTIONS.items()}
+    """Every description, in the order of the public halves."""
+    modules = [
+        importlib.import_module(f"{descriptions.__name__}.{file.name}")
+        for file in pkgutil.iter_modules(descriptions.__path__)
+    ]
+    described = {module.QUESTION.id: module for module in modules if hasattr(module, "QUESTION")}
+    return {
+        name: Question(public, described[name].QUESTION, Path(str(described[name].__file__)))
+        for name, public in PUBLIC_QUESTIONS.items()
+    }
 
 
 QUESTIONS = _found()

@@ -21,11 +21,10 @@ _MOST_ROWS = 300_000  # about 60 MB; the oldest are dropped
 _BUSY_SECONDS = 60
 _QUESTION_FOLDERS = (
     "lecture_lib/notebook/questions",
-    "autograders/questions/judges",
     "autograders/questions/descriptions",
 )
 _SHARED = ("autograders/probes", "lecture_lib")
-_VERIFYING = ("answer_process", "bank", "description", "question", "seeds", "verdict", "verify")
+_VERIFYING = ("answer_process", "bank", "cases", "description", "question", "seeds", "verdict", "verify")
 
 
 class Result(NamedTuple):

@@ -149,7 +149,18 @@ _BEGIN, _END = "<!-- verify: begin -->", "<!-- verify: end -->"
 
 
 def update_readme(outcomes: Sequence[Outcome]) -> None:
-    """Put the table between its marks in autograders/README.md."""
+    """Put the rows of some questions into the table of autograders/README.md; other rows stay."""
     path = notebooks.ROOT / "autograders/README.md"
     head, rest = path.read_text("utf-8").split(_BEGIN)
-    write_text_atomically(path, f"{head}{_BEGIN}\n{table(outcomes)}\n{_END}{rest.split(_END)[1]}")
+    written, tail = rest.split(_END)
+    asked = {outcome.question for outcome in outcomes}
+    heading, rows = _lines(table(outcomes))
+    kept = [row for row in _lines(written)[1] if row.split(" | ")[0].strip("| ") not in asked]
+    rows = sorted([*kept, *rows], key=lambda row: row.split(" | ")[0])  # the rows of a question keep their order
+    write_text_atomically(path, "\n".join([f"{head}{_BEGIN}", *heading, *rows, f"{_END}{tail}"]))
+
+
+def _lines(table: str) -> tuple[list[str], list[str]]:
+    """Heading and rows of a Markdown table."""
+    lines = table.strip().splitlines()
+    return lines[:2], lines[2:]

@@ -1,4 +1,4 @@
-"""Writes the visible cases of each described question beside its public half."""
+"""Writes the visible cases of each question beside its public half."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from lecture_lib.notebook.questions import visible_cases_path
 from lecture_lib.notebook.visible_cases import as_json
 
 from ..files import write_text_atomically
-from .description import Description, DescriptionError
+from .description import DescriptionError
 from .question import QUESTIONS, Question
 
 
 def visible_cases(questions: Iterable[Question] | None = None) -> Iterator[tuple[Path, str]]:
     """Each described question's file and what it must hold. Raises DescriptionError for one that contradicts itself."""
     for question in QUESTIONS.values() if questions is None else questions:
-        if isinstance(question.hidden, Description):
-            if missing := question.not_filled_in():
-                listed = "\n".join(f"  {entry}" for entry in missing)
-                raise DescriptionError(f"{question.id} is not filled in; these lines ask for more:\n{listed}")
-            question.hidden.check()
-            text = as_json(question.hidden.public_cases(), question.hidden.misconceptions())
-            yield visible_cases_path(question.id), text
+        if missing := question.not_filled_in():
+            listed = "\n".join(f"  {entry}" for entry in missing)
+            raise DescriptionError(f"{question.id} is not filled in; these lines ask for more:\n{listed}")
+        question.description.check()
+        text = as_json(question.description.public_cases(), question.description.misconceptions())
+        yield visible_cases_path(question.id), text
 
 
 def stale() -> Iterator[tuple[Path, str]]:

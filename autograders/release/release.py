@@ -20,7 +20,6 @@ from ..nbgrader.configuration import configuration
 from ..nbgrader.lost_metadata import refuse_lost_metadata
 from ..nbgrader.nbgrader_api import generate_assignment
 from ..notebooks import ROOT
-from ..questions.description import Description
 from ..questions.question import ANSWERS, QUESTIONS, answers_to
 from ..questions.seeds import create_secret, new_secret, read_secret
 from ..questions.visible import visible_cases
@@ -158,9 +157,8 @@ def _visible_words() -> Iterator[str]:
     """What the visible checks hold, derived anew: a file that holds anything else beside it is still noticed."""
     yield from (text for _, text in visible_cases())
     for question in QUESTIONS.values():
-        if isinstance(question.hidden, Description):
-            yield from (f"{case.kind}," for case in question.hidden.visible)  # as a check's lines show it
-            yield from (words for mistake in question.hidden.mistakes for words in (mistake.what, mistake.look_at))
+        yield from (f"{case.kind}," for case in question.description.visible)  # as a check's lines show it
+        yield from (words for mistake in question.description.mistakes for words in (mistake.what, mistake.look_at))
 
 
 def _tags(cell: NotebookNode) -> list[str]:
@@ -179,11 +177,10 @@ def _secrets(masters: dict[str, NotebookNode]) -> Iterator[Secret]:
                 text = _output_text(output)
                 if text:
                     yield Secret(f"an output of {name}/{cell['id']}", text, written_by_code=True)
-    folders = [ROOT / "autograders/questions" / name for name in ("judges", "descriptions")]
-    for path in sorted(path for folder in folders for path in folder.glob("*.py")):
+    for path in sorted((ROOT / "autograders/questions/descriptions").glob("*.py")):
         for node in ast.parse(path.read_text("utf-8")).body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign):
-                yield Secret(f"the judge {path.name}", ast.unparse(_WithoutSentences().visit(node)))
+                yield Secret(f"the description {path.name}", ast.unparse(_WithoutSentences().visit(node)))
     for name in sorted({*QUESTIONS, *(path.stem for path in ANSWERS.glob("*.md"))}):
         for answer in answers_to(name):
             yield Secret(f"the answer {name}/{answer.name}", answer.source)

@@ -12,7 +12,7 @@ from lecture_lib.notebook.compare import difference, show
 
 from ..course import Course, CourseError
 from ..grading.journal import Record, read_record
-from ..questions.description import Case, Description, nested
+from ..questions.description import Case, nested
 from ..questions.question import QUESTIONS, Question, inputs_digest
 from ..questions.seeds import read_secret
 
@@ -69,7 +69,7 @@ def _case_lines(question: Question, number: int, case: Case, observation: Mappin
     yield f"case {number}, {case.kind}"
     for name, value in case.inputs.items():
         yield f"  input {name} = {_short(value)}"
-    expected = nested(question.hidden.reference(case)) if isinstance(question.hidden, Description) else {}
+    expected = nested(question.description.reference(case))
     for part, seen in observation.items():
         values = seen.get("value")
         if not isinstance(values, Mapping):

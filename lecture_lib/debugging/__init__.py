@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .faults.fault import Fault
+from .faults.fault import PARTS, Fault
 from .faults.faults import FAULTS
 from .faults.finding import Finding
 from .ladder import Climb, Result, climb, find_faults
@@ -11,6 +11,7 @@ from .record import record
 
 __all__ = [
     "FAULTS",
+    "PARTS",
     "Climb",
     "Fault",
     "Finding",

@@ -175,19 +175,13 @@ def _explaining(
 ) -> str | None:
     """The mistake that gives these values; where every case says what it gives, on all cases."""
     tolerance = question.relative_tolerance
-    if question.mistakes_complete:
-        wrong = [name for name, value in case.expected[part].items() if not agree(values.get(name), value, tolerance)]
-        expected = [public.expected for public in question.cases]
-        forms = dict.fromkeys(name for public in question.cases for name in public.mistakes)
-        for name in sorted(forms, key=lambda form: list(question.misconceptions).index(mistake_of(form))):
-            mistaken = [public.mistakes.get(name, {}) for public in question.cases]
-            if any(explains(observations, expected, mistaken, tolerance, f"{part}.{entry}") for entry in wrong):
-                return mistake_of(name)
-        return None
-    for name, shown in case.mistakes.items():
-        fields = shown.get(part)
-        if fields and all(agree(values.get(entry), value, tolerance) for entry, value in fields.items()):
-            return name
+    wrong = [name for name, value in case.expected[part].items() if not agree(values.get(name), value, tolerance)]
+    expected = [public.expected for public in question.cases]
+    forms = dict.fromkeys(name for public in question.cases for name in public.mistakes)
+    for name in sorted(forms, key=lambda form: list(question.misconceptions).index(mistake_of(form))):
+        mistaken = [public.mistakes.get(name, {}) for public in question.cases]
+        if any(explains(observations, expected, mistaken, tolerance, f"{part}.{entry}") for entry in wrong):
+            return mistake_of(name)
     return None
 
 

@@ -58,5 +58,3 @@ class PublicQuestion:
     misconceptions: Mapping[str, Misconception] = field(default_factory=dict)
     ready_made: tuple[str, ...] = ()
     relative_tolerance: float = 1e-6
-    mistakes_complete: bool = False
-    """Whether each case says of every mistake what it gives: then one is named only if it explains all cases."""

@@ -18,7 +18,7 @@ def with_visible_cases(question: PublicQuestion, path: Path) -> PublicQuestion:
     written = json.loads(path.read_text("utf-8"))
     cases = tuple(PublicCase(**_arrays(case)) for case in written["cases"])
     texts = {name: Misconception(**words) for name, words in written["misconceptions"].items()}
-    return replace(question, cases=cases, misconceptions=texts, mistakes_complete=True)
+    return replace(question, cases=cases, misconceptions=texts)
 
 
 def as_json(cases: tuple[PublicCase, ...], misconceptions: Mapping[str, Misconception]) -> str:

@@ -1,4 +1,4 @@
-"""Differences of a function of tensors: another run with an entry moved, or with all operations but one held."""
+"""A function of tensors run again: with an entry moved, or with all operations but one held."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from .graph import Array, Node, mode, newest_first, unbroadcast
+from .graph import Array, Node, mode, newest_first
 from .tensor import Tensor
 
 Function = Callable[..., Tensor]
@@ -101,55 +101,3 @@ def _leaf_moved(tensor: Node | None, moved: Array | None) -> Iterator[None]:
         yield
     finally:
         tensor._array = before
-
-
-class Comparison:
-    """A gradient and the differences of a forward computation, whose values are given before, at and after."""
-
-    def __init__(self, gradient: Array, values: list[Array], width: float) -> None:
-        before, at, after = (float(value.sum()) for value in values)
-        self.gradient = float(gradient)
-        self.central = (after - before) / (2 * width)
-        left, right = (at - before) / width, (after - at) / width
-        size = max(1.0, abs(self.central), abs(self.gradient))
-        self.difference = abs(self.gradient - self.central) / size
-        # What float64 cannot tell: the values' own rounding, divided by the step.
-        self.rounding = 4 * np.finfo(np.float64).eps * float(np.abs(values[1]).sum()) / width / size
-        # On a smooth stretch the two sides differ by about the step.
-        self.at_a_kink = min(left, right) <= self.gradient <= max(left, right) and abs(left - right) > 1e-2 * size
-
-    def beyond(self, tolerance: float) -> bool:
-        """Whether they disagree; NaN agrees with nothing."""
-        return not (self.difference <= tolerance + self.rounding or self.at_a_kink)
-
-
-def blame(function: Function, inputs: tuple[Tensor, ...], tape: Run, step: float, tolerance: float) -> str | None:
-    """The first operation whose rule is wrong, in words; each is checked on its own, with the others held."""
-    for result in reversed([node for node in newest_first(tape.result) if node._operation]):
-        place = tape.place(result)
-        weights = np.random.default_rng(place).uniform(0.5, 1.5, result._array.shape)
-        gradients = _gradients(result, weights)
-        for number, source in enumerate(result._inputs or ()):
-            shape = source._array.shape
-            for entry in np.ndindex(shape if source in gradients else (0,)):
-                low, high = (Run(function, inputs, source, entry, sign * step, held=tape) for sign in (-1, 1))
-                values = [weights * run.values[place] for run in (low, tape, high)]
-                compared = Comparison(gradients[source][entry], values, width(source, entry, step))
-                if compared.beyond(tolerance) and low.same_constants(high, place):
-                    return (
-                        f"operation '{result._operation}' (number {place + 1} of {len(tape.operations)}): for its "
-                        f"input {number} of shape {shape}, entry {entry}, the backward rule gives "
-                        f"{compared.gradient:.6g}, central differences {compared.central:.6g}. "
-                        "Look at that rule's formula."
-                    )
-    return None
-
-
-def _gradients(result: Node, weights: Array) -> dict[Node, Array]:
-    """What all rules for an input give together: x * x has two."""
-    gradients: dict[Node, Array] = {}
-    for source, rule in zip(result._inputs or (), result._rules, strict=True):
-        if source._requires_grad:
-            part = unbroadcast(rule(weights), source, result)
-            gradients[source] = gradients.get(source, np.zeros(part.shape)) + part
-    return gradients

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import _differences
-from ._differences import Run
-from .graph import backward_pass
+from ._differences import Function, Run, width
+from .graph import Array, Node, backward_pass, newest_first, unbroadcast
 from .tensor import Tensor
 
 
@@ -14,7 +13,7 @@ class GradientError(ArithmeticError):
     """A backward rule and the differences of its forward disagree."""
 
 
-def gradcheck(function: _differences.Function, *inputs: Tensor, step: float = 1e-6, tolerance: float = 1e-6) -> float:
+def gradcheck(function: Function, *inputs: Tensor, step: float = 1e-6, tolerance: float = 1e-6) -> float:
     """Compare the gradient of `function(*inputs)` with central differences, for every entry of every input.
 
     A result with several entries is multiplied by fixed random weights and summed. At a kink (relu at 0) every
@@ -59,13 +58,65 @@ def gradcheck(function: _differences.Function, *inputs: Tensor, step: float = 1e
         for entry in np.ndindex(leaf.shape):
             low, high = (Run(function, inputs, leaf, entry, sign * step) for sign in (-1, 1))
             values = [weights * run.result._array for run in (low, tape, high)]
-            compared = _differences.Comparison(gradient[entry], values, _differences.width(leaf, entry, step))
+            compared = _Comparison(gradient[entry], values, width(leaf, entry, step))
             if compared.beyond(tolerance):
                 raise GradientError(
-                    _differences.blame(function, inputs, tape, step, tolerance)
+                    _blame(function, inputs, tape, step, tolerance)
                     or f"input {position}, entry {entry}: the gradient is {compared.gradient:.6g}, central differences "
                     f"{compared.central:.6g}, yet each operation on its own is right. Some computation bypasses the "
                     "tape: look for .data, detach(), no_grad() or NumPy."
                 )
             largest = max(largest, 0.0 if compared.at_a_kink else compared.difference)
     return largest
+
+
+class _Comparison:
+    """A gradient and the differences of a forward computation, whose values are given before, at and after."""
+
+    def __init__(self, gradient: Array, values: list[Array], width: float) -> None:
+        before, at, after = (float(value.sum()) for value in values)
+        self.gradient = float(gradient)
+        self.central = (after - before) / (2 * width)
+        left, right = (at - before) / width, (after - at) / width
+        size = max(1.0, abs(self.central), abs(self.gradient))
+        self.difference = abs(self.gradient - self.central) / size
+        # What float64 cannot tell: the values' own rounding, divided by the step.
+        self.rounding = 4 * np.finfo(np.float64).eps * float(np.abs(values[1]).sum()) / width / size
+        # On a smooth stretch the two sides differ by about the step.
+        self.at_a_kink = min(left, right) <= self.gradient <= max(left, right) and abs(left - right) > 1e-2 * size
+
+    def beyond(self, tolerance: float) -> bool:
+        """Whether they disagree; NaN agrees with nothing."""
+        return not (self.difference <= tolerance + self.rounding or self.at_a_kink)
+
+
+def _blame(function: Function, inputs: tuple[Tensor, ...], tape: Run, step: float, tolerance: float) -> str | None:
+    """The first operation whose rule is wrong, in words; each is checked on its own, with the others held."""
+    for result in reversed([node for node in newest_first(tape.result) if node._operation]):
+        place = tape.place(result)
+        weights = np.random.default_rng(place).uniform(0.5, 1.5, result._array.shape)
+        gradients = _gradients(result, weights)
+        for number, source in enumerate(result._inputs or ()):
+            shape = source._array.shape
+            for entry in np.ndindex(shape if source in gradients else (0,)):
+                low, high = (Run(function, inputs, source, entry, sign * step, held=tape) for sign in (-1, 1))
+                values = [weights * run.values[place] for run in (low, tape, high)]
+                compared = _Comparison(gradients[source][entry], values, width(source, entry, step))
+                if compared.beyond(tolerance) and low.same_constants(high, place):
+                    return (
+                        f"operation '{result._operation}' (number {place + 1} of {len(tape.operations)}): for its "
+                        f"input {number} of shape {shape}, entry {entry}, the backward rule gives "
+                        f"{compared.gradient:.6g}, central differences {compared.central:.6g}. "
+                        "Look at that rule's formula."
+                    )
+    return None
+
+
+def _gradients(result: Node, weights: Array) -> dict[Node, Array]:
+    """What all rules for an input give together: x * x has two."""
+    gradients: dict[Node, Array] = {}
+    for source, rule in zip(result._inputs or (), result._rules, strict=True):
+        if source._requires_grad:
+            part = unbroadcast(rule(weights), source, result)
+            gradients[source] = gradients.get(source, np.zeros(part.shape)) + part
+    return gradients

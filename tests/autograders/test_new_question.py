@@ -45,7 +45,7 @@ def run(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def empty_course(checkout: Path) -> Path:
     """The same without a question: another course's checkout before its first one."""
     hidden = checkout / "autograders/questions"
-    for folder in (checkout / "lecture_lib/notebook/questions", hidden / "descriptions", hidden / "judges"):
+    for folder in (checkout / "lecture_lib/notebook/questions", hidden / "descriptions"):
         for path in folder.iterdir():
             if path.suffix in (".py", ".json") and path.name not in ("__init__.py", "common.py"):
                 path.unlink()

@@ -9,10 +9,10 @@ WANTED = (
     "the journal",
     "other submissions",
     "the released and the solved notebooks",
-    "the judges",
+    "the descriptions",
     "the bank of answers",
     "the tests",
-    "the judges as modules",
+    "the descriptions as modules",
     "the grader's home",
     "the grader's environment",
     "other processes' environments",
@@ -66,11 +66,11 @@ def _spy():
     look("the journal", lambda: below(root / "journal"))
     look("other submissions", lambda: below(root / "submitted", root / "autograded", root / "feedback"))
     look("the released and the solved notebooks", lambda: below(root / "source", root / "release", checkout / "notebooks"))
-    look("the judges", lambda: below(checkout / "autograders/questions/judges", "/lecture/python/autograders/questions"))
+    look("the descriptions", lambda: below(checkout / "autograders/questions/descriptions", "/lecture/python/autograders/questions"))
     look("the bank of answers", lambda: below(checkout / "autograders/questions/answers", "/lecture/python/autograders/questions/answers"))
     look("the tests", lambda: below(checkout / "tests", checkout / ".git"))
     def judges():
-        names = ["autograders.questions.judges", "autograders.questions.question", "autograders.questions.seeds", "autograders.grading.grade"]
+        names = ["autograders.questions.descriptions", "autograders.questions.question", "autograders.questions.seeds", "autograders.grading.grade"]
         found = []
         for name in names:
             try:
@@ -78,7 +78,7 @@ def _spy():
             except ImportError:
                 pass
         return found
-    look("the judges as modules", judges)
+    look("the descriptions as modules", judges)
     known = {".pyenv", ".venv", ".local", "miniconda3", "anaconda3"}
     look("the grader's home", lambda: [p for p in os.listdir(at["home"]) if p not in known])
     look("the grader's environment", lambda: [n for n in os.environ if "TOKEN" in n or n.startswith(("PYTEST", "LECTURE_COURSE"))])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, median, pstdev, stdev
 from typing import Any
@@ -22,7 +22,10 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "dropout": (0.0, 0.1, 0.3),
     "optimizer": ("sgd", "adam"),
 }
-FAULTS = ("two settings", "two settings, one as in base", "no setting", "the same value", "an unknown setting")
+FAULTS = (
+    "two settings", "two settings, one as in base", "no setting", "the same value", "an unknown setting",
+    "two settings, one unknown",
+)  # fmt: skip
 
 Config = dict[str, Any]
 
@@ -30,6 +33,8 @@ Config = dict[str, Any]
 def fault(base: Config, change: Config) -> str | None:
     """Why an experiment must be refused; None for a proper one."""
     new = [name for name in change if name not in base or base[name] != change[name]]
+    if len(change) > 1 and not set(change) <= set(base):
+        return FAULTS[5]
     if len(change) > 1:
         return FAULTS[0] if len(new) > 1 else FAULTS[1]
     if not change:
@@ -121,10 +126,9 @@ def base_changed(case: Case) -> Mapping[str, Any]:
     return {BASE: describe({**case.inputs["base"], **case.inputs["change"]})}
 
 
-@where_run
-def by_sign(case: Case) -> Mapping[str, Any]:
-    *_, before, after = case.inputs.values()
-    return {VERDICT: "likely useful" if interval(before, after)[0] > 0 else "worse"}
+def with_verdict(rule: Callable[[float, float, float], str]) -> Simulation:
+    """Another verdict from the gain and the ends of its interval."""
+    return where_run(lambda case: {VERDICT: rule(*interval(case.inputs["base_scores"], case.inputs["changed_scores"]))})
 
 
 @where_run
@@ -132,12 +136,6 @@ def by_signs(case: Case) -> Mapping[str, Any]:
     *_, before, after = case.inputs.values()
     signs = {np.sign(b - a) for a, b in zip(before, after, strict=True)}
     return {VERDICT: "likely useful" if signs == {1} else "worse" if signs == {-1} else "noise"}
-
-
-@where_run
-def never_worse(case: Case) -> Mapping[str, Any]:
-    *_, before, after = case.inputs.values()
-    return {VERDICT: "likely useful" if interval(before, after)[1] > 0 else "noise"}
 
 
 def configuration(rng: np.random.Generator, first: str = "") -> tuple[Config, list[tuple[str, Any]]]:
@@ -178,15 +176,18 @@ def experiment(rng: np.random.Generator, half_widths: float, first: str = "") ->
 
 
 def refused(rng: np.random.Generator, reason: str) -> Case:
-    base, others = configuration(rng)
+    # A number is no object of its own twice, and may be of another type: `is` finds no equal value here.
+    base, others = configuration(rng, str(rng.choice(["learning_rate", "width"])) if reason == "the same value" else "")
     name, other = others[0]
+    equal = float(base[name]) if reason == "the same value" else None
     second = others[1][0]
     change = {
         "two settings": dict(others[:2]),
         "two settings, one as in base": {name: other, second: base[second]},
         "no setting": {},
-        "the same value": {name: base[name]},
+        "the same value": {name: equal},
         "an unknown setting": {f"{name}_": other},
+        "two settings, one unknown": dict([(name, other), (f"{second}_", 1)][:: rng.choice([-1, 1])]),
     }[reason]
     scores = rng.uniform(70, 80, 3)
     return Case(reason, inputs(rng, base, change, scores, scores + rng.uniform(1, 2, 3)))
@@ -228,6 +229,7 @@ def visible(name: str, change: Config, before: list[float], differences: list[fl
     return Case(name, {**told, "base_scores": before, "changed_scores": after})
 
 
+UNUSED = [81.0, 82.0, 83.0], [1.5, 2.0, 2.5]  # scores of experiments that are refused
 PROPER = ("likely useful", "noise", "worse")
 QUESTION = Description(
     id="03b-ablate",
@@ -327,7 +329,11 @@ QUESTION = Description(
             "gain-only",
             "a mean above 0 was taken for a verdict",
             "where 0 lies in the interval",
-            by_sign,
+            with_verdict(lambda gain, low, high: "likely useful" if gain > 0 else "worse"),
+            also=(
+                with_verdict(lambda gain, low, high: verdict_of(low, gain)),
+                with_verdict(lambda gain, low, high: verdict_of(gain, high)),
+            ),
         ),
         Mistake(
             "by-signs",
@@ -339,7 +345,7 @@ QUESTION = Description(
             "never-worse",
             "a change whose whole interval lies below 0 was called noise",
             "how many verdicts there are, and which case belongs to the third",
-            never_worse,
+            with_verdict(lambda gain, low, high: "likely useful" if low > 0 else "noise"),
         ),
         Mistake(
             "off-is-a-value",
@@ -357,7 +363,7 @@ QUESTION = Description(
             "count-only",
             "the entries of `change` were counted, and their values not compared with those of `base`",
             "a change to the value that base has, and a setting that base has not",
-            letting_through(*FAULTS[3:]),
+            letting_through(*FAULTS[3:5]),
         ),
         Mistake(
             "same-value",
@@ -370,6 +376,7 @@ QUESTION = Description(
             "a setting that base has not was run, perhaps a misspelt one",
             "how `base.get(name)` and `name in base` differ",
             letting_through("an unknown setting"),
+            also=(letting_through("two settings, one unknown"),),
         ),
         Mistake(
             "effective-changes",
@@ -382,28 +389,21 @@ QUESTION = Description(
             "the experiment was refused after it had been paid for",
             "what can be known before the first run",
             letting_through(*FAULTS, refusal="yes"),
+            also=(letting_through(*FAULTS, runs=3, refusal="yes"),),
         ),
     ),
     visible=(
         visible("augmentation: 1.5, 1.8 and 3 better", {"augment": True}, [79.0, 82.0, 85.0], [1.5, 1.8, 3.0]),
         visible("width 64: 0.4 worse, 0.1 and 1.5 better", {"width": 64}, [83.0, 81.0, 82.0], [-0.4, 0.1, 1.5]),
+        visible("width 64: 0.4 better, 0.1 and 1.5 worse", {"width": 64}, [83.0, 81.0, 82.0], [0.4, -0.1, -1.5]),
         visible("width 64: 0.1, 0.4 and 1.9 better", {"width": 64}, [83.0, 81.0, 82.0], [0.1, 0.4, 1.9]),
         visible("width 16: 0.3, 0.18 and 0.15 worse", {"width": 16}, [79.0, 82.0, 85.0], [-0.3, -0.18, -0.15]),
-        visible(
-            "augmentation and width 64 at once",
-            {"augment": True, "width": 64},
-            [81.0, 82.0, 83.0],
-            [1.5, 2.0, 2.5],
-        ),
-        visible(
-            "augmentation, and width 32 as in base",
-            {"augment": True, "width": 32},
-            [81.0, 82.0, 83.0],
-            [1.5, 2.0, 2.5],
-        ),
-        visible("no change at all", {}, [81.0, 82.0, 83.0], [0.0, 0.0, 0.0]),
-        visible("a change to the value that base has", {"width": 32}, [81.0, 82.0, 83.0], [0.0, 0.0, 0.0]),
-        visible("a change of a setting that base has not", {"witdh": 64}, [81.0, 82.0, 83.0], [0.0, 0.0, 0.0]),
+        visible("augmentation and width 64 at once", {"augment": True, "width": 64}, *UNUSED),
+        visible("augmentation, and width 32 as in base", {"augment": True, "width": 32}, *UNUSED),
+        visible("width 64, and a setting that base has not", {"width": 64, "hieght": 64}, *UNUSED),
+        visible("no change at all", {}, *UNUSED),
+        visible("a change to the value that base has", {"width": 32.0}, *UNUSED),
+        visible("a change of a setting that base has not", {"witdh": 64}, *UNUSED),
     ),
     draw=draw,
     domain=domain,

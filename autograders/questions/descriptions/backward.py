@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..cases import draw_until
 from ..description import Case, Description, Graded, Mistake, Simulation, given
-from ..judges.common import draw_until
 
 Array = np.ndarray
 RELU, X, WEIGHT, BIAS = "relu.x", "linear.x", "linear.weight", "linear.bias"
@@ -73,9 +73,10 @@ def case(rng: np.random.Generator, kind: str, relu_shape: tuple[int, ...], sizes
         return rng.uniform(0.3, 2.0, shape) * rng.choice([-1.0, 1.0], shape)
 
     z, relu_gradient = away(*relu_shape), away(*relu_shape)
-    # The kink with both signs, open and closed gates with gradients of both signs, and an input just above 0.
+    # The kink with both signs, open and closed gates with gradients of both signs, and an input just above 0, which
+    # float32 cannot hold.
     places = rng.choice(z.size, 7, replace=False)
-    z.flat[places] = [0.0, -0.0, 1.3, 0.7, -0.4, -1.1, 1e-9]
+    z.flat[places] = [0.0, -0.0, 1.3, 0.7, -0.4, -1.1, 1e-300]
     relu_gradient.flat[places] = np.abs(relu_gradient.flat[places]) * [1, -1, 1, -1, 1, -1, 1]
     x, bias = away(examples, inputs), away(hidden)
     if examples > 1:
@@ -112,6 +113,7 @@ def draw(rng: np.random.Generator) -> list[Case]:
         case(rng, "one input", (7,), (6, 1, 3, 2)),
         case(rng, "one output", (2, 3, 4), (4, 5, 1, 3)),
         case(rng, "as many examples as inputs and outputs", (2, 2, 1, 3), (3, 3, 3, 3)),
+        case(rng, "one of each", (8, 1), (1, 1, 1, 1)),
     ]
 
 
@@ -241,6 +243,40 @@ QUESTION = Description(
             "the weight's gradient is transposed: a gradient has the shape of what it is the gradient of",
             "the shapes [inputs, examples] and [examples, outputs], and the shape of their product",
             linear_as(weight=lambda x, weight, gradient: gradient.T @ x),
+        ),
+        Mistake(
+            "reshaped",
+            "a product was brought to its shape by `reshape`, which keeps the order of the entries: transpose it",
+            "where the entry [0, 1] of the product ends up",
+            linear_as(weight=lambda x, weight, gradient: (gradient.T @ x).reshape(weight.shape)),
+            also=(
+                linear_as(x=lambda x, weight, gradient: (weight @ gradient.T).reshape(x.shape)),
+                linear_as(
+                    x=lambda x, weight, gradient: (weight @ gradient.T).reshape(x.shape),
+                    weight=lambda x, weight, gradient: (gradient.T @ x).reshape(weight.shape),
+                ),
+            ),
+        ),
+        Mistake(
+            "not-transposed",
+            "the weight was not transposed where it fits as it is, with as many inputs as outputs",
+            "which axis of the weight meets the outputs of the gradient",
+            linear_as(
+                x=lambda x, weight, gradient: gradient @ (weight if len(weight) == gradient.shape[1] else weight.T)
+            ),
+        ),
+        Mistake(
+            "squeezed",
+            "axes of length 1 were dropped: a gradient has the shape of what it is the gradient of",
+            "the shape of each gradient with one example, one input or one output",
+            linear_as(bias=lambda x, weight, gradient: gradient.sum(axis=0).squeeze()),
+            also=(
+                linear_as(
+                    x=lambda x, weight, gradient: (gradient @ weight.T).squeeze(),
+                    weight=lambda x, weight, gradient: (x.T @ gradient).squeeze(),
+                    bias=lambda x, weight, gradient: gradient.sum(axis=0).squeeze(),
+                ),
+            ),
         ),
         Mistake(
             "bias-not-summed",

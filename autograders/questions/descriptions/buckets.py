@@ -69,6 +69,10 @@ def gains(base: float, alone: Alone, **_: Any) -> Alone:
     return {name: accuracy - base for name, accuracy in alone.items()}
 
 
+def rounded_gains(digits: int) -> Callable[..., Alone]:
+    return lambda base, alone, **_: {name: round(gain, digits) for name, gain in gains(base, alone).items()}
+
+
 def best(of: Alone) -> str:
     return max(of, key=lambda name: of[name])
 
@@ -127,7 +131,7 @@ def percent(rng: np.random.Generator, low: float, high: float) -> float:
 def draw(rng: np.random.Generator) -> list[Case]:
     """Every set has ties in both, a single bucket, a single component, and a pipeline that no component helps.
 
-    In one case the model is nearly right, so that ceilings of unequal buckets are equal when rounded.
+    In one case the model is nearly right, so that ceilings and gains that are unequal are equal when rounded.
     """
     cases = []
     for kind, ties in [("without ties", False), ("with ties", True)] * 3:
@@ -144,7 +148,10 @@ def draw(rng: np.random.Generator) -> list[Case]:
         cases.append(Case(kind, {**inputs, "alone": alone}))
     names, counts = sorted(cases[0].inputs["mistakes"][:4]), int(rng.integers(20, 25)) + np.arange(4)
     nearly = [name for name, count in zip(names, counts.tolist(), strict=True) for _ in range(count)]
-    close = {**cases[0].inputs, "mistakes": rng.permutation(nearly).tolist(), "accuracy": 99.9}
+    # Later components gain more by less than any rounding shows.
+    components = rng.permutation(COMPONENTS)[:4].tolist()
+    alone = dict(zip(components, (99.95 + 1e-6 * np.array([0, 1, 3, 2])).tolist(), strict=True))
+    close = {"mistakes": rng.permutation(nearly).tolist(), "accuracy": 99.9, "base": 99.9, "alone": alone}
     cases.append(Case("nearly right", close))
     return [cases[index] for index in rng.permutation(len(cases))]
 
@@ -313,6 +320,12 @@ QUESTION = Description(
             given(by_gain(gains, lambda of: best(dict(sorted(of.items()))))),
         ),
         Mistake(
+            "rounded-gains",
+            "gains were rounded before the largest was chosen, so that unequal ones count as equal",
+            "where you round: before the choice or after it",
+            given(by_gain(rounded_gains(2))),
+        ),
+        Mistake(
             "accuracy-for-gain",
             "the accuracy was returned; a gain is a difference",
             "what the component adds to the accuracy that is there already",
@@ -360,7 +373,7 @@ QUESTION = Description(
             "a model that is nearly right: 21, 22 and 23 mistakes",
             {"blur": 21, "dusk": 22, "rare class": 23},
             99.9,
-            {"detect": 99.9, "read": 100.0},
+            {"detect": 99.9, "align": 99.981, "read": 99.984},
         ),
         visible("a single bucket, and no component helps", {"motion blur": 3}, 80.0, {"detect": 78.0, "read": 79.5}),
     ),

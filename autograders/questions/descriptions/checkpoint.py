@@ -16,8 +16,8 @@ import torch
 from lecture_lib.notebook.question import Inputs
 from lecture_lib.notebook.questions.checkpoint import NO_FILE, NO_WEIGHTS, NOT_READ
 
+from ..cases import draw_until
 from ..description import Case, Description, Graded, Mistake, Simulation
-from ..judges.common import draw_until
 
 APART = 1e-3
 SAVED, RESUMED = "file.weight", "resumed.weight"
@@ -66,13 +66,15 @@ def train(inputs: Inputs, epochs: int) -> np.ndarray:
 def lacking(inputs: Inputs, lost: Mapping[str, Any]) -> np.ndarray:
     """The weights of a resumed run in which these things are those of the new run.
 
-    `lost` holds names of a state's fields, or "epoch" with the number that is returned too much.
+    `lost` holds names of a state's fields, or "epoch" with the number that is returned too much, or what is returned.
     """
     run, new = start(inputs), start(inputs, "another_")
     run.go_on(inputs, inputs["stop"])
     for name in set(lost) - {"epoch"}:
         setattr(run, name, start(inputs).generator if lost[name] == "seed" else getattr(new, name))
-    returned = 0 if lost.get("epoch") == "zero" else inputs["stop"] + lost.get("epoch", 0)
+    steps = inputs["stop"] * (len(inputs["x"]) if inputs["gamma"] == 1.0 else 1)  # of the schedule
+    epoch = lost.get("epoch", 0)
+    returned = {"zero": 0, "steps": steps}[epoch] if isinstance(epoch, str) else inputs["stop"] + epoch
     run.go_on(inputs, inputs["epochs"] - returned)
     return run.w[None]
 
@@ -95,7 +97,7 @@ def saved(text: str) -> Simulation:
 WEIGHTS, OPTIMIZER = {"w": True, "b": True}, {"rate": True, "velocity": True}
 # What a resumed run may lack, by the kind of run in which it shows.
 LOST: dict[str, tuple[dict[str, Any], ...]] = {
-    "position": (WEIGHTS, {"epoch": "zero"}, {"epoch": 1}, {"epoch": -1}),
+    "position": (WEIGHTS, {"epoch": "zero"}, {"epoch": "steps"}, {"epoch": 1}, {"epoch": -1}),
     "buffers": ({"mean": True},),
     "momentum": ({"velocity": True},),
     "schedule": ({**OPTIMIZER, "count": True}, OPTIMIZER, {"count": True}),
@@ -221,6 +223,18 @@ QUESTION = Description(
             "whether the number is that of the epochs done, or of the one in which the run was",
             resumed(epoch=1),
             also=(resumed(epoch=-1),),
+        ),
+        Mistake(
+            "schedule-counted",
+            "the schedule's own count was returned; it is not the number of epochs when it is stepped after each batch",
+            "what the argument `epoch` of save_run is for",
+            resumed(epoch="steps"),
+        ),
+        Mistake(
+            "rate-lost",
+            "the momentum and the schedule came back, but not the learning rate at the stop",
+            "where the learning rate is kept that the next step uses",
+            resumed(rate=True),
         ),
         Mistake(
             "buffers-lost",

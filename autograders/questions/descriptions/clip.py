@@ -12,6 +12,7 @@ import numpy as np
 from ..description import Case, Description, Graded, Mistake, Simulation, given
 
 Arrays = list[np.ndarray]
+CLIPPED, NORM, COSINE = "clipping.clipped", "clipping.norm", "cosine.cosine"
 
 
 def norm(gradients: Arrays, max_norm: float = 0.0) -> float:
@@ -36,12 +37,26 @@ def short_spared(gradients: Arrays, max_norm: float) -> Arrays:
     return [g if norm([g]) <= max_norm else s for g, s in zip(gradients, scaled, strict=True)]
 
 
-def spectral_norm(gradients: Arrays, max_norm: float = 0.0) -> float:
-    return math.hypot(*(np.linalg.norm(g, 2) if g.ndim == 2 else norm([g]) for g in gradients))
+def recomputed(gradients: Arrays, max_norm: float) -> Arrays:
+    """The norm is taken anew for each tensor, of the list in which the ones before it are clipped already."""
+    clipped = list(gradients)
+    for index, gradient in enumerate(gradients):
+        clipped[index] = gradient * min(1.0, max_norm / norm(clipped))
+    return clipped
 
 
-def clip_spectral(gradients: Arrays, max_norm: float) -> Arrays:
-    return [g * min(1.0, max_norm / spectral_norm(gradients)) for g in gradients]
+def by_spectral_norm(most_axes: int) -> Simulation:
+    """A tensor of two to `most_axes` axes is measured as a matrix of as many rows as it has."""
+
+    def spectral(gradients: Arrays, max_norm: float = 0.0) -> float:
+        return math.hypot(
+            *(np.linalg.norm(g.reshape(len(g), -1), 2) if 2 <= g.ndim <= most_axes else norm([g]) for g in gradients)
+        )
+
+    def clipped(gradients: Arrays, max_norm: float) -> Arrays:
+        return [g * min(1.0, max_norm / spectral(gradients)) for g in gradients]
+
+    return exactly({NORM: spectral, CLIPPED: clipped})
 
 
 def clip_each(gradients: Arrays, max_norm: float) -> Arrays:
@@ -52,8 +67,8 @@ def dot(gradients: Arrays, clipped: Arrays) -> float:
     return float(sum((a * b).sum() for a, b in zip(gradients, clipped, strict=True)))
 
 
-def cosine(gradients: Arrays, max_norm: float) -> float:
-    clipped = clip_each(gradients, max_norm)
+def cosine(gradients: Arrays, max_norm: float, clip: Callable[[Arrays, float], Arrays] = clip) -> float:
+    clipped = [clip([gradient], max_norm)[0] for gradient in gradients]
     return dot(gradients, clipped) / (norm(gradients) * norm(clipped))
 
 
@@ -79,25 +94,29 @@ def gradients_of(rng: np.random.Generator, shapes: tuple[tuple[int, ...], ...], 
     return [gradient.astype(dtype) for gradient in gradients]
 
 
-SHAPES = (((3, 4), (4,), (2, 3)), ((5,), (1,)), ((2, 2, 2), (7,), (3, 1), (2,)))
+SHAPES = (((3, 4), (4,), (2, 3)), ((5,), ()), ((2, 2, 2), (7,), (3, 1), (2,)), ((3,),), ((),))
+ABOVE, BELOW = "above the threshold", "below the threshold"
 
 
 def case(rng: np.random.Generator, kind: str, gradients: Arrays) -> Case:
     """A threshold well off the norm. It lies between a norm and its square where it can."""
     length = norm(exact(gradients))
-    low, high = (2.0, 3.0) if kind == "below the threshold" else (0.2, 0.4) if length > 0.6 else (0.6, 0.8)
+    low, high = (2.0, 3.0) if kind == BELOW else (0.2, 0.4) if length > 0.6 else (0.6, 0.8)
     return Case(kind, {"gradients": gradients, "max_norm": length * rng.uniform(low, high)})
 
 
 def draw(rng: np.random.Generator) -> list[Case]:
-    """Every set has both precisions, a tensor alone, long and short gradients, on both sides of the threshold."""
+    """Every set has both precisions, a tensor alone, long and short gradients, far from the threshold and near it."""
     cases = []
-    for kind in ("above the threshold", "below the threshold"):
+    for kind, near in ((ABOVE, 0.999), (BELOW, 1.001)):
         cases += [case(rng, kind, gradients_of(rng, shapes)) for shapes in SHAPES]
         cases.append(case(rng, kind, gradients_of(rng, SHAPES[0], np.float32)))
-        cases.append(case(rng, kind, gradients_of(rng, ((3,),))))
         cases.append(case(rng, kind, [rng.uniform(20, 40) * gradient for gradient in gradients_of(rng, SHAPES[0])]))
-    return cases
+        gradients = gradients_of(rng, SHAPES[0])
+        cases.append(Case(kind, {"gradients": gradients, "max_norm": near * norm(gradients)}))
+    size = 2.0 ** rng.integers(3)
+    exactly_at = [sign * np.array([length]) for sign, length in ((1, 3 * size), (-1, 4 * size))]
+    return [*cases, Case(BELOW, {"gradients": exactly_at, "max_norm": int(5 * size)})]
 
 
 def domain(rng: np.random.Generator) -> Case:
@@ -110,17 +129,15 @@ def domain(rng: np.random.Generator) -> Case:
     return Case("domain", {"gradients": gradients, "max_norm": float(max_norm)})
 
 
-def visible(name: str, max_norm: float, *gradients: list[Any], dtype: str = "float64") -> Case:
+def visible(name: str, max_norm: float, *gradients: Any, dtype: str = "float64") -> Case:
     return Case(name, {"gradients": [np.array(gradient, dtype) for gradient in gradients], "max_norm": max_norm})
 
-
-CLIPPED, NORM, COSINE = "clipping.clipped", "clipping.norm", "cosine.cosine"
 
 QUESTION = Description(
     id="03a-clip",
     parts=(
-        Graded("direction", 3, (CLIPPED,), on=("above the threshold",)),
-        Graded("untouched", 2, (CLIPPED,), on=("below the threshold",), unless=("never-clipped",)),
+        Graded("direction", 3, (CLIPPED,), on=(ABOVE,)),
+        Graded("untouched", 2, (CLIPPED,), on=(BELOW,), unless=("never-clipped",)),
         Graded("norm", 1, (NORM,)),
         Graded("cosine", 2, (COSINE,)),
     ),
@@ -160,7 +177,14 @@ QUESTION = Description(
             "spectral-norm",
             "a matrix was measured by its largest singular value, not as one long vector of its entries",
             "what the norm function that you use computes for a matrix",
-            exactly({NORM: spectral_norm, CLIPPED: clip_spectral}),
+            by_spectral_norm(2),
+            also=(by_spectral_norm(9),),
+        ),
+        Mistake(
+            "norm-recomputed",
+            "the global norm was computed anew for each tensor, after the ones before it had been clipped",
+            "how often the norm is computed, and whether a tensor has changed by then",
+            exactly({CLIPPED: recomputed}),
         ),
         Mistake(
             "norm-after",
@@ -199,6 +223,12 @@ QUESTION = Description(
             exactly({COSINE: lambda gradients, max_norm: 1.0}),
         ),
         Mistake(
+            "cosine-of-rescaled",
+            "in the second function a tensor below the threshold was stretched up to it",
+            "what clipping does to a tensor whose own norm is already smaller than max_norm",
+            exactly({COSINE: lambda gradients, max_norm: cosine(gradients, max_norm, scale_to)}),
+        ),
+        Mistake(
             "dot-product",
             "the dot product was not divided by the two lengths",
             "the range of a cosine: between -1 and 1",
@@ -211,8 +241,8 @@ QUESTION = Description(
         visible(
             "one matrix of float32: g = [[6, 0], [0, 8]], max_norm 2", 2.0, [[6.0, 0.0], [0.0, 8.0]], dtype="float32"
         ),
-        visible("short, and above the threshold: g = [0.3], [0.4], max_norm 0.3", 0.3, [0.3], [0.4]),
-        visible("below the threshold: g = [3], [4], max_norm 6", 6.0, [3.0], [4.0]),
+        visible("a number and a short tensor: g = 0.3, [0.4], max_norm 0.3", 0.3, 0.3, [0.4]),
+        visible("below the threshold: g = [[[3, 0]], [[0, 4]]], max_norm 6", 6.0, [[[3.0, 0.0]], [[0.0, 4.0]]]),
     ),
     draw=draw,
     domain=domain,

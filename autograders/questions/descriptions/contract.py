@@ -29,15 +29,21 @@ RULES: dict[str, Rule] = {
 }
 
 
-def reported(rules: Mapping[str, Rule], case: Case, most: int = len(RULES)) -> dict[str, str]:
-    """What is observed of an answer that reports the problems by these rules, `most` of them in their order."""
+def reported(rules: Mapping[str, Rule], case: Case, most: int = len(RULES), of_each: bool = False) -> dict[str, str]:
+    """What is observed of an answer that reports the problems by these rules, `most` of them, or of each tensor's."""
     x, y, bfloat16 = (case.inputs[name] for name in ("x", "y", "bfloat16"))
-    problems = [name for name, rule in rules.items() if rule(x, y, bfloat16)][:most]
+    problems = [name for name, rule in rules.items() if rule(x, y, bfloat16)]
+    tensors = ("x.", "y.") if of_each else ("",)
+    problems = [name for tensor in tensors for name in [p for p in problems if p.startswith(tensor)][:most]]
     return {f"problems.{name}": "reported" if name in problems else "not reported" for name in PROBLEMS}
 
 
 def with_rule(name: str, rule: Rule) -> Simulation:
     return lambda case: {f"problems.{name}": reported({name: rule}, case)[f"problems.{name}"]}
+
+
+def with_channels(*allowed: int) -> Simulation:
+    return with_rule("x.shape", lambda x, y, bfloat16: x.ndim != 2 and (x.ndim != 4 or x.shape[1] not in allowed))
 
 
 def one_hot(labels: Array) -> Array:
@@ -91,8 +97,8 @@ ENTRIES: dict[str, Change] = {
     "good, standardised": changed(x=lambda x: (x - 0.5) * 8),
     "good, exactly 10 and -10": changed(x=lambda x: spoilt(-10.0, -1)(spoilt(10.0, 0)(x))),
     "values up to 255": changed(x=lambda x: x * 155 + 100),
-    "just above 10": changed(x=spoilt(10.25, -1)),
-    "just below -10": changed(x=spoilt(-10.25, 0)),
+    "just above 10": changed(x=spoilt(10.0625, -1)),  # exact in bfloat16
+    "just below -10": changed(x=spoilt(-10.0625, 0)),
     "one large entry": changed(x=spoilt(37.0, 0)),
     "one very negative entry": changed(x=spoilt(-37.0, -1)),
     "one infinite entry": changed(x=spoilt(float("-inf"), 0)),
@@ -102,6 +108,10 @@ ENTRIES: dict[str, Change] = {
 INPUT_TYPES: dict[str, Change] = {
     "good, bfloat16": changed(),
     "NaN in bfloat16": changed(x=spoilt(float("nan"), 0)),
+    "just above 10 in bfloat16": changed(x=spoilt(10.0625, -1)),
+    # Its absolute value is no number of its type: abs gives the number itself.
+    "the smallest int8": changed(x=lambda x: spoilt(-128, 0)(np.rint(x * 3).astype(np.int8))),
+    "the smallest int64": changed(x=lambda x: spoilt(-(2**63), 0)(np.rint(x * 3).astype(np.int64))),
     "raw uint8 pixels": changed(x=pixels),
     "integer inputs": changed(x=lambda x: np.rint(x * 9).astype(np.int64)),
     "int32 inputs, large and negative": changed(x=lambda x: np.rint(x * -90 - 20).astype(np.int32)),
@@ -116,7 +126,8 @@ LABEL_SHAPES: dict[str, Change] = {
     "a label too many": changed(y=lambda y: np.append(y, 0)),
 }
 LABEL_TYPES: dict[str, Change] = {
-    "good, many classes": changed(y=lambda y: y * 17 + 100),
+    "good, labels from -100 up": changed(y=lambda y: y * 17 - 100),
+    "good, labels from 100 up": changed(y=lambda y: y * 17 + 100),
     "float labels": changed(y=lambda y: y.astype(np.float32)),
     "float64 labels": changed(y=lambda y: y.astype(np.float64)),
     "int32 labels": changed(y=lambda y: y.astype(np.int32)),
@@ -202,20 +213,26 @@ QUESTION = Description(
             "of several problems only the first was reported",
             "whether the conditions after the first that fails are still reached",
             lambda case: reported(RULES, case, most=1),
+            also=(lambda case: reported(RULES, case, most=1, of_each=True),),
+        ),
+        Mistake(
+            "range-after-dtype",
+            "the range was only looked at when the dtype of x was right",
+            "raw pixels, which have two problems: no condition waits for another",
+            with_rule("x.range", lambda x, y, bfloat16: x.dtype == np.float32 and outside(x).any()),
+        ),
+        Mistake(
+            "labels-after-shape",
+            "the shape of y was only looked at when the shape of x was right",
+            "a batch with both problems: no condition waits for another",
+            with_rule("y.shape", lambda x, y, bfloat16: x.ndim in (2, 4) and RULES["y.shape"](x, y, bfloat16)),
         ),
         Mistake(
             "grey-only",
-            "RGB images were refused: the contract says how many dimensions, not how many channels",
+            "images were refused for their channels: the contract says how many dimensions, not how many channels",
             "which of the four sizes the contract fixes",
-            with_rule("x.shape", lambda x, y, bfloat16: x.ndim not in (2, 4) or (x.ndim == 4 and x.shape[1] != 1)),
-        ),
-        Mistake(
-            "channels-fixed",
-            "images with five channels were refused: the contract says how many dimensions, not how many channels",
-            "which of the four sizes the contract fixes",
-            with_rule(
-                "x.shape", lambda x, y, bfloat16: x.ndim not in (2, 4) or (x.ndim == 4 and x.shape[1] not in (1, 3))
-            ),
+            with_channels(1),
+            also=(with_channels(1, 3),),
         ),
         Mistake(
             "images-only",
@@ -264,18 +281,27 @@ QUESTION = Description(
             "only large values were looked for; very negative ones went through",
             "both ends of the range",
             with_rule("x.range", lambda x, y, bfloat16: outside(x, low=-np.inf).any()),
+            also=(with_rule("x.range", lambda x, y, bfloat16: (x > 10).any()),),
         ),
         Mistake(
-            "one-sided-with-nan",
-            "only large values were looked for; very negative ones and NaN went through",
-            "both ends of the range, and what a comparison with NaN gives",
-            with_rule("x.range", lambda x, y, bfloat16: (x > 10).any()),
+            "one-limit-is-enough",
+            "a batch went through that keeps only one of the two limits",
+            "whether both limits must hold, or one of them",
+            # In torch, -10 is 246 beside a uint8 tensor, so raw pixels keep neither limit.
+            with_rule("x.range", lambda x, y, bfloat16: x.dtype == np.uint8 or not (x.min() >= -10 or x.max() <= 10)),
         ),
         Mistake(
             "nan-passes",
             "NaN went through: every comparison with NaN is false, so `x > 10` does not find it",
             "what your condition gives for NaN, and whether it can be turned round",
             with_rule("x.range", lambda x, y, bfloat16: (np.abs(x.astype(np.float64)) > 10).any()),
+            also=(with_rule("x.range", lambda x, y, bfloat16: (np.abs(x) > 10).any()),),
+        ),
+        Mistake(
+            "smallest-integer",
+            "-128 in int8 went through: 128 is no int8, so its absolute value is -128 again",
+            "a condition without `abs`, or the dtype in which it is computed",
+            with_rule("x.range", lambda x, y, bfloat16: not (np.abs(x) <= 10).all()),
         ),
         Mistake(
             "bounds-excluded",
@@ -285,23 +311,17 @@ QUESTION = Description(
         ),
         Mistake(
             "squeezed",
-            "dimensions of size 1 were dropped before counting: a batch of one loses its batch dimension, and a column "
-            "looks like a vector",
+            "dimensions of size 1 were dropped: a batch of one loses its batch dimension, a column looks like a vector",
             "the shape as it is, for one label and for a column of labels",
             with_rule("y.shape", lambda x, y, bfloat16: y.squeeze().ndim != 1 or len(y) != len(x)),
-        ),
-        Mistake(
-            "squeezed-shape",
-            "dimensions of size 1 were dropped before comparing: a batch of one loses its batch dimension, and a row "
-            "looks like a vector",
-            "the shape as it is, for one label and for a column of labels",
-            with_rule("y.shape", lambda x, y, bfloat16: y.squeeze().shape != x.shape[:1]),
+            also=(with_rule("y.shape", lambda x, y, bfloat16: y.squeeze().shape != x.shape[:1]),),
         ),
         Mistake(
             "entries-counted",
             "a column of labels went through: it has as many entries as there are examples, but two dimensions",
             "what `numel()` says about the shape",
             with_rule("y.shape", lambda x, y, bfloat16: y.size != len(x)),
+            also=(with_rule("y.shape", lambda x, y, bfloat16: not y.size == len(y) == len(x)),),
         ),
         Mistake(
             "count-not-compared",
@@ -322,16 +342,11 @@ QUESTION = Description(
             with_rule("y.shape", lambda x, y, bfloat16: y.ndim != 1 or len(y) < len(x)),
         ),
         Mistake(
-            "int32-allowed",
-            "int32 labels went through; CrossEntropyLoss takes class indices as int64",
-            "the one dtype that the contract names for labels",
-            with_rule("y.dtype", lambda x, y, bfloat16: y.dtype not in (np.int64, np.int32)),
-        ),
-        Mistake(
             "any-integer",
             "int32 labels went through; CrossEntropyLoss takes class indices as int64",
             "the one dtype that the contract names for labels",
             with_rule("y.dtype", lambda x, y, bfloat16: y.dtype.kind == "f"),
+            also=(with_rule("y.dtype", lambda x, y, bfloat16: y.dtype not in (np.int64, np.int32)),),
         ),
     ),
     visible=(
@@ -349,7 +364,8 @@ QUESTION = Description(
         visible("float64 inputs", GREY.astype(np.float64)),
         visible("float16 inputs", GREY.astype(np.float16)),
         visible("float32, still 0 to 255", GREY * 255),
-        visible("one entry is 10.25", spoilt(10.25, -1)(GREY)),
+        visible("one entry is 10.0625", spoilt(10.0625, -1)(GREY)),
+        visible("int8 inputs, one entry is -128", spoilt(-128, 0)(np.rint(GREY * 3).astype(np.int8))),
         visible("float32, down to -100", -100 * GREY),
         visible("one entry is NaN", spoilt(float("nan"), 6)(GREY)),
         visible("one-hot labels, int64", y=np.eye(3, dtype=np.int64)),

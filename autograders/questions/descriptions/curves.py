@@ -12,8 +12,8 @@ import numpy as np
 
 from lecture_lib.notebook.questions.curves import LABELS, told
 
+from ..cases import draw_until, value
 from ..description import Case, Description, Graded, Mistake, Observation, Simulation
-from ..judges.common import draw_until, value
 
 Array = np.ndarray
 Curves = tuple[Array, Array]

@@ -12,16 +12,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..cases import draw_until
 from ..description import Case, Description, Graded, Mistake, Simulation
-from ..judges.common import draw_until
 
-LAYERS = ("model", "plain", "dropped", "dropout", "frozen", "frozen.0", "frozen.1")
-EVAL, TRAIN, FROZEN = (False,) * 7, (True,) * 7, (True, True, True, True, False, False, False)
+LAYERS = ("model", "plain", "dropped", "dropout", "frozen", "frozen.0", "frozen.0.0", "frozen.1")
+EVAL, TRAIN, FROZEN = (False,) * 8, (True,) * 8, (True,) * 4 + (False,) * 4
+DEEP = (True, False, True, True, False, False, True, True)
 
 
 def outputs(case: Case, x: np.ndarray, training: Sequence[bool]) -> np.ndarray:
     """The sum of the branches that no dropout drops. [N, 1]"""
-    kept = (True, not training[3], not training[5])
+    kept = (True, not (training[0] or training[3]), not training[6])
     return np.asarray(sum(x @ row for row, keep in zip(case.inputs["weights"], kept, strict=True) if keep))[:, None]
 
 
@@ -118,14 +119,14 @@ LOSS_MISTAKES = (MEAN_OF_MEANS, SUM, SUM_OF_MEANS, EXCHANGED)
 
 def draw(rng: np.random.Generator) -> list[Case]:
     """Every set has a short last batch, a long one, one batch of one example, and modes that are not the usual ones."""
-    dropout_only, all_but_it = (False, False, False, True, False, False, False), (True,) * 3 + (False,) + (True,) * 3
+    dropout_only, all_but_it = (False,) * 3 + (True,) + (False,) * 4, (True,) * 3 + (False,) + (True,) * 4
     plans: list[Callable[[], Case]] = [
         lambda: evaluated(rng, "in train mode", [4, 4, 4, int(rng.integers(1, 3))], FROZEN, **{"drawn before": 3}),
         lambda: evaluated(rng, "in eval mode, gradients off", rng.permutation([1, 3, 6]), EVAL, gradients=False),
         lambda: evaluated(rng, "one layer in train mode", [1, 2, 7], dropout_only, **{"drawn before": 1}),
         lambda: evaluated(rng, "one layer in eval mode, gradients off", [5, 2], all_but_it, gradients=False),
     ]
-    mixed = evaluated(rng, "one example", [1], rng.permutation([True, False, True, True, False, False, True]))
+    mixed = evaluated(rng, "one example", [1], DEEP)
     cases = [*(draw_until(plan, tells_apart) for plan in plans), mixed, evaluated(rng, "even batches", [3, 3], TRAIN)]
     return [cases[index] for index in rng.permutation(len(cases))]
 
@@ -137,7 +138,7 @@ def domain(rng: np.random.Generator) -> Case:
         "drawn before": int(rng.integers(4)),
         "gradients": bool(rng.integers(2)),
     }
-    return evaluated(rng, "domain", rng.integers(1, 6, rng.integers(1, 6)), rng.integers(0, 2, 7), **how)
+    return evaluated(rng, "domain", rng.integers(1, 6, rng.integers(1, 6)), rng.integers(0, 2, 8), **how)
 
 
 def visible(name: str, training: Sequence[bool], **how: Any) -> Case:
@@ -224,7 +225,14 @@ QUESTION = Description(
             "frozen-thawed",
             "a layer whose mode differs from the model's came back in the model's mode: train() switches all of them",
             "whether one flag for the whole model can tell what each of its layers was in",
-            modes_by(lambda before: [before[0]] * 7),
+            modes_by(lambda before: [before[0]] * 8),
+        ),
+        Mistake(
+            "deep-layers-lost",
+            "the modes of the model and of its direct children were put back, and those of deeper layers were not",
+            "what the difference between `children()` and `modules()` is",
+            modes_by(lambda before: [*before[:5], False, False, False]),
+            also=(modes_by(lambda before: [*before[:5], *[before[4]] * 3]),),
         ),
         Mistake(
             "always-train",
@@ -265,6 +273,10 @@ QUESTION = Description(
     ),
     visible=(
         visible("three examples, then one; the frozen branch in eval mode", FROZEN),
+        visible("the frozen branch in eval mode, the dropout in it in train mode", DEEP),
+        visible(
+            "the frozen branch in train mode, the dropout in it in eval mode", (False,) * 4 + (True, True, False, True)
+        ),
         visible("a model in eval mode, gradients switched off", EVAL, gradients=False, above=3.0),
     ),
     draw=draw,

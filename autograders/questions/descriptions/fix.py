@@ -11,8 +11,8 @@ import torch
 from lecture_lib.notebook.compare import agree
 from lecture_lib.notebook.questions.fix import PROGRAMS, SOME_RUNG
 
+from ..cases import value
 from ..description import Case, Description, Graded, Mistake, Observation, Simulation
-from ..judges.common import value
 
 # Looking at samples beside their labels is rung 1; a subset that is not learned, rung 4. A schedule belongs to the rate
 # as well as to the full run.
@@ -28,7 +28,9 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def cross_entropy(logits: np.ndarray, y: np.ndarray) -> float:
-    return float(-np.log(softmax(logits)[np.arange(len(y)), y]).mean())
+    highest = logits.max(axis=1)
+    sums = np.log(np.exp(logits - highest[:, None]).sum(axis=1))
+    return float((highest + sums - logits[np.arange(len(y)), y]).mean())
 
 
 def gradient(weight: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -47,15 +49,19 @@ def loss(data: Data) -> dict[str, Any]:
     }
 
 
-def train(data: Data, halved: str = "never", cleared: bool = True) -> dict[str, Any]:
-    """Weights after a case's epochs; the rate halved 'never', after each 'batch', 'before' or 'after' each epoch."""
+def train(data: Data, halved: str = "never", cleared: bool = True, left: float = 0.0) -> dict[str, Any]:
+    """Weights after a case's epochs, with gradients `left` from before them.
+
+    The rate is halved 'never', after each 'batch', 'before' or 'after' each epoch.
+    """
     weight, rate = data["weight"].copy(), data["rate"]
-    total = np.zeros_like(weight)
+    total = np.full_like(weight, left)
     for _ in range(data.get("epochs", 1)):
         rate *= 0.5 if halved == "before" else 1.0
         for x, y in zip(data["x"], data["y"], strict=True):
-            total = gradient(weight, x, y) + (0.0 if cleared else total)
+            total = total + gradient(weight, x, y)
             weight = weight - rate * total
+            total = 0.0 * total if cleared else total
             rate *= 0.5 if halved == "batch" else 1.0
         rate *= 0.5 if halved == "after" else 1.0
     return {"weight": weight}
@@ -63,19 +69,26 @@ def train(data: Data, halved: str = "never", cleared: bool = True) -> dict[str, 
 
 def split(data: Data) -> dict[str, Any]:
     few = len(data["y"]) // 5
-    facts = ("rows with their labels", "every row once", "another one for another seed", "the same for the same seed")
-    return {"sizes": [len(data["y"]) - few, few], "in both parts": 0, **dict.fromkeys(facts, True)}
+    facts = dict.fromkeys(("rows with their labels", "every row once", "the same for the same seed"), True)
+    sizes = {"sizes": [len(data["y"]) - few, few], "in both parts": 0}
+    return {**sizes, **facts, "another one for another seed": few > 0}
 
 
 def overlapping(data: Data) -> dict[str, Any]:
     """The two parts by two orders, the same generator's."""
     n, few = len(data["y"]), len(data["y"]) // 5
-    shared = []
+    shared, missing = [], []
     for seed in data["seeds"]:
         stream = torch.Generator().manual_seed(seed)
         first, second = (torch.randperm(n, generator=stream).tolist() for _ in range(2))
         shared.append(len(set(first[few:]) & set(second[:few])))
-    return {"in both parts": max(shared), "every row once": False}
+        missing.append(n - len({*first[few:], *second[:few]}))
+    return {"in both parts": max(shared), "every row once": not any(missing)}
+
+
+def no_training(data: Data) -> dict[str, Any]:
+    n = len(data["y"])
+    return {"sizes": [0, n]} if n < 5 else {}
 
 
 def labelled(data: Data, keep: Any = lambda y: y >= 0) -> dict[str, Any]:
@@ -92,11 +105,8 @@ def evaluated(data: Data) -> dict[str, Any]:
 
 
 def noisy(data: Data) -> dict[str, Any]:
-    """The loss with half of the inputs dropped, by the random stream that the program had."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(data["seed"]))
-        dropped = torch.dropout(torch.tensor(data["x"]), 0.5, True).numpy()
-    return evaluated({**data, "x": dropped})
+    """The loss with all inputs dropped."""
+    return evaluated({**data, "x": 0.0 * data["x"]})
 
 
 RIGHT: dict[str, Callable[[Any], dict[str, Any]]] = {
@@ -142,33 +152,51 @@ def examples(rng: np.random.Generator, n: int) -> dict[str, Any]:
     return {"x": rng.normal(size=(n, FEATURES)), "y": rng.permutation(np.arange(n) % CLASSES)}
 
 
-def data(rng: np.random.Generator, n: int, batches: tuple[int, ...], unlabelled: Any) -> dict[str, Any]:
-    """Inputs of all six programs; `unlabelled` are the places of the examples without a label, of 12."""
+def data(
+    rng: np.random.Generator,
+    n: int,
+    batches: tuple[int, ...],
+    unlabelled: Any,
+    rows: int | None = None,
+    apart: float = 1.0,
+) -> dict[str, Any]:
+    """Inputs of all six programs.
+
+    `unlabelled` are the places of the examples without a label, of 12. `rows` are those of the split. `apart` scales
+    the logits of `loss` and `evaluation`: float64 has no exponential of -1000.
+    """
     weight = {"weight": rng.normal(size=(CLASSES, FEATURES))}
+    steep = {"weight": apart * weight["weight"]}
     each = [examples(rng, size) for size in batches]
     several = {"x": [one["x"] for one in each], "y": [one["y"] for one in each], "rate": 0.5, **weight}
     labels = examples(rng, 12)
     labels["y"][unlabelled] = -1
     return {
-        "loss": {**examples(rng, n), **weight},
+        "loss": {**examples(rng, n), **steep},
         "step": several,
         "split": {
-            **examples(rng, 3 * n + 20 + 5 * int(rng.integers(40))),
+            **examples(rng, 3 * n + 20 + 5 * int(rng.integers(40)) if rows is None else rows),
             "seeds": [int(seed) for seed in rng.choice(10_000, 3, replace=False)],
         },
         "labels": labels,
-        "evaluation": {**examples(rng, n + 20), **weight, "seed": int(rng.integers(2**31))},
+        "evaluation": {**examples(rng, n + 20), **steep},
         "schedule": {**several, "epochs": len(batches)},
     }
 
 
 def draw(rng: np.random.Generator) -> list[Case]:
-    """Uneven batches, a batch of one, a fifth that has to be rounded down, labels missing at both ends and nowhere."""
+    """Uneven batches, a batch of one, fifths that are rounded down, also to nothing, logits far apart.
+
+    Labels are missing at both ends, nowhere, everywhere, and everywhere but once.
+    """
     middle = rng.choice(np.arange(1, 9), 4, replace=False)
-    plans: tuple[tuple[int, tuple[int, ...], Any], ...] = (
+    alone = rng.integers(12)
+    plans: tuple[tuple[Any, ...], ...] = (
         (8, (6, 6, 3, 5), [0, 11, *middle]),
         (7, (4, 1, 6), middle),
         (1, (3, 2), []),
+        (5, (2, 4), np.arange(12) != alone, int(rng.integers(1, 5)), 3000.0),
+        (2, (1, 1), np.arange(12), 29),
     )
     return [Case("programs", data(rng, *plan)) for plan in plans]
 
@@ -176,7 +204,9 @@ def draw(rng: np.random.Generator) -> list[Case]:
 def domain(rng: np.random.Generator) -> Case:
     """Any sizes, and any places of missing labels."""
     sizes = tuple(int(size) for size in rng.integers(1, 8, rng.integers(2, 5)))
-    return Case("domain", data(rng, int(rng.integers(1, 12)), sizes, rng.random(12) < rng.uniform(0, 0.8)))
+    rows, apart = [None, int(rng.integers(1, 5))][rng.integers(2)], [1.0, 3000.0][rng.integers(2)]
+    unlabelled = rng.random(12) < rng.uniform(0, 1.1)
+    return Case("domain", data(rng, int(rng.integers(1, 12)), sizes, unlabelled, rows, apart))
 
 
 ONE = {"x": np.array([[1.0]]), "y": np.array([0]), "weight": np.array([[1.0], [-1.0]])}
@@ -191,7 +221,7 @@ BY_HAND: dict[str, Any] = {
     "step": TWO,
     "split": {"x": np.arange(20.0)[:, None], "y": np.arange(20) % 2, "seeds": [0, 1]},
     "labels": {"x": np.array([[0.0], [1.0], [2.0], [3.0]]), "y": np.array([0, -1, 1, 2])},
-    "evaluation": {**ONE, "seed": 0},
+    "evaluation": ONE,
     "schedule": {**TWO, "epochs": 2},
 }
 
@@ -231,7 +261,13 @@ QUESTION = Description(
             "never-cleared",
             "the second step still contains the first one's gradient",
             "what backward does to a .grad that is not empty",
-            of("step", lambda data: train(data, cleared=False)),
+            of("step", lambda data: train(data, cleared=False, left=1.0)),
+        ),
+        Mistake(
+            "old-gradient",
+            "the first step still contains a gradient that was left from before it",
+            "what is in .grad before the first backward",
+            of("step", lambda data: train(data, left=1.0)),
         ),
         Mistake(
             "cleared-too-early",
@@ -246,6 +282,12 @@ QUESTION = Description(
             of("split", overlapping),
         ),
         Mistake(
+            "empty-fifth",
+            "of fewer than five examples, all went into the validation part: a fifth of them is none",
+            "what order[-0:] gives",
+            of("split", no_training),
+        ),
+        Mistake(
             "shuffle-removed",
             "the parts no longer overlap, and no longer depend on the generator: data that come sorted would be split "
             "by class",
@@ -256,7 +298,7 @@ QUESTION = Description(
             "generator-ignored",
             "the same generator gives another split the second time",
             "which random stream your order is drawn from",
-            of("split", lambda data: {"the same for the same seed": False}),
+            of("split", lambda data: {"the same for the same seed": len(data["y"]) < 5}),
         ),
         Mistake(
             "labels-shifted",
@@ -306,6 +348,10 @@ QUESTION = Description(
     visible=(
         Case("one or two examples, by hand", {**BY_HAND, "visible": True}),
         Case("small batches", {**data(np.random.default_rng(0), 4, (3, 2), [0, 5]), "visible": True}),
+        Case(
+            "one label, a split of four, logits far apart",
+            {**data(np.random.default_rng(1), 4, (1, 1), np.arange(12) != 7, 4, 3000.0), "visible": True},
+        ),
     ),
     draw=draw,
     domain=domain,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -87,6 +88,22 @@ def gates(first: Callable[[float], float] = step, second: Callable[[float], floa
     return given({RELU_GRADIENTS: partial(relu_gradients, first=first, second=second)})
 
 
+def first_past_the_second_gate(case: Case) -> dict[str, Numbers]:
+    """Only the gradient of w1 ignores the second gate."""
+    passed, right = (relu_gradients(**case.inputs, second=gate) for gate in (always_open, step))
+    return {RELU_GRADIENTS: [passed[0], right[1]]}
+
+
+def emptied(values: Callable[[float, float, float], Numbers | None]) -> Simulation:
+    """Values of the relu graph that a shortcut for closed gates returns, or the right ones."""
+
+    def shortcut(y: float, **numbers: Any) -> Numbers:
+        h, p, loss = relu_values(y=y, **numbers)
+        return values(h, p, y) or [h, p, loss]
+
+    return given({RELU_VALUES: shortcut})
+
+
 def left_out(first: Callable[[float], float] = relu, second: Callable[[float], float] = relu) -> Simulation:
     return given({RELU_VALUES: partial(relu_values, first=first, second=second)})
 
@@ -102,8 +119,26 @@ GATES = (
 )
 
 
+# kind -> what is set after the other numbers are drawn in quarters, with both gates open.
+SPECIAL: dict[str, dict[str, Callable[..., float]]] = {
+    "x is 0": {"x": lambda **_: 0.0},
+    "w is 0": {"w": lambda **_: 0.0},
+    "b is 0": {"b": lambda **_: 0.0},
+    "v is 0": {"b": lambda w, x, **_: -w * x},
+    "y is 0": {"y": lambda **_: 0.0},
+    "p is y": {"y": lambda w1, w2, x, **_: w1 * w2 * x},
+    "the first gate just open": {"w1": lambda x, **_: 1e-6 * np.sign(x)},
+    "the first gate just closed": {"w1": lambda x, **_: -1e-6 * np.sign(x)},
+    "the second gate just open": {"w2": lambda **_: 1e-6},
+    "the second gate just closed": {"w2": lambda **_: -1e-6},
+}
+
+
 def draw(rng: np.random.Generator) -> list[Case]:
-    """Every set has each state of the gates with both signs of x, and w and b of all signs."""
+    """Every set has each state of the gates with both signs of x, and w and b of all signs.
+
+    Some numbers are exactly 0 while the others are not, and some gates nearly so.
+    """
     cases = []
     for number, (kind, sign, first, second, above) in enumerate(GATES):
         w, b, w1, w2, x, gap = (float(size) for size in rng.uniform(0.5, 2.0, 6))
@@ -115,6 +150,10 @@ def draw(rng: np.random.Generator) -> list[Case]:
             "x": x * sign,
         }
         cases.append(Case(kind, {**numbers, "y": relu_values(**numbers, y=0.0)[1] - gap * above}))
+    for kind, zeros in SPECIAL.items():
+        w, x, b, w1, w2, y = (float(number) for number in rng.integers(2, 9, 6) / 4 * rng.choice([-1, 1], 6))
+        numbers = {"w": w, "x": x, "b": b, "w1": abs(w1) * np.sign(x), "w2": abs(w2), "y": y}
+        cases.append(Case(kind, numbers | {name: float(number(**numbers)) for name, number in zeros.items()}))
     return [cases[index] for index in rng.permutation(len(cases))]
 
 
@@ -194,6 +233,12 @@ QUESTION = Description(
             gradients(lambda w, x, b, v: [2 * (v - b) * x, 2 * (v - b) * w, 2 * (v - b)]),
         ),
         Mistake(
+            "root-of-loss",
+            "the square's slope was computed from L: the root of v squared is v without its sign",
+            "a negative v, and what its square grows by when v grows by a little",
+            gradients(lambda w, x, b, v: [2 * abs(v) * x, 2 * abs(v) * w, 2 * abs(v)]),
+        ),
+        Mistake(
             "sum-as-product",
             "the gradient of b was multiplied by b: the slope of a sum is 1",
             "how much u + b grows when b grows by a little",
@@ -222,6 +267,17 @@ QUESTION = Description(
             "p is negative when w2·h is: the second relu was left out",
             "the two places where the graph has a relu",
             left_out(second=linear),
+        ),
+        Mistake(
+            "closed-gate-empties",
+            "a closed gate also made a value 0 that lies before it, or the loss",
+            "which values a closed gate changes: h does not depend on the second gate, and L is y squared when p is 0",
+            emptied(lambda h, p, y: [0.0, 0.0, y**2] if p == 0 else None),
+            also=(
+                emptied(lambda h, p, y: [0.0, 0.0, 0.0] if h == 0 else None),
+                emptied(lambda h, p, y: [h, 0.0, 0.0] if p == 0 else None),
+                emptied(lambda h, p, y: [0.0, 0.0, 0.0] if p == 0 else None),
+            ),
         ),
         Mistake(
             "sign-turned",
@@ -266,18 +322,27 @@ QUESTION = Description(
             "a gradient came through the second relu although its input is negative",
             "the slope of the relu between w2·h and p",
             gates(second=always_open),
+            also=(first_past_the_second_gate,),
+        ),
+        Mistake(
+            "gate-of-the-weight",
+            "whether the first gate is open was decided by w1, not by w1·x",
+            "the input of the first relu, when w1 and x are both negative",
+            given({RELU_GRADIENTS: lambda w1, **n: relu_gradients(w1, **n, first=lambda z: step(w1))}),
         ),
         Mistake(
             "passes-at-the-kink",
             "a gradient came through a relu whose input is exactly 0, where its slope is 0",
             "the comparison that decides whether a gate is open",
             gates(first=lambda z: step(z, 1.0), second=lambda z: step(z, 1.0)),
+            also=(gates(second=lambda z: step(z, 1.0)),),
         ),
         Mistake(
             "half-at-the-kink",
             "half of a gradient came through a relu whose input is exactly 0, where its slope is 0",
             "the slope of relu at 0 in the question; differences from both sides give the mean of the two slopes",
             gates(first=lambda z: step(z, 1.0), second=lambda z: step(z, 0.5)),
+            also=(gates(first=lambda z: step(z, 0.5), second=lambda z: step(z, 0.5)),),
         ),
     ),
     visible=(
@@ -287,6 +352,7 @@ QUESTION = Description(
         visible("the first gate closed", w=2.0, b=0.5, w1=-1.0, w2=3.0, x=1.0, y=2.0),
         visible("both gates closed", w=-2.0, b=-1.0, w1=-1.0, w2=-3.0, x=2.0, y=-1.0),
         visible("the first gate at 0", w=0.5, b=0.0, w1=0.0, w2=3.0, x=2.0, y=2.0),
+        visible("x is 0", w=2.0, b=3.0, w1=1.0, w2=3.0, x=0.0, y=2.0),
         visible("the second gate at 0", w=0.0, b=2.0, w1=2.0, w2=0.0, x=1.0, y=3.0),
     ),
     draw=draw,

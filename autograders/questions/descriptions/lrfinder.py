@@ -12,10 +12,25 @@ import numpy as np
 
 from lecture_lib.notebook.questions.lrfinder import trained
 
+from ..cases import value
 from ..description import Case, Description, Graded, Mistake, Observation, Simulation
-from ..judges.common import value
-from .lrfinder_cases import DIVERGING, FULL, MODES, NOT_FINITE, SHAPES, choose, curve, problem, sweep
+from .lrfinder_cases import (
+    DIVERGING,
+    EXACT,
+    FULL,
+    MODES,
+    MODULES,
+    NOT_FINITE,
+    SHAPES,
+    ZERO,
+    by_hand,
+    choose,
+    curve,
+    problem,
+    sweep,
+)
 
+BUFFERS = tuple(f"track.0.0.{name}" for name in ("running_mean", "batches", "latest"))
 RATES, LOSSES, CHOICE = "sweep.log10_rates", "sweep.losses", "choice.log10_rate"
 
 
@@ -27,16 +42,19 @@ def swept(**how: Any) -> Simulation:
     return simulate
 
 
-def left(*, weights: bool = False, buffers: bool = False, modes: str = "") -> Simulation:
-    """The model's state after a sweep that put everything back except what the arguments say."""
+def left(*, weights: bool = False, buffers: Sequence[str] = (), modes: str = "") -> Simulation:
+    """What of the model's state differs after a sweep that put everything back except what the arguments say."""
 
     def simulate(case: Case) -> Mapping[str, Any]:
-        inputs, after = case.inputs, sweep(case.inputs)
-        flags = {"train": [True] * 4, "eval": [False] * 4, "root": [inputs["modes"][0]] * 4}
+        before = case.inputs["modes"]
+        root, child, *_, linear = before
+        flags = {"train": [True] * 5, "eval": [False] * 5, "root": [root] * 5, "deep": [root, *[child] * 3, linear]}
+        after = flags.get(modes, before)
+        moves = ["linear.weight", "linear.bias"][: 1 + bool(case.inputs["bias"].any())]  # none by hand: labels are ±t
         return {
-            "restored.weights": after["weights"] if weights else [inputs["weight"], inputs["bias"]],
-            "restored.running_mean": after["mean"] if buffers else inputs["running_mean"],
-            "restored.modes": [np.asarray(flag) for flag in flags.get(modes, inputs["modes"])],
+            "restored.parameters": moves if weights else [],
+            "restored.buffers": buffers,
+            "restored.modes": [name for name, old, new in zip(MODULES, before, after, strict=True) if old != new],
         }
 
     return simulate
@@ -47,7 +65,8 @@ def choosing(**how: Any) -> Simulation:
 
 
 def reference(case: Case) -> Mapping[str, Any]:
-    return {**swept()(case), **left()(case), "restored.trained": "yes", **choosing()(case)}
+    kept = {"restored.weights": [case.inputs["weight"], case.inputs["bias"]], "restored.trained": "yes"}
+    return {**swept()(case), **left()(case), **kept, **choosing()(case)}
 
 
 def facts(case: Case, observation: Observation) -> Observation:
@@ -61,14 +80,16 @@ def facts(case: Case, observation: Observation) -> Observation:
 
 # What a set holds: sweeps that go to their end with curves that allow a choice, the others with those that do not.
 SWEEPS: dict[str, tuple[tuple[Any, ...], ...]] = {
-    FULL: (("train",), ("eval", 1), ("mixed", 30), ("mixed",)),
+    FULL: (("train", 4, 21), ("eval", 1), ("mixed", 30), ("mixed", 3, 2)),
     DIVERGING: (("eval",), ("mixed", 30)),
     NOT_FINITE: (("train",),),
+    EXACT: (("mixed",),),
+    ZERO: (("eval",),),
 }
 FALLING = tuple(f"{FULL}; a curve that {shape}" for shape in SHAPES[:4])
 LEVEL = tuple(
     f"{sweeps}; a curve that {shape}"
-    for sweeps, shape in zip((DIVERGING, DIVERGING, NOT_FINITE), SHAPES[4:], strict=True)
+    for sweeps, shape in zip((DIVERGING, DIVERGING, NOT_FINITE, EXACT, ZERO), SHAPES[4:], strict=True)
 )
 
 
@@ -84,7 +105,7 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 def domain(rng: np.random.Generator) -> Case:
     """Any sweep with any curve of these shapes."""
-    sweeps = (FULL, DIVERGING, NOT_FINITE)[rng.integers(3)]
+    sweeps = list(SWEEPS)[rng.integers(len(SWEEPS))]
     batches = int(rng.integers(2, 31)) if sweeps == FULL else [None, 30][rng.integers(2)]
     shape = SHAPES[rng.integers(len(SHAPES))]
     return Case("domain", problem(rng, sweeps, list(MODES)[rng.integers(3)], batches) | curve(rng, shape))
@@ -97,27 +118,12 @@ def visible(
     ends: tuple[float, float],
     steps: int,
     curve: dict[float, float],
+    flat: Sequence[int] = (),
     penalty: float = 0.0,
 ) -> Case:
-    """One weight on inputs 2 and 4, whose mean the model takes away: with labels ±t the loss is (w - t)².
-
-    A step at rate r multiplies w - t by 1 - 2r.
-    """
-    inputs = {
-        "x": [np.array([[2.0], [np.nan if np.isnan(target) else 4.0]]) for target in targets],
-        "y": [np.array([[-1.0], [1.0]]) * np.nan_to_num(target, nan=1.0) for target in targets],
-        "penalty": penalty,
-        "weight": np.zeros((1, 1)),
-        "bias": np.zeros(1),
-        "running_mean": np.zeros(1),
-        "modes": MODES[modes],
-        "start": ends[0],
-        "stop": ends[1],
-        "steps": steps,
-        "curve_rates": list(curve),
-        "curve_losses": list(curve.values()),
-    }
-    return Case(name, inputs)
+    how = {"modes": MODES[modes], "start": ends[0], "stop": ends[1], "steps": steps, "penalty": penalty}
+    curves = {"curve_rates": list(curve), "curve_losses": list(curve.values())}
+    return Case(name, by_hand(targets, flat, **how) | curves)
 
 
 TABLE = {1e-4: 3.2, 1e-3: 2.5, 1e-2: 1.1, 1e-1: 0.9, 1.0: 2.8}
@@ -126,7 +132,7 @@ NEVER_FALLS = {1e-3: 2.3, 1e-2: 2.31, 1e-1: 2.29, 1.0: 2.12, 10.0: 5.0}
 RISES = {1e-3: 2.3, 1e-2: 2.4, 1e-1: 2.6, 1.0: 3.0, 10.0: 9.0}
 FALLS_LITTLE = {1e-3: 4.0, 1e-2: 3.8, 1e-1: 3.5, 1.0: 3.7, 10.0: 9.0}
 
-RESTORED = ("restored.weights", "restored.running_mean", "restored.modes", "restored.trained")
+RESTORED = ("restored.weights", "restored.parameters", "restored.buffers", "restored.modes", "restored.trained")
 
 QUESTION = Description(
     id="03a-lrfinder",
@@ -187,6 +193,14 @@ QUESTION = Description(
             "the sweep ran in eval mode, on running statistics that training does not use",
             "the mode that the model was handed over in",
             swept(mode="eval"),
+            also=(swept(mode="as it came"),),
+        ),
+        Mistake(
+            "batches-run-out",
+            "the sweep ended where the batches end",
+            "which batch comes after the last one",
+            swept(runs="once"),
+            also=(swept(runs="rounded"),),
         ),
         Mistake(
             "never-trained",
@@ -199,6 +213,12 @@ QUESTION = Description(
             "the loss that ended the sweep was recorded as well",
             "the order of the test and of the recording",
             swept(keep_end=True),
+        ),
+        Mistake(
+            "equal-ends",
+            "the sweep ended at a loss that is exactly 4 times the lowest, and does not exceed it",
+            "the comparison that ends the sweep, when both of its sides are equal",
+            swept(stop="equal"),
         ),
         Mistake(
             "nan-ignored",
@@ -226,21 +246,27 @@ QUESTION = Description(
             "followed every step",
             "whether the tensors that you kept are new ones",
             left(weights=True),
-            also=tuple(left(weights=True, buffers=True, modes=modes) for modes in ("", "train", "root")),
+            also=tuple(left(weights=True, buffers=BUFFERS, modes=modes) for modes in ("", "train", "root")),
         ),
         Mistake(
             "buffers-lost",
-            "the parameters were put back and the buffer was not: the running mean has seen the sweep",
+            "the parameters were put back and the buffers were not: the running mean has seen the sweep",
             "what `state_dict()` holds that `parameters()` does not",
-            left(buffers=True),
-            also=tuple(left(buffers=True, modes=modes) for modes in ("train", "root")),
+            left(buffers=BUFFERS),
+            also=tuple(left(buffers=BUFFERS, modes=modes) for modes in ("train", "root")),
+        ),
+        Mistake(
+            "buffer-outside-lost",
+            "a buffer that is not in `state_dict()` was not put back",
+            "what `register_buffer(…, persistent=False)` does, and what `buffers()` holds",
+            left(buffers=BUFFERS[2:]),
         ),
         Mistake(
             "modes-lost",
             "a module is afterwards in another mode than before",
             "the mode of every module: `train()` and `eval()` set all below the one they are called on",
             left(modes="train"),
-            also=(left(modes="root"), left(modes="eval")),
+            also=tuple(left(modes=modes) for modes in ("root", "eval", "deep")),
         ),
         Mistake(
             "at-minimum",
@@ -280,6 +306,7 @@ QUESTION = Description(
             "a curve that ends above its start was taken for one that never falls: nearly every sweep ends so",
             "which loss is compared with the first one",
             choosing(fall="end"),
+            also=(choosing(fall="end at all"),),
         ),
         Mistake(
             "never-suggests",
@@ -321,7 +348,16 @@ QUESTION = Description(
             (1e-3, 1e-2),
             6,
             FALLS_LITTLE,
-            0.5,
+            penalty=0.5,
+        ),
+        visible(
+            "the third and fourth batch hold the input 3 twice: their losses are 1 and 4; the table's last loss is 3",
+            [1.5, 1.5, 1.0, 2.0, 1.5],
+            "mixed",
+            (1e-3, 1e-2),
+            5,
+            TABLE | {1.0: 3.0},
+            (2, 3),
         ),
         visible("two steps; a curve that only rises", [1.0, 1.5, 2.0], "train", (1e-2, 1e-1), 2, RISES),
     ),

@@ -9,10 +9,11 @@ import numpy as np
 
 from lecture_lib.notebook.question import Inputs
 
-from ..judges.common import draw_until
+from ..cases import draw_until
 
 DIVERGED = 4.0
-MODES = {"train": [True] * 4, "eval": [False] * 4, "mixed": [True, True, True, False]}
+MODULES = ("the model", "track", "track.0", "track.0.0", "linear")
+MODES = {"train": [True] * 5, "eval": [False] * 5, "mixed": [True, False, True, False, True]}
 
 
 def rates_of(inputs: Inputs, spacing: str = "exponential") -> np.ndarray:
@@ -35,14 +36,17 @@ def sweep(
     stop: str = "both",
     than: str = "lowest",
     keep_end: bool = False,
+    runs: str = "again",
 ) -> dict[str, Any]:
-    """The curve and the final state of a sweep, done as the arguments say: log10_rates, losses [N], weights, mean."""
+    """The curve of a sweep that is done as the arguments say: log10_rates and losses, [N]."""
     w, b, mean = inputs["weight"].copy(), inputs["bias"].copy(), inputs["running_mean"].copy()
-    training = mode == "train"
+    training = {"train": True, "eval": False}.get(mode, all(inputs["modes"]))
+    rounded = max(1, round(inputs["steps"] / len(inputs["x"])))
+    most = len(inputs["x"]) * {"again": inputs["steps"], "once": 1, "rounded": rounded}[runs]
     gradient = [np.ones_like(w), np.ones_like(b)] if zero != "before backward" else [0.0 * w, 0.0 * b]
     recorded: list[float] = []
     losses: list[float] = []
-    for step, rate in enumerate(rates_of(inputs, spacing)):
+    for step, rate in enumerate(rates_of(inputs, spacing)[:most]):
         x, y = (inputs[name][step % len(inputs["x"])] for name in ("x", "y"))
         with np.errstate(over="ignore", invalid="ignore"):
             if training:
@@ -56,6 +60,7 @@ def sweep(
             limit = DIVERGED * compared(losses, than)
         gradient = gradient if zero == "never" else [0.0 * w, 0.0 * b]
         ends = {"never": False, "divergence": shown > limit, "not finite": not np.isfinite(shown)}
+        ends["equal"] = shown >= limit or ends["not finite"]
         ended = ends.get(stop, ends["divergence"] or ends["not finite"])
         if not ended or keep_end:
             recorded.append(rate)
@@ -63,18 +68,8 @@ def sweep(
         if ended:
             break
         w, b = new_w, new_b
-    return {
-        "log10_rates": np.log10(recorded),
-        "losses": finite(losses),
-        "weights": [w, b],
-        "mean": finite(mean),
-    }
-
-
-def finite(numbers: Any) -> np.ndarray:
-    """Numbers, with -1 for one that is not finite, as they are observed."""
-    found = np.asarray(numbers, dtype=np.float64)
-    return np.where(np.isfinite(found), found, -1.0)
+    # A loss that is not finite is observed as -1.
+    return {"log10_rates": np.log10(recorded), "losses": np.where(np.isfinite(losses), losses, -1.0)}
 
 
 def compared(losses: Sequence[float], than: str) -> float:
@@ -95,26 +90,65 @@ def choose(
     """log10 of the chosen rate, or "no rate"; as the arguments say."""
     logs, losses = np.log10(inputs["curve_rates"]), np.asarray(inputs["curve_losses"])
     lowest = int(losses.argmin())
-    fallen = losses[lowest] <= (1 - least) * losses[0] if fall == "lowest" else losses[-1] < losses[0]
+    decides = {"lowest": losses[lowest], "end": losses[-1]}
+    fallen = losses[-1] < losses[0] if fall == "end at all" else decides[fall] <= (1 - least) * losses[0]
     if not fallen and not always:
         return "no rate"
-    at = {"minimum": lowest, "step before": max(lowest - 1, 0), "steepest": 1 + int(np.diff(losses).argmin())}
+    steepest = 1 + int(np.diff(losses).argmin()) if len(losses) > 1 else 0
+    at = {"minimum": lowest, "step before": max(lowest - 1, 0), "steepest": steepest}
     return float(logs[lowest] - 1) if rule == "decade" else float(logs[at[rule]])
 
 
 FULL, DIVERGING, NOT_FINITE = "to the upper end", "a diverging loss", "a loss that is not finite"
+EXACT, ZERO = "a loss of exactly 4 times the lowest", "two losses of 0"
 
 
-def problem(rng: np.random.Generator, sweeps: str, modes: str, batches: int | None = None) -> dict[str, Any]:
+def by_hand(targets: Sequence[float], flat: Sequence[int] = (), **how: Any) -> dict[str, Any]:
+    """One weight on inputs 2 and 4, whose mean the model takes away: with labels ±t the loss is (w - t)².
+
+    A step at rate r multiplies w - t by 1 - 2r. The batches named in `flat` have the input 3 twice: their loss is t²
+    and their gradient 0. A target that is NaN gives a NaN among the inputs.
+    """
+    x = [[3.0, 3.0] if at in flat else [2.0, np.nan if np.isnan(target) else 4.0] for at, target in enumerate(targets)]
+    return {
+        "x": [np.array(rows).reshape(-1, 1) for rows in x],
+        "y": [np.array([[-1.0], [1.0]]) * np.nan_to_num(target, nan=1.0) for target in targets],
+        "penalty": 0.0,
+        "weight": np.zeros((1, 1)),
+        "bias": np.zeros(1),
+        "running_mean": np.zeros(1),
+        **how,
+    }
+
+
+def exact(rng: np.random.Generator, sweeps: str, modes: str) -> dict[str, Any]:
+    """A sweep whose losses decide by hand: exactly 4 times the lowest, a thousandth less, a thousandth more at the end.
+
+    Or a loss of 0, twice, before one that is larger.
+    """
+    one, start = float(rng.integers(2, 20)) / 8, float(rng.uniform(0.003, 0.005))
+    how = {"modes": list(MODES[modes]), "start": start, "stop": 5 * start}
+    if sweeps == ZERO:
+        return by_hand([one, one, 0.0, 0.0, one], (2, 3), steps=8, **how)
+    below, above = (2 * one * np.sqrt(share) for share in (0.999, 1.001))
+    targets = [1.5 * one, 1.5 * one, one, 2 * one, below, *[1.5 * one] * 8, above]  # the lowest is long past
+    return by_hand(targets, range(2, 14), steps=14, **how)
+
+
+def problem(
+    rng: np.random.Generator, sweeps: str, modes: str, batches: int | None = None, steps: int | None = None
+) -> dict[str, Any]:
     """A sweep that goes to its end or ends early, far from the threshold at every step.
 
     Where a sweep with more batches than steps diverges, a loss is 3.4 times the lowest before it, and a later one, 4.6
     times as large, ends the sweep.
     """
+    if sweeps in (EXACT, ZERO):
+        return exact(rng, sweeps, modes)
     fits = ends_apart if sweeps == DIVERGING else goes_to_its_end
 
     def one() -> dict[str, Any]:
-        inputs = any_problem(rng, sweeps, modes, batches)
+        inputs = any_problem(rng, sweeps, modes, batches, steps)
         if sweeps != DIVERGING or batches is None:
             return inputs
         return with_multiple(with_multiple(inputs, int(rng.integers(4, 7)), 3.4), int(rng.integers(8, 13)), 4.6)
@@ -135,13 +169,15 @@ def with_multiple(inputs: dict[str, Any], step: int, multiple: float) -> dict[st
     return moved(float(-slope + np.sqrt(max(slope**2 - 4 * gap, 0.0))) / 2)
 
 
-def any_problem(rng: np.random.Generator, sweeps: str, modes: str, batches: int | None) -> dict[str, Any]:
-    features, count, steps = 3, batches or int(rng.integers(3, 7)), int(rng.integers(18, 27))
+def any_problem(
+    rng: np.random.Generator, sweeps: str, modes: str, batches: int | None, steps: int | None
+) -> dict[str, Any]:
+    features, count = 3, batches or int(rng.integers(3, 7))
     true_weight, centre = 2 * rng.normal(size=(1, features)), rng.uniform(1.0, 2.0, features)
     x = [rng.normal(size=(int(rng.integers(11, 16)), features)) + centre for _ in range(count)]
     y = [(rows - centre) @ true_weight.T + 2 + rng.normal(size=(len(rows), 1)) for rows in x]
     if sweeps == NOT_FINITE:
-        x[-1][0, 0] = [np.nan, np.inf][rng.integers(2)]
+        x[-1][0, 0] = np.nan
     diverges = sweeps == DIVERGING and batches is None
     return {
         "x": x,
@@ -153,7 +189,7 @@ def any_problem(rng: np.random.Generator, sweeps: str, modes: str, batches: int 
         "modes": list(MODES[modes]),
         "start": float(10 ** rng.uniform(*((-2.0, -1.3) if diverges else (-3.3, -2.5)))),
         "stop": float(rng.uniform(*((5.0, 20.0) if diverges else (0.004, 0.012)))),
-        "steps": steps,
+        "steps": steps or int(rng.integers(18, 27)),
     }
 
 
@@ -189,10 +225,12 @@ SHAPES = (
     "falls",
     "falls, then diverges",
     "still falls at the end",
-    "falls by an eighth",
-    "falls by a fourteenth",
+    "falls by just more than a tenth",
+    "falls by just less than a tenth",
     "never falls",
     "only rises",
+    "has two points",
+    "has one point",
 )
 
 
@@ -219,11 +257,12 @@ def any_curve(rng: np.random.Generator, shape: str) -> dict[str, Any]:
         losses[-1] = top * rng.uniform(1.5, 3.0)
     elif shape == "falls":  # the end is above the minimum and below the start
         losses[-1] = 0.5 * (losses.min() + top)
+        losses[2] = losses.min() * (1 + 1e-6)
     elif shape == "still falls at the end":
         losses = top * (1 - rng.uniform(0.5, 0.7) * (1 - np.exp(-3 * way))) * noise
         losses[-1] = 0.97 * losses.min()
     elif shape.startswith("falls by"):
-        share = {"falls by an eighth": 1 / 8, "falls by a fourteenth": 1 / 14}[shape]
+        share = 0.101 if "more" in shape else 0.099
         losses = top * (1 - share * rng.uniform(0.0, 0.9, count))
         losses[0], losses[int(rng.integers(4, count - 1))] = top, top * (1 - share)
     elif shape == "never falls":
@@ -231,4 +270,6 @@ def any_curve(rng: np.random.Generator, shape: str) -> dict[str, Any]:
         losses[-1] = 0.98 * losses[0]
     else:  # only rises
         losses = top * (1 + rng.uniform(0.5, 2.0) * way**3) * noise
+    if shape.startswith("has"):
+        logs, losses = logs[: (kept := 1 if "one" in shape else 2)], top * (1 - 0.05 * way[:kept])
     return {"curve_rates": [float(rate) for rate in 10**logs], "curve_losses": [float(loss) for loss in losses]}

@@ -22,8 +22,8 @@ from lecture_lib.notebook.questions.overfit_programs import (
     floor_of_smoothing,
 )
 
+from ..cases import draw_until
 from ..description import Case, Description, Graded, Mistake, Simulation
-from ..judges.common import draw_until
 
 STEPS, TOLERANCE = 100, 0.15
 """After how many steps a program's loss must be how near to its floor, in nats: as the question words it."""
@@ -88,7 +88,7 @@ def counting(steps: int) -> Simulation:
 
 
 def reference(case: Case) -> Mapping[str, Any]:
-    put_back = {WEIGHTS: KEPT, BUFFERS: KEPT, MODE: "training"}
+    put_back = {WEIGHTS: KEPT, BUFFERS: [], MODE: "training"}
     return {**verdict(at_last)(case), **counting(STEPS)(case), ON_ONE_CLASS: 0, **put_back}
 
 
@@ -97,8 +97,13 @@ def left(**fields: str) -> Simulation:
     return lambda case: {} if one_class(case) else {f"rung.{name}": said for name, said in fields.items()}
 
 
-def buffers_left(case: Case) -> Mapping[str, Any]:
-    return {BUFFERS: CHANGED} if case.inputs["norm"] and not one_class(case) else {}
+def buffers_left(case: Case, outside: bool = False) -> Mapping[str, Any]:
+    """All buffers changed, or the one that is not in state_dict()."""
+    if one_class(case):
+        return {}
+    norm = [f"4.{name}" for name in ("running_mean", "running_var", "num_batches_tracked") if case.inputs["norm"]]
+    names = [f"0.0.0.{name}" for name in ("running_mean", "batches", "latest")]
+    return {BUFFERS: names[2:] if outside else names + norm}
 
 
 def weights_left(case: Case) -> Mapping[str, Any]:
@@ -124,13 +129,15 @@ def contradicting(rng: np.random.Generator, classes: int) -> dict[str, np.ndarra
 def is_clear(case: Case) -> bool:
     """Whether rounding cannot decide on the verdict, and the mode does where it is another one in training."""
     gap, trained = abs(case.key["gaps"][-1]), abs(case.key["in training mode"])
-    return (case.inputs["temper"] == 1.0 or trained > 2 * TOLERANCE) and not 0.6 * TOLERANCE < gap < 1.5 * TOLERANCE
+    tempered = min(case.inputs["temper"], case.inputs["own_temper"]) < 1
+    return (not tempered or trained > 2 * TOLERANCE) and not 0.6 * TOLERANCE < gap < 1.5 * TOLERANCE
 
 
 GROWING = {"smoothing": 0.1, "growth": 1.045, "momentum": 0.0, "learning_rate": 0.3}
-TEMPERED = {"temper": 0.05, "learning_rate": 0.8, "momentum": 0.5}
+SLOWER = {"learning_rate": 0.8, "momentum": 0.5}
+NEGATIVE = {"softmax": True, "logarithm": False}
 KINDS = {
-    "floor": ("smoothed labels", "second softmax", "below the floor"),
+    "floor": ("smoothed labels", "second softmax", "below the floor", "negative loss"),
     "wiring": (
         "healthy",
         "slow",
@@ -141,8 +148,8 @@ KINDS = {
         "reached and lost",
         "nan",
     ),
-    "noise": ("tempered", "broken wiring", "second softmax"),
-    "batch": ("healthy", "two classes", "one class", "one class, broken wiring"),
+    "noise": ("tempered", "tempered by itself", "broken wiring", "second softmax"),
+    "batch": ("healthy", "two classes", "one class", "one class, broken wiring", "one class, one example"),
 }
 
 
@@ -150,23 +157,26 @@ def plans(rng: np.random.Generator, classes: int) -> list[tuple[str, str, dict[s
     """Kind, verdict and settings of each program of a set. Every part has programs of both verdicts."""
     smoothing = [float(rng.uniform(0.12, 0.3)) for _ in range(2)]
     broken = ({"frozen": [0, 1, 2]}, {"scale": 0.0}, {"dead": True})[int(rng.integers(3))]
-    label = int(rng.integers(classes))
+    label = int(rng.integers(1, classes))
     return [
         ("healthy", "holds", {"y": np.array([0, 0, *rng.permutation(np.arange(EXAMPLES - 3) % classes), 0])}),
         ("slow", "holds", {"learning_rate": 0.015}),
         ("contradictions", "fails", contradicting(rng, classes)),
         ("normalised", "holds", {"norm": True}),
         *[("smoothed labels", "holds", {"smoothing": one}) for one in smoothing],
-        ("tempered", "holds", TEMPERED),
+        ("tempered", "holds", {"temper": 0.05, **SLOWER}),
+        ("tempered by itself", "holds", {"own_temper": 0.05, **SLOWER}),
         ("second softmax", "fails", {"softmax": True, "learning_rate": 0.5}),
         ("below the floor", "fails", {"floor": floor_of_smoothing(smoothing[0], classes)}),
+        ("negative loss", "fails", NEGATIVE),
         ("not cleared", "fails", {"smoothing": 0.1, "clears": False}),
         ("broken wiring", "fails", broken),
         ("reached and lost", "fails", GROWING),
         ("nan", "fails", {"learning_rate": 1e38}),
         ("two classes", "holds", {"y": rng.permutation(np.arange(EXAMPLES) % 2)}),
-        ("one class", "one class", {"y": np.full(EXAMPLES, label)}),
+        ("one class", "one class", {"y": np.full(EXAMPLES, 0)}),
         ("one class, broken wiring", "one class", {"y": np.full(EXAMPLES, label), **broken}),
+        ("one class, one example", "one class", {"y": np.full(1, label), "x": np.ones((1, FEATURES), np.float32)}),
     ]
 
 
@@ -248,6 +258,7 @@ QUESTION = Description(
             "a loss far below the floor was let through: such a program computes another loss than its author believes",
             "both sides of the floor",
             verdict(lambda key: key["gaps"][-1] <= TOLERANCE),
+            also=(verdict(lambda key: at_last(key) or (key["floor"] == 0 and key["gaps"][-1] < 0)),),
         ),
         Mistake(
             "best-loss",
@@ -272,6 +283,10 @@ QUESTION = Description(
             "a batch of one class was tried; the last bias can learn it without any input",
             "the labels, before the first step",
             verdict(at_last, asks_for_classes=False),
+            also=(
+                lambda case: verdict(at_last, asks_for_classes=len(case.inputs["y"]) > 1)(case),
+                lambda case: verdict(at_last, asks_for_classes=len(case.inputs["y"]) == 1)(case),
+            ),
         ),
         Mistake(
             "step-count",
@@ -288,17 +303,30 @@ QUESTION = Description(
             also=(lambda case: {IN_TRAINING: 0 if one_class(case) else 1},),
         ),
         Mistake(
+            "left-on-nan",
+            "the model was not put back where its loss became nan",
+            "whether your function returns before it puts the model back",
+            lambda case: {**weights_left(case), MODE: "evaluation"} if np.isnan(case.key["gaps"][-1]) else {},
+            also=(lambda case: weights_left(case) if np.isnan(case.key["gaps"][-1]) else {},),
+        ),
+        Mistake(
             "weights-left",
             "the model has been trained: its weights are not those that it came with",
             "what is kept before the first step, and whether it is a copy",
             weights_left,
-            also=(lambda case: {**weights_left(case), BUFFERS: KEPT},),
+            also=(lambda case: {**weights_left(case), BUFFERS: []},),
         ),
         Mistake(
             "buffers-left",
             "the weights are put back, and the buffers are not: a normalisation layer keeps statistics in them",
             "what the model holds besides its parameters",
             buffers_left,
+        ),
+        Mistake(
+            "buffer-outside-left",
+            "a buffer that is not in `state_dict()` was not put back",
+            "what `register_buffer(…, persistent=False)` does, and what `buffers()` holds",
+            lambda case: buffers_left(case, outside=True),
         ),
         Mistake(
             "mode-left",
@@ -312,7 +340,8 @@ QUESTION = Description(
         visible("healthy and slow: rate 0.015", learning_rate=0.015),
         visible("healthy with label smoothing", smoothing=0.1),
         visible("healthy with batch normalisation", norm=True),
-        visible("healthy with a layer that divides by 20 in training mode", **TEMPERED),
+        visible("healthy with a layer that divides by 20 in training mode", temper=0.05, **SLOWER),
+        visible("healthy, and the model divides its own outputs by 20 in training mode", own_temper=0.05, **SLOWER),
         visible("four inputs occur twice, with different labels", **contradicting(np.random.default_rng(3), 4)),
         visible("a second softmax", softmax=True, learning_rate=0.5),
         visible("the inputs are multiplied by 0", scale=0.0),
@@ -320,6 +349,8 @@ QUESTION = Description(
         visible("the floor of label smoothing, and no smoothing in the loss", floor=floor_of_smoothing(0.1, 4)),
         visible("the rate grows by 4.5 % with every step", **GROWING),
         visible("the rate is 1e38: the loss becomes nan", learning_rate=1e38),
+        visible("minus the probability as the loss: no logarithm", **NEGATIVE),
+        visible("a batch of one example", x=np.ones((1, FEATURES), np.float32), y=np.full(1, 2)),
         visible("a batch of one class, inputs multiplied by 0", scale=0.0, y=np.full(EXAMPLES, 2)),
     ),
     draw=draw,

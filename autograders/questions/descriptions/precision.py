@@ -13,8 +13,8 @@ import numpy as np
 
 from lecture_lib.notebook.questions.precision import FORMATS, LOSSES, MOMENTUM, STALE, TENSORS
 
+from ..cases import draw_until
 from ..description import Case, Description, Graded, Mistake, Simulation
-from ..judges.common import draw_until
 
 Array = np.ndarray
 Rule = Callable[[Array, str], list[str]]

@@ -9,8 +9,8 @@ import numpy as np
 
 from lecture_lib.notebook.questions.rate import GOOD, NO_RATE, place
 
+from ..cases import draw_until, value
 from ..description import Case, Description, Graded, Mistake, Observation, Simulation
-from ..judges.common import draw_until, value
 
 PLACE = "rate.place"
 Choice = Callable[[np.ndarray, np.ndarray], Any]
@@ -98,9 +98,17 @@ def sweep(rng: np.random.Generator) -> np.ndarray:
     return np.geomspace(10 ** rng.uniform(-7.3, -6.8), 10 ** rng.uniform(0.9, 1.1), int(rng.integers(90, 120)))
 
 
-def curve(rng: np.random.Generator, kind: str, lowest: float, start: float, fall: float, end: float = np.nan) -> Case:
-    """A curve that falls by a share of `start`; a diverged one ends in `end`."""
+def curve(
+    rng: np.random.Generator, kind: str, lowest: float, start: float, fall: float, end: float = np.nan,
+    short: tuple[float, float, int] | None = None,
+) -> Case:  # fmt: skip
+    """A curve that falls by a share of `start`; a diverged one ends in `end`.
+
+    `short` says how many powers of ten a sweep reaches beyond both ends of the fall, and how many rates it has.
+    """
     rates, begin = sweep(rng), lowest - rng.uniform(2.2, 3.0)
+    if short:
+        rates = np.geomspace(10 ** (begin - short[0]), 10 ** (lowest + short[1]), short[2])
     losses = finder_curve(rates, start, start * fall, begin, lowest)
     good = good_range(rates, losses, begin, lowest)
     if kind == "noisy":
@@ -134,29 +142,61 @@ def half_of_lowest(rates: np.ndarray, losses: np.ndarray) -> Any:
     return rates[losses.argmin()] / 2
 
 
-def follows_noise(case: Case) -> bool:
-    """Whether rules that trust single losses leave the good range: by luck they often stay in it."""
-    rules = (two_neighbours, central_difference, half_of_lowest)
-    return all(choosing(unless_flat(rule))(case)[PLACE] != GOOD for rule in rules)
+def first_tenth(rates: np.ndarray, losses: np.ndarray) -> Any:
+    return rates[(losses <= losses[0] - 0.1 * (losses[0] - losses.min())).argmax()]
 
 
-def noisy(rng: np.random.Generator) -> Case:
+NOISE_FOLLOWERS = (two_neighbours, central_difference, half_of_lowest, first_tenth)
+"""Rules that trust single losses. By luck they often stay in the good range."""
+
+
+def noisy(rng: np.random.Generator, *followers: Choice) -> Case:
+    """A noisy curve on which each of these rules leaves the good range: about every 20th does for one rule."""
     return draw_until(
         lambda: curve(rng, "noisy", rng.uniform(-2.4, -0.4), rng.uniform(1.5, 4), rng.uniform(0.55, 0.65)),
-        follows_noise,
+        lambda case: all(choosing(unless_flat(rule))(case)[PLACE] != GOOD for rule in followers),
         most=5000,
     )
 
 
+def nearest_to_half(rates: np.ndarray, losses: np.ndarray) -> Any:
+    return rates[np.abs(losses - (losses[0] + losses.min()) / 2).argmin()]
+
+
+def nearer_behind(rng: np.random.Generator, lowest: tuple[float, float], start: float) -> Case:
+    """A curve whose rise has a loss nearer to half of the fall than the fall itself."""
+    return draw_until(
+        lambda: curve(rng, "clean", rng.uniform(*lowest), start, rng.uniform(0.55, 0.8)),
+        lambda case: choosing(nearest_to_half)(case)[PLACE] != GOOD,
+    )
+
+
 def draw(rng: np.random.Generator) -> list[Case]:
-    """Every set has large and small losses, a fall of a fifth, noise, nan, inf, and every lack of a fall."""
+    """Every set has large and small losses, a fall of a fifth, noise, nan, inf, and every lack of a fall.
+
+    One sweep is cut close to its fall, so that nothing can be left out at its ends; one has few rates.
+    """
     large, small = 10 ** rng.uniform(1.5, 2.5), 10 ** rng.uniform(-2, -1.3)
     # Far enough from each other that no rate is good for all.
     cases = [
-        curve(rng, "clean", rng.uniform(-2.9, -2.6), large, rng.uniform(0.55, 0.8)),
-        curve(rng, "clean", rng.uniform(-1.6, -1.2), rng.uniform(1.5, 4), rng.uniform(0.18, 0.25)),
-        curve(rng, "clean", rng.uniform(-0.3, 0.0), small, rng.uniform(0.55, 0.8)),
-        *(noisy(rng) for _ in range(2)),
+        nearer_behind(rng, (-2.9, -2.6), large),
+        curve(
+            rng,
+            "clean",
+            rng.uniform(-1.6, -1.2),
+            rng.uniform(1.5, 4),
+            rng.uniform(0.18, 0.25),
+            short=(0.05, 0.15, int(rng.integers(21, 25))),
+        ),
+        curve(
+            rng,
+            "clean",
+            rng.uniform(-0.3, 0.0),
+            small,
+            rng.uniform(0.55, 0.8),
+            short=(0.3, 0.6, int(rng.integers(9, 13))),
+        ),
+        *(noisy(rng, follower) for follower in NOISE_FOLLOWERS),
         *(
             curve(rng, "diverged", rng.uniform(-2.4, -0.4), rng.uniform(1.5, 4), rng.uniform(0.55, 0.8), end)
             for end in (np.nan, np.inf)
@@ -203,6 +243,12 @@ QUESTION = Description(
     reference=lambda case: {PLACE: GOOD if case.key["good"] else NO_RATE},
     mistakes=(
         Mistake(
+            "constant-answer",
+            "the same rate came back for every curve that got one",
+            "what of the curve your rate depends on",
+            constant=("rate.rate",),
+        ),
+        Mistake(
             "at-the-minimum",
             "the rate of the lowest loss was chosen: one step further the sweep diverges, and a training stays there "
             "for thousands of steps",
@@ -246,10 +292,23 @@ QUESTION = Description(
             choosing(unless_flat(half_of_lowest)),
         ),
         Mistake(
+            "behind-the-lowest",
+            "the rate lies behind the lowest loss, where the curve rises through the same loss again",
+            "on which side of the lowest loss you look",
+            choosing(unless_flat(nearest_to_half)),
+        ),
+        Mistake(
             "two-neighbours",
             "the steepest fall between two neighbours was chosen; where there is noise, it is anywhere",
             "how much a loss differs from the next one by chance alone",
             choosing(unless_flat(two_neighbours)),
+        ),
+        Mistake(
+            "first-tenth",
+            "the first single loss below a tenth of the fall was taken; where there is noise, it comes too early",
+            "how much a loss differs from the next one by chance alone",
+            choosing(unless_flat(first_tenth)),
+            hidden_only=True,
         ),
         Mistake(
             "too-strict",
@@ -281,20 +340,17 @@ QUESTION = Description(
             "the condition under which your function gives no rate",
             choosing(lambda rates, losses: None),
         ),
-        Mistake(
-            "constant-answer",
-            "the same rate came back for every curve that got one",
-            "what of the curve your rate depends on",
-            constant=("rate.rate",),
-        ),
     ),
     visible=(
         visible("the lecture's table: lowest loss at 0.1", LECTURE),
-        visible("lowest at 0.01, losses of hundreds", curve(SEED(0), "clean", -2.0, 300.0, 0.7)),
-        visible("lowest at 0.1, a fall of a fifth", curve(SEED(1), "clean", -1.0, 0.2, 0.2)),
+        visible("lowest at 0.01, losses of hundreds", nearer_behind(SEED(0), (-2.0, -2.0), 300.0)),
+        visible(
+            "lowest at 0.1, a fall of a fifth, 22 rates",
+            curve(SEED(1), "clean", -1.0, 0.2, 0.2, short=(0.05, 0.15, 22)),
+        ),
         visible("lowest at 1, then nan", curve(SEED(2), "diverged", 0.0, 2.3, 0.74)),
         visible("lowest at 0.01, then inf", curve(SEED(3), "diverged", -2.0, 2.3, 0.74, np.inf)),
-        visible("with noise", noisy(SEED(4))),
+        visible("with noise", noisy(SEED(4), *NOISE_FOLLOWERS)),
         visible("flat, with noise", without_fall(SEED(9), "flat", 2.3)),
         visible("flat, then rising", without_fall(SEED(5), "rising", 2.3)),
         visible("a fall of a twentieth", without_fall(SEED(6), "shallow", 2.3)),

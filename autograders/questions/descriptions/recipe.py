@@ -11,8 +11,8 @@ import numpy as np
 from lecture_lib.experiments import content_id
 from lecture_lib.notebook.questions.recipe import record_facts, training_facts
 
+from ..cases import value
 from ..description import Case, Description, Graded, Mistake, Observation, Simulation
-from ..judges.common import value
 
 FEATURES, HELD_OUT = 8, 400
 REPEATS = (
@@ -29,6 +29,7 @@ SETTINGS = (
     "a new order in each epoch",
 )
 TRUE_METRICS = ("the weights have the lowest recorded val_loss", "the weights have the val_metric of that row")
+EPOCHS_COMPARED = ("a new order in each epoch", TRUE_METRICS[0])
 
 
 def reference(case: Case) -> Mapping[str, Any]:
@@ -93,12 +94,13 @@ def problem(rng: np.random.Generator, kind: str, rate: float, epochs: int, batch
 
 
 def draw(rng: np.random.Generator) -> list[Case]:
-    """Two rates: at the low one the best epoch is not the first, at the high one it is not the last."""
+    """At the low rate the best epoch is not the first, at the high one not the last; one run has a single epoch."""
     batches = rng.permutation([9, 11, 13])
     low, high = float(rng.uniform(0.012, 0.016)), float(rng.uniform(0.06, 0.08))
     return [
         problem(rng, "low rate", low, int(rng.integers(11, 14)), int(batches[0]), 6, int(rng.integers(1, 5))),
         problem(rng, "high rate", high, int(rng.integers(19, 22)), int(batches[1]), 6, 0),
+        problem(rng, "one epoch", high, 1, int(batches[2]), 40, 0),
     ]
 
 
@@ -117,8 +119,10 @@ def visible(kind: str, rate: float, seed: int, *sizes: int) -> Case:
 
 
 def never(*found: str) -> Simulation:
-    """The mistake that makes some facts of the runs false."""
-    return lambda case: {f"training.{fact}": False for fact in found}
+    """The mistake that makes some facts of the runs false; a single epoch cannot show those of EPOCHS_COMPARED."""
+    return lambda case: {
+        f"training.{fact}": fact in EPOCHS_COMPARED and case.inputs["config"]["epochs"] == 1 for fact in found
+    }
 
 
 def lacks(entry: str, found: Any) -> Simulation:
@@ -129,7 +133,7 @@ def lacks(entry: str, found: Any) -> Simulation:
 QUESTION = Description(
     id="03a-recipe",
     parts=(
-        Graded("held-out accuracy", 1, ("training.right on new points",)),
+        Graded("held-out accuracy", 1, ("training.right on new points",), on=("low rate", "high rate")),
         Graded("settings", 1, tuple(f"training.{fact}" for fact in SETTINGS)),
         Graded(
             "same seed",
@@ -219,7 +223,21 @@ QUESTION = Description(
             "the record does not say on which data the run was made",
             "what names data by their content",
             lacks("data_id", None),
-            also=(lambda case: {"record.data_id": content_id(case.inputs["x"])},),
+        ),
+        Mistake(
+            "data-id-of-a-part",
+            "the record's data_id names only a part of the data: others with the same part look like them",
+            "which tensors the run was given",
+            lambda case: {"record.data_id": content_id(case.inputs["x"])},
+            also=(
+                lambda case: {"record.data_id": content_id(*(case.inputs[n][case.inputs["split"][0]] for n in "xy"))},
+            ),
+        ),
+        Mistake(
+            "split-id-of-a-part",
+            "the record's split_id names the training rows only",
+            "both parts of the split",
+            lambda case: {"record.split_id": content_id(case.inputs["split"][0])},
         ),
         Mistake(
             "environment-missing",
@@ -256,6 +274,13 @@ QUESTION = Description(
             "the weights that were returned are not those of the lowest validation loss in the record",
             "what the history keeps besides its rows",
             never("the weights have the lowest recorded val_loss"),
+        ),
+        Mistake(
+            "loss-untrue",
+            "the lowest val_loss is not the mean cross-entropy of the validation rows with the returned weights",
+            "how the losses of unequal batches are averaged, and with which weights",
+            lambda case: {f"training.{TRUE_METRICS[0]}": False},
+            hidden_only=True,
         ),
         Mistake(
             "metric-untrue",

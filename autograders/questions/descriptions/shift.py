@@ -1,12 +1,13 @@
 """03b-shift: four kinds of shift by stated shares, each found wherever it is and named nowhere else.
 
-The examples are drawn as counts: what is to stay the same differs by rounding only, what is to change does by far.
+A plan says which of the four distributions change, and at which place. Random pairs of tables of counts are drawn until
+one pair does that and nothing else, so that the criteria hold for the examples themselves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import product
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,36 +15,31 @@ import numpy as np
 from lecture_lib.notebook.questions.shift import ARRAYS, KINDS, named
 
 from ..description import Case, Description, Graded, Mistake, Simulation
+from .shift_tables import (
+    ALL,
+    FORMS,
+    LIMIT,
+    Source,
+    Tables,
+    Wanted,
+    differences,
+    from_zero,
+    lacking,
+    nearly,
+    only_at,
+    rows_of,
+    subset,
+)
 
-LIMIT = 0.1
-SAME, CHANGED = 0.06, 0.14  # the largest difference of no distribution lies between them
-EXAMPLES = 800  # of training
-
-Joint = np.ndarray
-"""Shares of the pairs (x, y), [3, 2], sum 1."""
-Change = Callable[[np.random.Generator, Joint], Joint]
 Inputs = Any
-FORMS: dict[str, Callable[[Joint], np.ndarray]] = {
-    "x": lambda joint: joint.sum(axis=1),
-    "y": lambda joint: joint.sum(axis=0),
-    "y|x": lambda joint: joint / joint.sum(axis=1, keepdims=True).clip(1e-9),
-    "x|y": lambda joint: joint / joint.sum(axis=0, keepdims=True).clip(1e-9),
-}
-ALL = set(FORMS)
 
 
-def largest(differences: np.ndarray) -> float:
-    return float(np.abs(differences).max())
+def largest(difference: np.ndarray) -> float:
+    return float(np.abs(difference).max())
 
 
-def changes(first: Joint, second: Joint, size: Callable[[np.ndarray], float] = largest) -> dict[str, float]:
-    """The largest difference of a share in each of the four distributions."""
-    return {name: size(form(second) - form(first)) for name, form in FORMS.items()}
-
-
-def counted(inputs: Inputs, part: str, rows: Any = slice(None)) -> Joint:
-    pairs = (2 * inputs[f"x_{part}"] + inputs[f"y_{part}"])[rows]
-    return np.bincount(pairs, minlength=6).reshape(3, 2) / len(pairs)
+def counted(inputs: Inputs, part: str, rows: Any = slice(None)) -> Tables:
+    return np.bincount((2 * inputs[f"x_{part}"] + inputs[f"y_{part}"])[rows], minlength=6).reshape(3, 2)
 
 
 def by_time(inputs: Inputs) -> np.ndarray:
@@ -68,26 +64,24 @@ def decide(
     temporal: str = "first",
     sloppy: str = "",
     about: str = "",
+    kept: bool = True,
 ) -> str:
     """The stated criteria, or what a mistake makes of them: `sloppy` names a kind by what `about` changed alone."""
+
+    def changes(first: Tables, second: Tables) -> set[str]:
+        return {name for name, difference in differences(first, second).items() if size(difference) > LIMIT}
+
     rows = early(inputs)
-    inside = changes(counted(inputs, "train", rows), counted(inputs, "train", ~rows), size)
-    drifts = max(inside[name] for name in compared) > LIMIT
+    drifts = bool(changes(counted(inputs, "train", rows), counted(inputs, "train", ~rows)) & compared)
     if temporal == "first" and drifts:
         return "temporal"
-    changed = {
-        name: gap > LIMIT for name, gap in changes(counted(inputs, "train"), counted(inputs, "val"), size).items()
-    }
-    rules = {
-        "covariate": changed["x"] and not changed["y|x"],
-        "label": changed["y"] and not changed["x|y"],
-        "concept": changed["y|x"] and not changed["x"],
-    }
-    if sloppy and changed[about]:
+    changed = changes(counted(inputs, "train"), counted(inputs, "val"))
+    if sloppy and about in changed:
         return sloppy
-    return next(
-        (kind for kind, holds in rules.items() if holds), "temporal" if temporal == "last" and drifts else "none"
-    )
+    for kind, moved, fixed in (("covariate", "x", "y|x"), ("label", "y", "x|y"), ("concept", "y|x", "x")):
+        if moved in changed and not (kept and fixed in changed):
+            return kind
+    return "temporal" if temporal == "last" and drifts else "none"
 
 
 def answers(word: Callable[[Case], str]) -> Simulation:
@@ -98,134 +92,110 @@ def deciding(**edit: Any) -> Simulation:
     return answers(lambda case: decide(case.inputs, **edit))
 
 
-def drawn(rng: np.random.Generator) -> Joint:
-    """Inputs of different shares whose labels differ."""
-    shares = rng.permutation([0.5, 0.3, 0.2]) + rng.uniform(-0.03, 0.03, 3)
-    ones = rng.permutation([0.15, 0.5, 0.85]) + rng.uniform(-0.05, 0.05, 3)
-    return np.stack([1 - ones, ones], axis=1) * (shares / shares.sum())[:, None]
+@dataclass(frozen=True)
+class Plan:
+    """What changes between the halves of training, and from training to validation; None: nothing."""
+
+    word: str
+    inside: Wanted | None
+    between: Wanted | None = None
 
 
-def one_pair_missing(rng: np.random.Generator) -> Joint:
-    """One input never has one of the labels."""
-    joint = drawn(rng)
-    row, label = rng.integers(3), rng.integers(2)
-    joint[row] = np.where(np.arange(2) == label, 0.0, joint[row].sum())
-    return joint
-
-
-def other_inputs(rng: np.random.Generator, joint: Joint) -> Joint:
-    """P(x) changes, P(y | x) stays."""
-    return joint / joint.sum(axis=1, keepdims=True) * rng.dirichlet([2.0, 2.0, 2.0])[:, None]
-
-
-def one_input(sign: int) -> Change:
-    """The rarest input becomes more frequent, or the most frequent one rarer; both others change half as much."""
-
-    def change(rng: np.random.Generator, joint: Joint) -> Joint:
-        shares = joint.sum(axis=1)
-        shift = 0.17 * sign * np.where(np.arange(3) == (sign * shares).argmin(), 1.0, -0.5)
-        return joint / shares[:, None] * (shares + shift)[:, None]
-
-    return change
-
-
-def other_shares(rng: np.random.Generator, joint: Joint) -> Joint:
-    """P(y) changes, P(x | y) stays."""
-    one = rng.uniform(0.15, 0.85)
-    return joint / joint.sum(axis=0) * np.array([1 - one, one])
-
-
-def other_labels(rng: np.random.Generator, joint: Joint) -> Joint:
-    """P(y | x) changes, P(x) stays."""
-    ones = rng.uniform(0.1, 0.9, 3)
-    return np.stack([1 - ones, ones], axis=1) * joint.sum(axis=1, keepdims=True)
-
-
-def labels_of_one_input(rng: np.random.Generator, joint: Joint) -> Joint:
-    """P(y | x) changes for the rarest input only, so that no pair changes much."""
-    rarest, changed = joint.sum(axis=1).argmin(), joint.copy()
-    towards = 1 if joint[rarest, 0] > joint[rarest, 1] else -1
-    changed[rarest] += joint[rarest].sum() * rng.uniform(0.2, 0.25) * towards * np.array([-1, 1])
-    return changed
-
-
-def nothing(rng: np.random.Generator, joint: Joint) -> Joint:
-    return joint
-
-
-# Kind -> its word; what changes from training to validation ("?": maybe), what changes it, whether within training too.
-PLANS: dict[str, tuple[str, set[str], Change, bool]] = {
-    "no shift": ("none", set(), nothing, False),
-    "no shift, a pair that never occurs": ("none", set(), nothing, False),
-    "no shift, larger inputs in the lower rows": ("none", set(), nothing, False),
-    "no shift, quarters of training that differ": ("none", set(), nothing, False),
-    "covariate, other classes too": ("covariate", ALL - {"y|x"}, other_inputs, False),
-    "covariate, the classes' shares as before": ("covariate", {"x", "x|y"}, other_inputs, False),
-    "covariate, one input more frequent": ("covariate", {"x", "y?", "x|y?"}, one_input(1), False),
-    "covariate, one input rarer": ("covariate", {"x", "y?", "x|y?"}, one_input(-1), False),
-    "label": ("label", ALL - {"x|y"}, other_shares, False),
-    "label, again": ("label", ALL - {"x|y"}, other_shares, False),
-    "concept": ("concept", {"y|x", "x|y"}, other_labels, False),
-    "concept, for one input": ("concept", {"y|x", "x|y?"}, labels_of_one_input, False),
-    "concept, other classes too": ("concept", ALL - {"x"}, other_labels, False),
-    "temporal: inputs drift on": ("temporal", ALL - {"y|x"}, other_inputs, True),
-    "temporal: inputs": ("temporal", set(), other_inputs, True),
-    "temporal: classes": ("temporal", set(), other_shares, True),
-    "temporal: labels": ("temporal", set(), other_labels, True),
-    "temporal: labels of one input": ("temporal", set(), labels_of_one_input, True),
+# What may change together, and what it is between training and validation. All other combinations are impossible.
+TOGETHER: dict[tuple[str, ...], str] = {
+    ("x", "y"): "covariate",
+    ("x", "x|y"): "covariate",
+    ("x", "y", "x|y"): "covariate",
+    ("y", "y|x"): "label",
+    ("x", "y", "y|x"): "label",
+    ("y|x",): "concept",
+    ("y|x", "x|y"): "concept",
+    ("y", "y|x", "x|y"): "concept",
+    ("x|y",): "none",
+    ("x", "y|x", "x|y"): "none",
+    ("x", "y", "y|x", "x|y"): "none",
 }
 
 
-def clear(gaps: dict[str, float]) -> bool:
-    return not any(SAME < gap < CHANGED for gap in gaps.values())
+def planned() -> dict[str, Plan]:
+    """Each combination, each place that may decide alone, and what must not be taken for a shift."""
+    plans = {f"{word}: {', '.join(names)} change": Plan(word, None, subset(*names)) for names, word in TOGETHER.items()}
+    plans |= {f"temporal: {', '.join(names)} change": Plan("temporal", subset(*names)) for names in TOGETHER}
+    drift = subset("x", "y", "x|y")
+    plans["temporal: inputs drift on"] = Plan("temporal", drift, drift)
+    for x in range(3):
+        for sign, how in ((1, "more frequent"), (-1, "rarer")):
+            plans[f"covariate: x = {x} {how}"] = Plan("covariate", None, only_at(("x", "x|y"), "x", x, sign=sign))
+        plans[f"concept: labels of x = {x}"] = Plan("concept", None, only_at(("y|x",), "y|x", x))
+        plans[f"none: other inputs, and other labels of x = {x}"] = Plan(
+            "none", None, only_at(("x", "y|x", "x|y"), "y|x", x)
+        )
+        plans[f"temporal: labels of x = {x}"] = Plan("temporal", only_at(("y|x",), "y|x", x))
+        for y in range(2):
+            within = only_at(("x|y",), "x|y", x, y, sign=(-1) ** (x + y))
+            plans[f"temporal: x = {x} in the class {y}"] = Plan("temporal", within)
+            plans[f"none: x = {x}, y = {y} only in training"] = Plan("none", None, lacking(x, y, "first"))
+    for y in range(2):
+        for sign, how in ((1, "more frequent"), (-1, "rarer")):
+            of_y = only_at(("y", "y|x", "x|y"), "x|y", slice(None), y, sign=sign)
+            plans[f"concept: other classes, and an input {how} in the class {y}"] = Plan("concept", None, of_y)
+        plans[f"none: x = {2 * y}, y = {y} never"] = Plan("none", None, lacking(2 * y, y, "anywhere"))
+        plans[f"none: x = {2 * y}, y = {y} only earlier"] = Plan("none", lacking(2 * y, y, "first"))
+    plans["temporal: an input that is new in a class"] = Plan("temporal", from_zero)
+    for name in FORMS:
+        plans[f"none: P({name}) nearly changed"] = Plan("none", None, nearly(name))
+        plans[f"none: P({name}) nearly changed within training"] = Plan("none", nearly(name))
+    for what in ("six examples", "larger inputs in the lower rows", "quarters of training that differ"):
+        plans[f"none: {what}"] = Plan("none", None)
+    return plans
 
 
-def found(rng: np.random.Generator, kind: str) -> tuple[Joint, Joint, Joint]:
-    """Training's halves and validation that differ in what they should, and in nothing else that decides."""
-    _, changed, change, drifts = PLANS[kind]
-    while True:
-        early = one_pair_missing(rng) if "a pair" in kind else drawn(rng)
-        late = change(rng, early) if drifts else early
-        train = (early + late) / 2
-        val = change(rng, train) if changed else train
-        inside, between = changes(early, late), changes(train, val)
-        rare = min(joint.sum(axis=axis).min() for joint in (early, late, val) for axis in (0, 1)) < 0.12
-        wanted = all((gap > LIMIT) == (name in changed) for name, gap in between.items() if f"{name}?" not in changed)
-        if wanted and clear(inside) and clear(between) and (max(inside.values()) > LIMIT) == drifts and not rare:
-            return early, late, val
+PLANS = planned()
 
 
-def pairs(joint: Joint, count: int) -> np.ndarray:
-    """`count` pairs (x, y), [count, 2], sorted, in the shares of `joint` as nearly as whole numbers allow."""
-    ends = np.round(np.cumsum(joint.reshape(-1)) / joint.sum() * count).astype(int)
-    return np.repeat(list(product(range(3), range(2))), np.diff(ends, prepend=0), axis=0)
-
-
-def made(rng: np.random.Generator, kind: str) -> Case:
-    """Examples with times that are dense at one end of training, in rows that say nothing about the time."""
-    early, late, val = found(rng, kind)
-    half, later = EXAMPLES // 2, int(rng.integers(500, 1100))
-    days = np.arange(EXAMPLES) ** 3
-    days = (days if rng.integers(2) else days[-1] - days[::-1]) - int(rng.integers(10**9))
-    rows = np.concatenate([pairs(early, half), pairs(late, half)])
+def made(source: Source, kind: str) -> Case:
+    """Training and validation of different sizes, in rows whose halves are alike whatever changes with time."""
+    plan, rng, half = PLANS[kind], source.rng, source.half
+    if plan.inside is None:
+        early, val = source.find(plan.between or subset(), source.later)
+        late = early
+    else:
+        early, late = source.find(plan.inside, half)
+        val = source.beside(early + late, plan.between or subset())
+    rows = np.stack([rows_of(early), rows_of(late)])
+    days = np.arange(2 * half)
+    if "quarters" in kind or (plan.word == "temporal" and "drift on" not in kind):  # dense at one end
+        days = (2 * days**1.5).astype(int)
+        days = days if rng.integers(2) else days[-1] - days[::-1]
+    times = days.reshape(2, half) - int(rng.integers(10**9))
     if "quarters" not in kind:  # else each half begins with the small inputs and ends with the large ones
-        days = np.concatenate([rng.permutation(days[:half]), rng.permutation(days[half:])])
-    order = np.concatenate([rng.permutation(np.arange(side, EXAMPLES, 2)) for side in (0, 1)])
+        times = rng.permuted(times, axis=1)
+    upper = (np.arange(half) + np.arange(2)[:, None]) % 2 == 0  # every second pair of the one half, and of the other
+    order = np.concatenate([rng.permutation(np.flatnonzero(side)) for side in (upper, ~upper)])
+    rows, days = rows.reshape(-1, 2), times.reshape(-1)
     if "lower rows" in kind:
-        order = order[np.argsort(rows[order, 0] + rng.uniform(-2, 2, EXAMPLES))]
-    after = days.max() + 1 + rng.permutation(later)
-    columns = (*rows[order].T, days[order], *rng.permutation(pairs(val, later)).T, after)
+        order = order[np.argsort(rows[order, 0] + rng.uniform(-2, 2, len(order)))]
+    after = days.max() + 1 + rng.permutation(len(rows_of(val)))
+    columns = (*rows[order].T, days[order], *rng.permutation(rows_of(val)).T, after)
     arrays = {name: np.ascontiguousarray(column) for name, column in zip(ARRAYS, columns, strict=True)}
-    return Case(kind, arrays, PLANS[kind][0])
+    return Case(kind, arrays, plan.word)
+
+
+def sources(rng: np.random.Generator) -> dict[bool, Source]:
+    """For cases of six examples and for all others."""
+    three = Source(rng, 3, 3 * int(rng.integers(2, 6)))
+    return {True: three, False: Source(rng, int(rng.integers(100, 170)), int(rng.integers(180, 400)))}
 
 
 def draw(rng: np.random.Generator) -> list[Case]:
-    """Every kind in every set; validation is later than training and never of its size."""
-    return [made(rng, kind) for kind in rng.permutation(list(PLANS))]
+    """Every plan in every set."""
+    of = sources(rng)
+    return [made(of["six" in kind], kind) for kind in rng.permutation(list(PLANS))]
 
 
 def domain(rng: np.random.Generator) -> Case:
-    return made(rng, str(rng.choice(list(PLANS))))
+    kind = str(rng.choice(list(PLANS)))
+    return made(sources(rng)["six" in kind], kind)
 
 
 def mixed(counts: list[list[int]], step: int = 37) -> tuple[np.ndarray, np.ndarray]:
@@ -250,7 +220,7 @@ def visible(name: str, kind: str, earlier: Any, later: Any, val: Any, times: int
 SAMES = [[36, 4], [20, 20], [2, 18]]
 OTHER_INPUTS = [[18, 2], [10, 10], [6, 54]]
 FLIPPED = [[4, 36], [20, 20], [18, 2]]
-ONE_FLIPPED = [[36, 4], [20, 20], [8, 12]]
+ONE_FLIPPED = [[36, 4], [20, 20], [7, 13]]
 LABELS = ([[36, 18], [18, 9], [6, 33]], [[18, 36], [9, 18], [3, 66]])
 
 QUESTION = Description(
@@ -319,6 +289,19 @@ QUESTION = Description(
             deciding(compared={"x"}),
         ),
         Mistake(
+            "temporal-without-x-given-y",
+            "P(x | y) was not compared between the two halves of training",
+            "which of the four distributions can change with time",
+            deciding(compared=ALL - {"x|y"}),
+            also=(deciding(compared={"x", "y"}), deciding(compared=ALL - {"y|x"})),
+        ),
+        Mistake(
+            "changed-only",
+            "a kind was named by what changed, without asking what stayed the same",
+            "the second half of each criterion",
+            deciding(kept=False),
+        ),
+        Mistake(
             "rows-for-time",
             "the halves of training were made by row; the rows are not in the order of time",
             "what the column of times is for",
@@ -338,6 +321,12 @@ QUESTION = Description(
             "the sign of the differences that you compare with 0.1",
             deciding(size=lambda differences: float(differences.max())),
             also=(deciding(size=lambda differences: float(-differences.min())),),
+        ),
+        Mistake(
+            "sum-of-differences",
+            "the differences of a distribution were added up; one share has to differ by more than 0.1",
+            "what the question calls a changed distribution",
+            deciding(size=lambda differences: float(np.abs(differences).sum())),
         ),
         Mistake(
             "mean-difference",
@@ -368,6 +357,22 @@ QUESTION = Description(
             ONE_FLIPPED,
             [[36, 4], [20, 20], [5, 15]],
         ),
+        visible(
+            "labels of all inputs that change within training",
+            "temporal",
+            SAMES,
+            [[28, 12], [12, 28], [0, 20]],
+            [[32, 8], [16, 24], [1, 19]],
+        ),
+        visible(
+            "inputs of a rare class that change within training",
+            "temporal",
+            [[40, 2], [36, 2], [24, 6]],
+            [[38, 4], [36, 2], [26, 4]],
+            [[39, 3], [36, 2], [25, 5]],
+        ),
+        visible("small differences everywhere", "none", SAMES, SAMES, [[32, 3], [20, 20], [3, 22]]),
+        visible("everything changes", "none", SAMES, SAMES, [[2, 14], [10, 2], [34, 38]]),
     ),
     draw=draw,
     domain=domain,

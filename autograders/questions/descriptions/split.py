@@ -13,14 +13,15 @@ from ..description import Case, Description, Graded, Mistake, Observation, Simul
 
 Table = dict[str, Any]
 SYLLABLES = ("ba", "do", "ke", "li", "mu", "ra", "so", "ti")
-FRACTIONS = ((0.2, 0.35), (0.2, 0.4))  # no fixed fraction is within the tolerance of both
-# A cut of the sorted records anywhere near a fraction falls into a group.
-GROUPS, ROWS = 49, 343
+# Groups, and a fraction of them that must not be rounded down; a cut of the sorted records falls into a group. No fixed
+# fraction is within the tolerance of both, and no 1 / k is near the second. Rounding up is right: scikit-learn does.
+SIZES = ((13, 3.75 / 13), (12, 4.7 / 12))
+ROWS = 30  # of a group
 
 
 def numbers(rng: np.random.Generator, count: int) -> np.ndarray:
     """The number of the group of each record; numbers have gaps and no order."""
-    return np.repeat(100 + rng.choice(900, count, replace=False), ROWS // count)
+    return np.repeat(100 + rng.choice(900, count, replace=False), ROWS)
 
 
 def uneven_days(rng: np.random.Generator, count: int) -> np.ndarray:
@@ -31,51 +32,51 @@ def uneven_days(rng: np.random.Generator, count: int) -> np.ndarray:
 def words(rng: np.random.Generator, count: int) -> np.ndarray:
     """Texts that begin alike, with so many copies."""
     texts = ["".join(rng.choice(SYLLABLES, 2)) + f" {number}" for number in rng.permutation(count)]
-    return np.repeat(np.array(texts), ROWS // count)
+    return np.repeat(np.array(texts), ROWS)
 
 
-COLUMN: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
-    "video": lambda rng: numbers(rng, GROUPS),
-    "user": lambda rng: numbers(rng, GROUPS),
-    "text": lambda rng: words(rng, GROUPS),
-    "day": lambda rng: uneven_days(rng, ROWS),
-    "document": lambda rng: rng.permutation(ROWS),
+COLUMN: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
+    "video": numbers,
+    "user": numbers,
+    "text": words,
+    "day": lambda rng, count: uneven_days(rng, count * ROWS),
+    "document": lambda rng, count: rng.permutation(count * ROWS),
 }
 
 
-def patients(rng: np.random.Generator) -> Table:
+def patients(rng: np.random.Generator, count: int) -> Table:
     """Patients of five classes, numbered class by class, three images each."""
-    counts = rng.permutation([20, 20, 20, 20, 40])
+    counts = rng.permutation(count * np.array([1, 1, 1, 1, 2]))
     numbered = np.sort(100 + rng.choice(900, counts.sum(), replace=False))
     others = {"video": rng.permutation(3 * len(numbered)) // 6, "day": uneven_days(rng, 3 * len(numbered))}
     classes = np.repeat(rng.choice(9, 5, replace=False), counts)
     return {**others, "patient": np.repeat(numbered, 3), "label": np.repeat(classes, 3)}
 
 
-def table(rng: np.random.Generator, kind: str) -> Table:
+def table(rng: np.random.Generator, kind: str, count: int) -> Table:
     """The column that matters among others that do not, rows and columns in no order."""
     if kind == "new patients":
-        made = patients(rng)
+        made = patients(rng, count)
     else:
-        made = {name: rng.permutation(column(rng)) for name, column in COLUMN.items()}
-        made["label"] = rng.integers(0, 2, ROWS)
+        made = {name: rng.permutation(column(rng, count)) for name, column in COLUMN.items()}
+        made["label"] = rng.integers(0, 2, count * ROWS)
     rows = rng.permutation(len(made["label"]))
     shuffled = {str(name): made[name][rows] for name in rng.permutation(list(made))}
     return {name: column.tolist() if name == "text" else column for name, column in shuffled.items()}
 
 
-def case(rng: np.random.Generator, kind: str, fraction: float) -> Case:
-    return Case(kind, {"table": table(rng, kind), "deployed_on": kind, "val_fraction": float(fraction)})
+def case(rng: np.random.Generator, kind: str, count: int, fraction: float) -> Case:
+    return Case(kind, {"table": table(rng, kind, count), "deployed_on": kind, "val_fraction": float(fraction)})
 
 
 def draw(rng: np.random.Generator) -> list[Case]:
     """Tables of each kind for a small and a large fraction; of patients two each, as luck may balance one."""
-    cases = [case(rng, kind, part) for kind in (*KINDS, KINDS[0]) for part in FRACTIONS[rng.integers(len(FRACTIONS))]]
+    cases = [case(rng, kind, *size) for kind in (*KINDS, KINDS[0]) for size in SIZES]
     return [cases[index] for index in rng.permutation(len(cases))]
 
 
 def domain(rng: np.random.Generator) -> Case:
-    return case(rng, str(rng.choice(KINDS)), float(rng.choice(np.unique(FRACTIONS))))
+    return case(rng, str(rng.choice(KINDS)), *SIZES[rng.integers(len(SIZES))])
 
 
 def seen(case: Case, observation: Observation) -> Observation:
@@ -128,7 +129,7 @@ def visible(kind: str, name: str, val_fraction: float, **columns: Any) -> Case:
 
 # Rows of a group stand apart, and days are out of order: neither a slice nor every tenth row is a split.
 ROW = np.arange(120)
-MIXED = (ROW * 49) % 120
+MIXED = (ROW * 43) % 120
 VERBS = ("falls", "stops", "comes", "goes", "turns", "stays")
 TEXTS = [f"{subject} {verb}" for subject in ("rain", "snow", "wind", "sun") for verb in VERBS]
 
@@ -201,8 +202,8 @@ QUESTION = Description(
     ),
     visible=(
         visible(
-            "new patients", "40 patients, 3 images each, two classes of 30 and 10 patients", 0.3,
-            patient=MIXED // 3, day=MIXED[::-1].copy(), label=(MIXED // 3 >= 30).astype(np.int64),
+            "new patients", "40 patients, 3 images each, classes of 20, 10 and 10 patients", 0.39,
+            patient=MIXED // 3, day=MIXED[::-1].copy(), label=MIXED // 30 // 2 + MIXED // 90,
         ),
         visible("new videos", "20 videos of 6 frames", 0.3, video=ROW // 6, frame=ROW % 6, label=ROW % 2),
         visible("later days", "120 days of 30 users, not in order", 0.4, user=ROW % 30, day=MIXED**2, label=ROW % 2),

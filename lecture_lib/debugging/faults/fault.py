@@ -1,8 +1,14 @@
-"""The texts of a fault."""
+"""The texts of a fault, and the parts of a program that it can lie in."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+PARTS = (
+    *("step", "optimizer", "schedule", "loss", "metric", "initialisation", "layers", "model"),
+    *("inputs", "labels", "split"),
+)
+"""The parts of a training program, one of which a finding points to."""
 
 
 @dataclass(frozen=True)
@@ -11,6 +17,7 @@ class Fault:
 
     Attributes:
         rung: of the ladder that shows it, 1 to 7.
+        parts: one or two of PARTS in which it lies, the likelier first.
         title: its name.
         meaning: what happens in such a program.
         remedy: what to do.
@@ -18,6 +25,7 @@ class Fault:
     """
 
     rung: int
+    parts: tuple[str, ...]
     title: str
     meaning: str
     remedy: str

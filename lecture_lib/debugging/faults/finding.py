@@ -26,6 +26,22 @@ class Finding:
     certain: bool = True
 
     @property
+    def kind(self) -> str:
+        """What it rests on.
+
+        'violation': of an identity, or of what the spec declares. 'swap': the same training with one part replaced goes
+        better. 'difference': samples, or parts of the data, differ by more than chance.
+        """
+        if self.certain:
+            return "violation"
+        return "swap" if "gain" in self.data else "difference"
+
+    @property
+    def part(self) -> str:
+        """The part of the program in which it lies, one of PARTS."""
+        return FAULTS[self.fault].parts[0]
+
+    @property
     def rung(self) -> int:
         """The rung that shows it, 1 to 7."""
         return FAULTS[self.fault].rung
@@ -46,4 +62,5 @@ class Finding:
         return FAULTS[self.fault].remedy
 
     def __str__(self) -> str:
-        return f"{self.title} ({self.fault}, rung {self.rung}): {self.evidence}\n  {self.meaning}\n  {self.remedy}"
+        head = f"{self.title} ({self.fault}, rung {self.rung}, {self.part})"
+        return f"{head}: {self.evidence}\n  {self.meaning}\n  {self.remedy}"

@@ -9,11 +9,39 @@ import torch
 from torch import Tensor, nn
 
 
+class Tracker(nn.Module):
+    """Passes inputs [N, F] on. In train mode its buffers change: a mean, a count, and one that state_dict() leaves out.
+
+    Args:
+        running_mean: where the mean starts. [F]
+        momentum: how much of it each batch's mean replaces.
+
+    """
+
+    def __init__(self, running_mean: Tensor, momentum: float) -> None:
+        super().__init__()
+        self.running_mean: Tensor
+        self.batches: Tensor
+        self.latest: Tensor
+        self.momentum = momentum
+        self.register_buffer("running_mean", running_mean)
+        self.register_buffer("batches", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("latest", torch.zeros_like(running_mean), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Inputs as they are."""
+        if self.training:
+            self.latest.copy_(x.detach().mean(dim=0))
+            self.running_mean.lerp_(self.latest, self.momentum)
+            self.batches += 1
+        return x
+
+
 class Branches(nn.Module):
     """Linear branches [N, F] -> [N, 1], added: one as it is, one behind dropout, maybe one behind frozen dropout.
 
     Dropout with p = 1 gives zeros in train mode and its input in eval mode, without a random number: which branches
-    are in the sum says which layers were in eval mode.
+    are in the sum says which layers were in eval mode. The second branch is dropped in the model's own train mode too.
 
     Args:
         weights: one row for each branch: as it is, behind dropout, maybe behind dropout that is kept in eval mode.
@@ -25,11 +53,12 @@ class Branches(nn.Module):
         super().__init__()
         self.plain, self.dropped, *frozen = (_linear(row) for row in np.asarray(weights, dtype=np.float64))
         self.dropout = nn.Dropout(1.0)
-        self.frozen = nn.Sequential(nn.Dropout(1.0).eval(), frozen[0]) if frozen else None
+        self.frozen = nn.Sequential(nn.Sequential(nn.Dropout(1.0)).eval(), frozen[0]) if frozen else None
 
     def forward(self, x: Tensor) -> Tensor:
         """Outputs [N, 1] for inputs [N, F]."""
-        outputs: Tensor = self.plain(x) + self.dropped(self.dropout(x))
+        kept = nn.functional.dropout(x, 1.0, self.training)
+        outputs: Tensor = self.plain(x) + self.dropped(self.dropout(kept))
         return outputs if self.frozen is None else outputs + self.frozen(x)
 
 
@@ -46,9 +75,9 @@ class Taped(nn.Module):
         return outputs + self.offset if outputs.requires_grad else outputs
 
 
-def asymmetric_loss(above: float) -> Callable[[Tensor, Tensor], Tensor]:
-    """Mean squared error in which an output above its target counts `above` times; with 1 it is nn.MSELoss."""
-    return lambda output, y: (torch.where(output > y, above, 1.0) * (output - y) ** 2).mean()
+def asymmetric_loss(above: float, lowered: float = 0.0) -> Callable[[Tensor, Tensor], Tensor]:
+    """Mean squared error, `lowered` by a number; an output above its target counts `above` times."""
+    return lambda output, y: (torch.where(output > y, above, 1.0) * (output - y) ** 2).mean() - lowered
 
 
 def pairs(x: list[np.ndarray], y: list[np.ndarray]) -> list[tuple[Tensor, Tensor]]:
@@ -56,6 +85,17 @@ def pairs(x: list[np.ndarray], y: list[np.ndarray]) -> list[tuple[Tensor, Tensor
     return [
         (torch.tensor(a, dtype=torch.float64), torch.tensor(b, dtype=torch.float64)) for a, b in zip(x, y, strict=True)
     ]
+
+
+def changes(before: nn.Module, after: nn.Module) -> dict[str, list[str]]:
+    """Names of the parameters, buffers and modules' modes that differ from those of a copy made before."""
+    tensors = (("parameters", nn.Module.named_parameters), ("buffers", nn.Module.named_buffers))
+    changed = {
+        what: [name for (name, old), (_, new) in zip(named(before), named(after), strict=True) if not old.equal(new)]
+        for what, named in tensors
+    }
+    modules = zip(before.named_modules(), after.modules(), strict=True)
+    return {**changed, "modes": [name or "the model" for (name, old), new in modules if old.training != new.training]}
 
 
 def _linear(weight: np.ndarray) -> nn.Linear:

@@ -53,15 +53,22 @@ def _make(inputs: Inputs, prefix: str = "") -> Run:
 
 
 def _train(run: Run, inputs: Inputs, epochs: range) -> None:
-    """One step for each example; a shuffled order is drawn from torch's own stream."""
+    """One step for each example; a shuffled order is drawn from torch's own stream.
+
+    A schedule that changes nothing is stepped after each example, so that its count is not that of the epochs.
+    """
     model, optimizer, scheduler = run
+    after_each_example = inputs["gamma"] == 1.0
     x, y = torch.tensor(inputs["x"]), torch.tensor(inputs["y"])
     for _ in epochs:
         for i in torch.randperm(len(x)) if inputs["shuffle"] else torch.arange(len(x)):
             optimizer.zero_grad()
             nn.functional.mse_loss(model(x[i]), y[i]).backward()
             optimizer.step()
-        scheduler.step()
+            if after_each_example:
+                scheduler.step()
+        if not after_each_example:
+            scheduler.step()
 
 
 def _until_the_stop(inputs: Inputs, save: Callable[..., object]) -> np.ndarray:

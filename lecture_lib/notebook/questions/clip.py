@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from ..question import Functions, Inputs, PublicQuestion
 
 
 def _gradients(inputs: Inputs) -> list[torch.Tensor]:
-    return [torch.tensor(gradient) for gradient in inputs["gradients"]]
+    """A matrix lies in memory column by column, like the gradient of a weight that was used transposed."""
+    return [torch.from_numpy(np.array(gradient, order="F")) for gradient in inputs["gradients"]]
 
 
 def _clip(functions: Functions, inputs: Inputs) -> dict[str, Any]:

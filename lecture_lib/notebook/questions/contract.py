@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Any
 
+import numpy as np
 import torch
 
 from ..question import Functions, Inputs, PublicQuestion
@@ -13,7 +14,8 @@ PROBLEMS = ("x.shape", "x.dtype", "x.range", "y.shape", "y.dtype")
 
 
 def _check(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    x, y = torch.tensor(inputs["x"]), torch.tensor(inputs["y"])
+    # Pixels often lie in memory with the channels last, so x is not contiguous.
+    x, y = torch.from_numpy(np.array(inputs["x"], order="F")), torch.tensor(inputs["y"])
     # Plain data have no bfloat16: it is made here.
     problems = functions["check_batch"](x.bfloat16() if inputs["bfloat16"] else x, y)
     if not isinstance(problems, Set | list | tuple):

@@ -12,21 +12,33 @@ from torch import Tensor, nn
 
 from ..compare import agree
 from ..question import Functions, Inputs, PublicQuestion
+from .branches import Tracker, changes
 
 
-class Centre(nn.Module):
-    """Takes the mean from inputs [B, F]: the batch's in train mode, a running mean, its buffer, in eval mode."""
+class Centred(nn.Module):
+    """A linear layer [B, F] -> [B, 1] on inputs without their mean.
 
-    def __init__(self, running_mean: Tensor) -> None:
+    The mean is the batch's in train mode, and in eval mode a buffer of a module three levels below. One parameter is
+    frozen.
+    """
+
+    def __init__(self, inputs: Inputs) -> None:
         super().__init__()
-        self.running_mean: Tensor
-        self.register_buffer("running_mean", running_mean)
+        weight, bias = torch.tensor(inputs["weight"]), torch.tensor(inputs["bias"])
+        self.track = nn.Sequential(nn.Sequential(Tracker(torch.tensor(inputs["running_mean"]), 0.1)))
+        self.linear = nn.utils.skip_init(nn.Linear, weight.shape[1], 1, dtype=torch.float64)
+        self.frozen = nn.Parameter(torch.zeros(1, dtype=torch.float64), requires_grad=False)
+        with torch.no_grad():
+            self.linear.weight.copy_(weight)
+            self.linear.bias.copy_(bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Inputs [B, F] without their mean."""
-        if self.training:
-            self.running_mean.mul_(0.9).add_(0.1 * x.detach().mean(0))
-        return x - (x.mean(0) if self.training else self.running_mean)
+        """Outputs [B, 1] for inputs [B, F]."""
+        tracker = next(module for module in self.modules() if isinstance(module, Tracker))
+        x = self.track(x)
+        mean = x.mean(0) if self.training and tracker.training else tracker.running_mean
+        outputs: Tensor = self.linear(x - mean) + self.frozen
+        return outputs
 
 
 class _Loss(nn.Module):
@@ -43,15 +55,10 @@ class _Loss(nn.Module):
         return loss
 
 
-def _model(inputs: Inputs) -> nn.Module:
+def _model(inputs: Inputs) -> Centred:
     """A model in the case's modes, with gradients that are left from before."""
-    weight, bias = torch.tensor(inputs["weight"]), torch.tensor(inputs["bias"])
-    linear = nn.Linear(weight.shape[1], 1, dtype=torch.float64)
-    with torch.no_grad():
-        linear.weight.copy_(weight)
-        linear.bias.copy_(bias)
-    model = nn.Sequential(Centre(torch.tensor(inputs["running_mean"])), linear, nn.Identity())
-    for parameter in model.parameters():
+    model = Centred(inputs)
+    for parameter in model.linear.parameters():
         parameter.grad = torch.ones_like(parameter)
     for module, training in zip(model.modules(), inputs["modes"], strict=True):
         module.training = bool(training)
@@ -62,7 +69,7 @@ def _batches(inputs: Inputs) -> list[tuple[Tensor, Tensor]]:
     return [(torch.tensor(x), torch.tensor(y)) for x, y in zip(inputs["x"], inputs["y"], strict=True)]
 
 
-def _run(functions: Functions, inputs: Inputs) -> tuple[nn.Module, list[float], Any]:
+def _run(functions: Functions, inputs: Inputs) -> tuple[Centred, list[float], Any]:
     """The model after a sweep, the losses that were computed, and what was returned."""
     model, loss_fn = _model(inputs), _Loss(inputs["penalty"])
     ends = inputs["start"], inputs["stop"], inputs["steps"]
@@ -77,12 +84,8 @@ def _sweep(functions: Functions, inputs: Inputs) -> dict[str, Any]:
 
 def _restored(functions: Functions, inputs: Inputs) -> dict[str, Any]:
     model, computed, _ = _run(functions, inputs)
-    return {
-        "weights": [parameter for _, parameter in model.named_parameters()],
-        "running_mean": _finite(model[0].running_mean),  # type: ignore[index]  # a Sequential
-        "modes": [module.training for module in model.modules()],
-        "trained": trained(computed, inputs),
-    }
+    weights = [model.linear.weight, model.linear.bias]
+    return {**changes(_model(inputs), model), "weights": weights, "trained": trained(computed, inputs)}
 
 
 def _computed(functions: Functions, inputs: Inputs) -> dict[str, Any]:

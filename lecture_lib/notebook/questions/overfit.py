@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..question import Functions, Inputs, PublicQuestion
+from .branches import changes
 from .overfit_programs import build_program
 
 VERDICTS = ("holds", "fails", "one class")
 KEPT, CHANGED = "as they came", "changed"
-
-
-def _compared(before: Iterable[Tensor], after: Iterable[Tensor]) -> str:
-    return KEPT if all(torch.equal(a, b) for a, b in zip(before, after, strict=True)) else CHANGED
 
 
 def _rung(functions: Functions, inputs: Inputs) -> dict[str, Any]:
@@ -35,13 +31,13 @@ def _rung(functions: Functions, inputs: Inputs) -> dict[str, Any]:
     verdict = functions["overfit_rung"](model, counted, loss_fn, x, y, inputs["floor"])
     if not isinstance(verdict, str):
         raise TypeError(f"overfit_rung returned a {type(verdict).__name__}; return one of {', '.join(VERDICTS)}")
-    mixed = len(y.unique()) > 1
+    mixed, changed = len(y.unique()) > 1, changes(before, model)
     return {
         "verdict": verdict,
         **{name: count if mixed else 0 for name, count in steps.items()},
         "steps on one class": 0 if mixed else steps["steps"],
-        "weights": _compared(before.parameters(), model.parameters()),
-        "buffers": _compared(before.buffers(), model.buffers()),
+        "weights": CHANGED if changed["parameters"] else KEPT,
+        "buffers": changed["buffers"],
         "mode": "training" if all(module.training for module in model.modules()) else "evaluation",
     }
 

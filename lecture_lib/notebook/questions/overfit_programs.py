@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from .branches import Tracker
+
 EXAMPLES, FEATURES, HIDDEN = 16, 24, 32
 HEALTHY: dict[str, Any] = {
     "learning_rate": 0.15,
@@ -23,6 +25,8 @@ HEALTHY: dict[str, Any] = {
     "smoothing": 0.0,
     "norm": False,
     "temper": 1.0,
+    "own_temper": 1.0,
+    "logarithm": True,
 }
 
 
@@ -38,16 +42,17 @@ class Scaled(nn.Module):
         return x * self.factor
 
 
-class Tempered(nn.Module):
-    """Multiplies its inputs by a number in training mode only, as regularisation may: without a random number."""
+class Tempered(nn.Sequential):
+    """Multiplies its outputs by a number in training mode only, as regularisation may: without a random number."""
 
-    def __init__(self, factor: float) -> None:
-        super().__init__()
+    def __init__(self, factor: float, *layers: nn.Module) -> None:
+        super().__init__(*layers)
         self.factor = factor
 
     def forward(self, x: Tensor) -> Tensor:
-        """Inputs of any shape, times the factor in training mode."""
-        return x * self.factor if self.training else x
+        """What the layers give, times the factor in training mode."""
+        outputs: Tensor = super().forward(x)
+        return outputs * self.factor if self.training else outputs
 
 
 def floor_of_smoothing(smoothing: float, classes: int) -> float:
@@ -80,8 +85,10 @@ def build_program(
     weights = [torch.tensor(weight) for weight in program["weights"]]
     first, last = (nn.Linear(weight.shape[1], weight.shape[0]) for weight in weights[::2])
     norm = nn.BatchNorm1d(HIDDEN, affine=False) if program["norm"] else nn.Identity()
-    before = Scaled(program["scale"]), nn.Dropout(program["dropout"])
-    model = nn.Sequential(*before, first, norm, nn.ReLU(), last, Tempered(program["temper"]))
+    tracked = nn.Sequential(nn.Sequential(Tracker(torch.zeros(FEATURES), 0.1)))
+    before = tracked, Scaled(program["scale"]), nn.Dropout(program["dropout"])
+    layers = *before, first, norm, nn.ReLU(), last, Tempered(program["temper"])
+    model = Tempered(program["own_temper"], *layers)
     if program["softmax"]:
         model.append(nn.Softmax(dim=1))
     with torch.no_grad():
@@ -90,7 +97,7 @@ def build_program(
     for index, parameter in enumerate(model.parameters()):
         parameter.requires_grad_(index not in program["frozen"])
     optimizer = torch.optim.SGD(model.parameters(), lr=program["learning_rate"], momentum=program["momentum"])
-    loss_fn = nn.CrossEntropyLoss(label_smoothing=program["smoothing"])
+    loss_fn = nn.CrossEntropyLoss(label_smoothing=program["smoothing"]) if program["logarithm"] else nn.NLLLoss()
 
     def step(x: Tensor, y: Tensor) -> None:
         if program["clears"]:

@@ -58,7 +58,11 @@ def _watching(x: np.ndarray) -> Iterator[_Watch]:
             hook.remove()
 
 
-def _run(functions: Functions, inputs: Inputs, seed: int) -> tuple[dict[str, Any], Mapping[str, Any]]:
+def _arguments(inputs: Inputs) -> tuple[Any, ...]:
+    return torch.tensor(inputs["x"]), torch.tensor(inputs["y"]), tuple(torch.tensor(rows) for rows in inputs["split"])
+
+
+def _run(functions: Functions, inputs: Inputs, seed: int, arguments: tuple[Any, ...]) -> tuple[dict[str, Any], Any]:
     """What a run trained on, its first and last weights layer by layer, and its record as a dict."""
     for draw in (torch.rand, np.random.rand, lambda _: random.random()):
         draw(1)  # ambient streams that differ between two calls, whatever was drawn before
@@ -70,10 +74,8 @@ def _run(functions: Functions, inputs: Inputs, seed: int) -> tuple[dict[str, Any
         start[:] = [tensor.detach().clone() for tensor in model.parameters()]
         return model
 
-    data = torch.tensor(inputs["x"]), torch.tensor(inputs["y"])
-    split = tuple(torch.tensor(rows) for rows in inputs["split"])
     with _watching(inputs["x"]) as watch:
-        model, record = functions["run_recipe"](build, *data, split, {**inputs["config"], "seed": seed})
+        model, record = functions["run_recipe"](build, *arguments, {**inputs["config"], "seed": seed})
     state = model.state_dict() if isinstance(model, nn.Module) else model
     if not isinstance(state, Mapping) or [tensor.shape for tensor in state.values()] != [t.shape for t in start]:
         raise TypeError(f"the first thing returned is a {type(model).__name__}, not the network of build_model")
@@ -92,10 +94,10 @@ def _column(record: Mapping[str, Any], name: str) -> np.ndarray:
 
 
 def _training(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    """A run, the same once more, and one with another seed."""
-    seed = inputs["config"]["seed"]
-    names = {"run": seed, "same": seed, "other": seed + 1}
-    return {name: _run(functions, inputs, number)[0] for name, number in names.items()}
+    """A run, the same once more, and one with another seed, all on the same tensors."""
+    seed, arguments = inputs["config"]["seed"], _arguments(inputs)
+    first, again, other = (_run(functions, inputs, number, arguments)[0] for number in (seed, seed, seed + 1))
+    return {"run": first, "same": again, "other": other}
 
 
 def training_facts(seen: Mapping[str, Any], inputs: Inputs, held_out: Sequence[np.ndarray]) -> dict[str, bool]:
@@ -138,9 +140,9 @@ def scores(weights: Weights, x: np.ndarray) -> np.ndarray:
 
 
 def _recorded(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    seen, record = _run(functions, inputs, inputs["config"]["seed"])
-    here = {"python": platform.python_version(), "torch": torch.__version__}
+    seen, record = _run(functions, inputs, inputs["config"]["seed"], _arguments(inputs))
     kept = {name: record.get(name) for name in (*ENTRIES, "config", "code", "hardware")}
+    here = {"python": platform.python_version(), "torch": torch.__version__}
     return {"record": kept, "here": here, "val_loss": seen["val_loss"], "val_metric": seen["val_metric"]}
 
 

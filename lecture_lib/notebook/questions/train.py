@@ -10,45 +10,50 @@ import torch
 from torch import Tensor
 
 from ..question import Functions, Inputs, PublicQuestion
-from .branches import Branches, asymmetric_loss, pairs
+from .branches import Branches, Tracker, asymmetric_loss, pairs
 
-WEIGHTS, BUFFERS = ("plain.weight", "dropped.weight"), ("running_mean",)
+WEIGHTS, BUFFERS = ("plain.weight", "dropped.weight"), ("tracker.running_mean", "tracker.batches")
 
 
-class _Tracking(Branches):
-    """Branches with a buffer: a running mean of the inputs that it sees in train mode, as batch normalisation has."""
+class _Tracked(Branches):
+    """Branches whose inputs pass a tracker."""
 
     def __init__(self, weights: np.ndarray) -> None:
         super().__init__(weights)
-        self.register_buffer("running_mean", torch.zeros(1, np.asarray(weights).shape[1], dtype=torch.float64))
+        self.tracker = Tracker(torch.zeros(np.asarray(weights).shape[1], dtype=torch.float64), 0.5)
 
     def forward(self, x: Tensor) -> Tensor:
         """Outputs [N, 1] for inputs [N, F]."""
-        if self.training:
-            self.get_buffer("running_mean").lerp_(x.detach().mean(dim=0, keepdim=True), 0.5)
-        return super().forward(x)
+        return super().forward(self.tracker(x))
 
 
 def _run(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    model = _Tracking(inputs["weights"]).train(inputs["training"])
+    model = _Tracked(inputs["weights"]).train(inputs["training"])
     optimizer = torch.optim.SGD(model.parameters(), lr=inputs["learning_rate"], momentum=inputs["momentum"])
     training, validation = (pairs(inputs[x], inputs[y]) for x, y in (("x", "y"), ("x_val", "y_val")))
-    loss_fn = asymmetric_loss(inputs["above"])
+    loss_fn = asymmetric_loss(inputs["above"], inputs["lowered"])
     losses, best = functions["train_keeping_best"](model, training, validation, optimizer, loss_fn, inputs["epochs"])
     last = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
     with torch.no_grad():
         for tensor in model.state_dict().values():  # whoever holds on to the model's own tensors sees them change
             tensor.fill_(inputs["afterwards"])
     listed = list(losses) if isinstance(losses, torch.Tensor | np.ndarray) else losses
-    kept = {"best": _rows(best, WEIGHTS), "best buffers": _rows(best, BUFFERS)}
-    return {"losses": listed, "last": _rows(last, WEIGHTS), **kept}
+    kept = {"best": _numbers(best, WEIGHTS), "best buffers": _numbers(best, BUFFERS), "dtypes": _dtypes(best)}
+    return {"losses": listed, "last": _numbers(last, WEIGHTS), **kept}
 
 
-def _rows(state: Any, names: tuple[str, ...]) -> Any:
-    """Some entries of a state_dict as rows [names, F], or in words what came instead of them."""
+def _numbers(state: Any, names: tuple[str, ...]) -> Any:
+    """The numbers of some entries of a state_dict in a row, or in words what came instead of them."""
     if not isinstance(state, Mapping) or not set(names) <= set(state):
         return f"a {type(state).__name__} without {names[0]}"
-    return np.concatenate([torch.as_tensor(state[name]).detach().double().numpy() for name in names])
+    return np.concatenate([torch.as_tensor(state[name]).detach().double().numpy().ravel() for name in names])
+
+
+def _dtypes(state: Any) -> Any:
+    """The dtypes of the weights in a state_dict."""
+    if not isinstance(state, Mapping):
+        return f"a {type(state).__name__}"
+    return [str(torch.as_tensor(state[name]).dtype) if name in state else "missing" for name in WEIGHTS]
 
 
 QUESTION = PublicQuestion(

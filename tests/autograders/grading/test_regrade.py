@@ -36,7 +36,7 @@ ORIGINAL = Description.judge
 
 def describe(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     """Change the description of 03a-clip."""
-    changed = dataclasses.replace(QUESTIONS["03a-clip"], hidden=dataclasses.replace(CLIP, **changes))
+    changed = dataclasses.replace(QUESTIONS["03a-clip"], description=dataclasses.replace(CLIP, **changes))
     monkeypatch.setitem(QUESTIONS, "03a-clip", changed)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from autograders.questions import mutate as mutate_module
 from autograders.questions.bank import Answer
-from autograders.questions.description import Case, Description
+from autograders.questions.description import Case
 from autograders.questions.mutants import mutants
 from autograders.questions.mutate import Fate, mutate, update_table
 from autograders.questions.question import QUESTIONS
@@ -76,8 +76,7 @@ def test_an_edit_is_also_made_everywhere_at_once() -> None:
 def test_a_gap_in_the_hidden_cases_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """With cases above the threshold alone, nobody would notice a gradient below it that is stretched."""
     question = QUESTIONS["03a-clip"]
-    description = question.hidden
-    assert isinstance(description, Description)
+    description = question.description
 
     def above(rng: np.random.Generator) -> list[Case]:
         return [case for case in description.draw(rng) if case.kind == "above the threshold"]
@@ -93,7 +92,7 @@ def test_a_gap_in_the_hidden_cases_is_found(monkeypatch: pytest.MonkeyPatch) -> 
         "def per_parameter_cosine(gradients, max_norm):\n    return 1.0\n", 3.0, None, ""
     )  # fmt: skip
     public = replace(question.public, cases=question.public.cases[:1])
-    narrowed = replace(question, hidden=narrow, public=public)
+    narrowed = replace(question, description=narrow, public=public)
     monkeypatch.setattr("autograders.questions.mutate._right_on_visible", lambda *_: True)
     fates = Counter(fate for _, _, fate, _ in mutate(narrowed, [answer]))
     assert fates[Fate.GAP] > 0

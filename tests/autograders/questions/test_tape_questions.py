@@ -6,19 +6,19 @@ import numpy as np
 import torch
 from torch import nn
 
+from autograders.questions.cases import Case
 from autograders.questions.descriptions import backward, register
-from autograders.questions.judges.common import HiddenCase
 from autograders.questions.question import QUESTIONS
 from lecture_lib.notebook import check_result
 from lecture_lib.notebook.observe import is_stub
 from lecture_lib.notebook.questions import find_question
 
 
-def drawn(question: str) -> list[HiddenCase]:
+def drawn(question: str) -> list[Case]:
     return [case for seed in range(20) for case in QUESTIONS[question].draw(b"test", str(seed), seed)]
 
 
-def leaves(case: HiddenCase, *names: str) -> list[torch.Tensor]:
+def leaves(case: Case, *names: str) -> list[torch.Tensor]:
     return [torch.tensor(case.inputs[name], dtype=torch.float64, requires_grad=True) for name in names]
 
 

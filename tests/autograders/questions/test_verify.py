@@ -14,7 +14,7 @@ from autograders.probes import observe_cases
 from autograders.questions import answer_process
 from autograders.questions.answer_process import observe_sets
 from autograders.questions.bank import BankError, read_answers
-from autograders.questions.judges.common import HiddenCase
+from autograders.questions.cases import Case
 from autograders.questions.question import QUESTIONS, UNANSWERED, encode_inputs
 from autograders.questions.seeds import SecretError, create_secret, generator, pool_index, read_secret
 from autograders.questions.verdict_cache import Result
@@ -263,7 +263,7 @@ def test_the_accumulation_reference_agrees_with_pytorch_on_the_big_batch() -> No
 
     question = QUESTIONS["03a-accumulate"]
     for case in question.draw(b"test", "1", 0):
-        right = question.hidden.reference(case)
+        right = question.description.reference(case)
         for part, run in question.public.parts.items():
             weight = run({"accumulate_epoch": on_big_batches}, case.inputs)["weight"].detach()
             np.testing.assert_allclose(right[f"{part}.weight"], weight, rtol=0, atol=1e-5)
@@ -306,7 +306,7 @@ def test_the_problems_of_the_hidden_data_sets_are_those_that_numpy_finds() -> No
     """An oracle of its own, on every data set of many draws; a kind that is named after a problem has it."""
     from autograders.questions.descriptions.inspect import KINDS, QUESTION
 
-    def problems(case: HiddenCase) -> set[str]:
+    def problems(case: Case) -> set[str]:
         x = [case.inputs["x_train"], case.inputs["x_val"]]
         y = [case.inputs["y_train"], case.inputs["y_val"]]
         found = set()

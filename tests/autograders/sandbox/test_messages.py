@@ -119,7 +119,7 @@ def test_an_explanation_is_cut() -> None:
     question = QUESTIONS[CLIP]
     cases = question.draw(b"secret", "v", 0)
     told = {"dict": {"raised": "x" * 100_000}}
-    names = [name for name, _ in question.hidden.PARTS]
+    names = list(question.description.points)
     verdict = question.judge(cases, [{"question": CLIP, "cases": [dict.fromkeys(names, told)] * len(cases)}])
     assert verdict.points == 0
     assert max(len(part.message) for part in verdict.parts) <= MAX_MESSAGE

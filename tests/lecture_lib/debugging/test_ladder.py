@@ -26,7 +26,19 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
 from lecture_lib.data import TensorLoader
-from lecture_lib.debugging import FAULTS, Climb, Program, Result, Spec, climb, find_faults, ladder, record
+from lecture_lib.debugging import (
+    FAULTS,
+    PARTS,
+    Climb,
+    Finding,
+    Program,
+    Result,
+    Spec,
+    climb,
+    find_faults,
+    ladder,
+    record,
+)
 from lecture_lib.debugging._engine.events import Backward, LossCall, Step
 from lecture_lib.debugging._engine.evidence import Evidence
 from lecture_lib.debugging._engine.measures import MEASURES
@@ -124,6 +136,19 @@ def test_faults_have_the_rungs_of_the_table() -> None:
     with Path(SHARED / "faults.csv").open(encoding="utf-8") as file:
         table = {row["id"]: int(row["rung"]) for row in csv.DictReader(file)}
     assert {name: fault.rung for name, fault in FAULTS.items() if name} == table
+
+
+def test_a_fault_lies_in_one_or_two_parts() -> None:
+    for name, fault in FAULTS.items():
+        assert 1 <= len(set(fault.parts) & set(PARTS)) == len(fault.parts) <= 2, name
+    assert {part for fault in FAULTS.values() for part in fault.parts} == set(PARTS)
+
+
+def test_a_finding_says_what_it_rests_on_and_where_it_lies() -> None:
+    broken = Finding("L01", "the outputs sum to 1")
+    assert (broken.kind, broken.part) == ("violation", "loss")
+    assert Finding("H01", "a tenth of the rate", {"gain": 0.4}, certain=False).kind == "swap"
+    assert Finding("D25", "means differ", {"p": 1e-6}, certain=False).kind == "difference"
 
 
 def state_of(program: Program) -> list[Any]:
@@ -400,7 +425,7 @@ def test_a_climb_reads_as_text_and_as_a_picture() -> None:
     text = str(found)
     assert text.splitlines()[0] == "rung 1, data: holds"
     assert "  training examples: 800" in text.splitlines()
-    assert "gradients are never cleared (G01, rung 3)" in text
+    assert "gradients are never cleared (G01, rung 3, step)" in text
     assert "Call optimizer.zero_grad() before each backward." in text
     assert "not climbed: 4 small subset, 5 learning rate, 6 full run, 7 errors" in text
     left, right = found.plot().axes

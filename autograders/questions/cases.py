@@ -1,0 +1,76 @@
+"""A case of a question, and how what was observed on it is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+Drawn = TypeVar("Drawn")
+
+Observation = Mapping[str, Any]
+"""part -> {"value": …} or {"raised": text} or {"unanswered": True}, decoded."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """`inputs` travel into the student's process; `key`, what is known of the case besides, never does."""
+
+    kind: str
+    inputs: Mapping[str, Any]
+    key: Any = field(default=None, repr=False)
+
+
+def draw_until(draw: Callable[[], Drawn], clear: Callable[[Drawn], bool], most: int = 200) -> Drawn:
+    """Draw again until a draw is `clear`, so that no verdict depends on a case that lies near a threshold.
+
+    Raises RuntimeError after `most` draws: the settings of the draw and its condition do not fit.
+    """
+    for _ in range(most):
+        drawn = draw()
+        if clear(drawn):
+            return drawn
+    raise RuntimeError(f"none of {most} draws was clear of the threshold: change what is drawn")
+
+
+def value(observation: Observation, part: str) -> Mapping[str, Any] | None:
+    """The fields that a part returned, or None when it returned nothing readable."""
+    seen = observation.get(part)
+    found = seen.get("value") if isinstance(seen, Mapping) else None
+    return found if isinstance(found, Mapping) else None
+
+
+def why_none(observation: Observation, part: str) -> str:
+    """Why `value` is None: not answered, or the exception in the student's own words."""
+    seen = observation.get(part)
+    if not isinstance(seen, Mapping):
+        return "nothing was observed"
+    if "unanswered" in seen:
+        return "not answered"
+    if "unusable" in seen:
+        return str(seen["unusable"])[:300]
+    return f"your code raised {str(seen.get('raised', 'something unreadable'))[:300]}"
+
+
+def read_field(observation: Observation, part: str, name: str) -> tuple[Any, str]:
+    """What a part returned under a name, and the reason to give where there is nothing."""
+    fields = value(observation, part)
+    return (None, why_none(observation, part)) if fields is None else (fields.get(name), f"no {name} was returned")
+
+
+def all_unanswered(observations: Iterable[Observation]) -> bool:
+    """Whether no part was answered in any case."""
+    return all("unanswered" in seen for observation in observations for seen in observation.values())
+
+
+def of_kind(case: Case, part: str, message: str) -> str:
+    return message if case.kind == part else f"{case.kind}: {message}"
+
+
+def without_values(wrong: str) -> str:
+    """A difference in words without the values, which would tell a hidden input's answer."""
+    if "shape" in wrong or "dtype" in wrong or "expected a" in wrong:
+        return wrong
+    size = re.search(r"off by \S+", wrong)
+    return f"the values are wrong ({size[0]})" if size else "the value is wrong"
