@@ -35,7 +35,7 @@ def test_a_file_is_stale_for_another_number_but_not_for_another_rounding(
     assert len(write_visible_cases()) == len(QUESTIONS)
     assert write_visible_cases() == []
     path = tmp_path / "03b-lr.json"
-    number = re.search(r"\d\.\d{15,}", text := path.read_text("utf-8"))
+    number = re.search(r"\b[1-9]\.\d{15,}(?![\de])", text := path.read_text("utf-8"))
     assert number is not None
     path.write_text(text.replace(number[0], number[0][:-1]), "utf-8")
     assert write_visible_cases() == []
