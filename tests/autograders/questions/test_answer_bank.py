@@ -94,7 +94,7 @@ class TestCache:
     def test_the_code_behind_a_question_reaches_the_modules_beside_it(self) -> None:
         judge = QUESTIONS["03b-overfit"].file
         names = {path.name for path in verdict_cache._reached([judge, *verdict_cache._public_files("03b-overfit")])}
-        assert names == {"overfit.py", "common.py", "branches.py", "overfit_programs.py"}
+        assert names == {"overfit.py", "branches.py", "overfit_programs.py"}
 
     def test_the_oldest_results_are_dropped(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(verdict_cache, "_MOST_ROWS", 3)
