@@ -143,11 +143,12 @@ show_splits(
 #
 # ### Question 03b-inspect · 10 points
 #
-# Write `inspect_data(x_train, y_train, x_val, y_val, classes)`. The arguments are tensors and the number of classes:
-# inputs `[N, features]`, all finite, as `torch.float16`, `float32` or `float64` or, by mistake, as `int32` or `int64`;
-# labels `[N]`, whole numbers stored in any integer or floating-point dtype. N may be 1, each tensor has a dtype of its
-# own, and each part has its own N. Return the *set* of the names of all problems that are there; a data set can have
-# several. Each condition looks at both parts:
+# Write `inspect_data(x_train, y_train, x_val, y_val, classes)`. The arguments are tensors and the number of classes, at
+# most 100: inputs `[N, features]`, all between -1000 and 1000, as `torch.float16`, `float32` or `float64` or, by
+# mistake, as `int32` or `int64`; labels `[N]`, whole numbers from -100 to 100, as `torch.long` or, by mistake, as
+# `int16`, `int32`, `float32` or `float64`. N may be 1, each tensor has a dtype of its own, and each part has its own N.
+# Return the *set* of the names of all problems that are there; a data set can have several. Each condition looks at
+# both parts:
 #
 # - `"range"`: some input is larger than 10 in absolute value. (Standardised inputs reach ±5.)
 # - `"dtype"`: inputs that are not floating point, or labels that are not `torch.long`, in either part.

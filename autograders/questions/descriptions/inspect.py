@@ -185,7 +185,7 @@ KINDS: dict[str, dict[str, tuple[Edit, ...]]] = {
         "a label too large in training": (labels(lambda y, classes: np.append(classes, y[1:]), same),),
         "a label too large in validation": (labels(same, lambda y, classes: np.append(classes, y[1:])),),
         "a label below 0 in training": (labels(lambda y, classes: np.append(y[:-1], -1), same),),
-        "a label below 0 in validation": (labels(same, lambda y, classes: np.append(y[:-1], -1)),),
+        "a label of -100 in validation": (labels(same, lambda y, classes: np.append(y[:-1], -100)),),
     },
     "dtype": {
         "whole numbers, and a label below 0": (whole("int64", 10, *PARTS), labels(same, lambda y, classes: y - 1)),
@@ -194,7 +194,7 @@ KINDS: dict[str, dict[str, tuple[Edit, ...]]] = {
         **{f"{dtype} labels in {part}": (as_type(dtype, f"y_{part}"),) for dtype, part in LABEL_TYPES},
     },
     "range": {
-        **{f"{number} in {part}": (put(part, number),) for part in PARTS for number in (-10.5, 10.5, -200, 200)},
+        **{f"{number} in {part}": (put(part, number),) for part in PARTS for number in (-10.5, 10.5, -1000, 1000)},
         "raw pixels": (whole("int32", 256, *PARTS),),
     },
     "duplicates": {
