@@ -606,9 +606,10 @@ choose_rate_by_hand(sweep)
 # Write `choose_rate(rates, losses)`. Both are NumPy arrays `[N]`, the rates rising, the losses positive. Return one rate,
 # as a number. It may be any number in the *good range*: from the rate at which a tenth of the whole fall has happened to
 # half the rate of the lowest loss, on the curve without its noise. It need not be one of `rates`. The fall is measured
-# from the first loss to the lowest, and stretches over at least two powers of ten in rate. Return `None` when the loss never falls by more than
-# 10 % of the first one. A sweep that diverged ends in `nan` or `inf`; one that was broken from the start holds nothing
-# else. No curve is near the limit of 10 %: those that fall do so by at least 18 %, the others by 8 % at most.
+# from the first loss to the lowest, and stretches over at least two powers of ten in rate. Return `None` when the loss
+# never falls by more than 10 % of the first one. A sweep that diverged ends in `nan` or `inf`; one that was broken from
+# the start holds nothing else. No curve is near the limit of 10 %: those that fall do so by at least 18 %, the others
+# by 8 % at most.
 #
 # A sweep may be short, or begin just before the fall, or end just behind the lowest loss.
 #
