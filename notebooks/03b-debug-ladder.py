@@ -1125,7 +1125,8 @@ print(f"training ends on day {days[past].max()}, validation begins on day {days[
 # `document`, `text`, `label`; each table has some of them, and not each of them matters. Two documents are copies when
 # their `text` is equal. `day` and `label` are whole numbers. All days are different, and there can be few records in
 # many days. For `"new patients"`, each patient has one label. What the model will meet new comes in groups of similar
-# size. `val_fraction` is between 0.2 and 0.4.
+# size, so many (in each class, for patients) that `val_fraction` of them, rounded to the nearest whole number or up,
+# keeps the limits below. `val_fraction` is between 0.2 and 0.4.
 #
 # Return two sequences of row numbers, training and validation:
 #

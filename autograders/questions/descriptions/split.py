@@ -14,7 +14,8 @@ from ..description import Case, Description, Graded, Mistake, Observation, Simul
 Table = dict[str, Any]
 SYLLABLES = ("ba", "do", "ke", "li", "mu", "ra", "so", "ti")
 # Groups, and a fraction of them that must not be rounded down; a cut of the sorted records falls into a group. No fixed
-# fraction is within the tolerance of both, and no 1 / k is near the second. Rounding up is right: scikit-learn does.
+# fraction is within the tolerance of both, and no 1 / k is near the second. Rounding up is right, as the question says:
+# scikit-learn does.
 SIZES = ((13, 3.75 / 13), (12, 4.7 / 12))
 ROWS = 30  # of a group
 
