@@ -1571,8 +1571,9 @@ print("different:", [name for name, _, _ in compare_records(one, other).changes]
 # ### Question 03b-ablate · 6 points
 #
 # Write `ablate_one(run, base, change, seeds)`. `run(config, seed)` trains and returns an accuracy in percent (a
-# stand-in does it here); it does not change `config`. `base` is a dict of settings (numbers, text, `True` or `False`), `change` a dict of settings
-# that are to be different, `seeds` a list of three different seeds in any order.
+# stand-in does it here), for which float32 is precise enough; it does not change `config`. `base` is a dict of settings
+# (numbers, text, `True` or `False`), `change` a dict of settings that are to be different, `seeds` a list of three
+# different seeds in any order.
 #
 # 1. Unless `change` has exactly one entry, of a setting that `base` has, with another value than in `base`, raise a
 #    `ValueError` before any run. Two entries are refused also when one of them has the value of `base`, or is not in

@@ -27,6 +27,9 @@ FAULTS = (
     "two settings, one unknown",
 )  # fmt: skip
 
+TRUE = ("width", "learning_rate", "optimizer")
+"""Settings whose values all count as true."""
+
 Config = dict[str, Any]
 
 
@@ -140,7 +143,7 @@ def by_signs(case: Case) -> Mapping[str, Any]:
 
 def configuration(rng: np.random.Generator, first: str = "") -> tuple[Config, list[tuple[str, Any]]]:
     """Four settings, and for each another value; `first` leads, or one whose values all count as true."""
-    first = first or str(rng.choice(["width", "learning_rate", "optimizer"]))
+    first = first or str(rng.choice(TRUE))
     chosen = [first, *[name for name in rng.permutation(list(SETTINGS)).tolist() if name != first][:3]]
     values = {name: rng.permutation(len(SETTINGS[name]))[:2].tolist() for name in chosen}
     base = {name: SETTINGS[name][values[name][0]] for name in rng.permutation(chosen).tolist()}
@@ -176,8 +179,8 @@ def experiment(rng: np.random.Generator, half_widths: float, first: str = "") ->
 
 
 def refused(rng: np.random.Generator, reason: str) -> Case:
-    # A number is no object of its own twice, and may be of another type: `is` finds no equal value here.
-    base, others = configuration(rng, str(rng.choice(["learning_rate", "width"])) if reason == "the same value" else "")
+    # The equal value is of another type: neither `is` nor a comparison as text finds it.
+    base, others = configuration(rng, str(rng.choice(["augment", "width"])) if reason == "the same value" else "")
     name, other = others[0]
     equal = float(base[name]) if reason == "the same value" else None
     second = others[1][0]
@@ -200,11 +203,15 @@ def draw(rng: np.random.Generator) -> list[Case]:
     """
     # In half widths of the interval: at 1.73 a gain would stand out without the root too; from 0.65 on the quantiles of
     # more than four degrees of freedom find an effect in noise.
+    half_widths = (
+        *rng.uniform(1.3, 1.6, 2),
+        -rng.uniform(0.66, 0.72),
+        rng.uniform(0.66, 0.72),
+        -rng.uniform(1.3, 1.6),
+        rng.choice([-1, 1]) * rng.uniform(0.05, 0.15),
+    )
     cases = [
-        *(experiment(rng, rng.uniform(1.3, 1.6)) for _ in range(2)),
-        *(experiment(rng, sign * rng.uniform(0.66, 0.72)) for sign in (-1, 1)),
-        experiment(rng, -rng.uniform(1.3, 1.6)),
-        experiment(rng, rng.choice([-1, 1]) * rng.uniform(0.05, 0.15)),
+        *(experiment(rng, *drawn) for drawn in zip(half_widths, rng.permutation(2 * TRUE).tolist(), strict=True)),
         *(switched(rng, on) for on in (False, True)),
         *(refused(rng, reason) for reason in FAULTS),
     ]
