@@ -221,13 +221,13 @@ KINDS: dict[str, dict[str, Maker]] = {
         "swings at a high loss": waving((0.6, 0.65), BIG, 1.05),
         "swings at a low loss": waving((0.04, 0.06), BIG, 0.8),
         "small swings": waving((0.2, 0.3), (0.13, 0.15), 1.2),
-        "swings in three tenths of the steps": waving((0.2, 0.3), BIG, 6.0, share=0.28),
+        "swings in three tenths of the steps": waving((0.12, 0.18), BIG, 6.0, share=0.28),
     },
     "under": {
         "settled high": settled((0.57, 0.65), (0.97, 1.0)),
         "settled high, validation begins higher": hit(settled((0.57, 0.65), (1.08, 1.12)), "val", 0, (1.8, 2.2)),
         "a fall of a thirtieth": lambda u, n: (falling(n, u(0.963, 0.97)), np.full(n, u(2.5, 3.0))),
-        "settled high after a low": lambda u, n: (bent(n, u(0.3, 0.35), u(0.7, 0.8)), np.ones(n)),
+        "settled high after a low": lambda u, n: (bent(n, u(0.42, 0.44), u(0.62, 0.65)), np.ones(n)),
     },
     "leak": {
         "validation better": settled(LOW, (0.55, 0.9)),
@@ -242,7 +242,7 @@ KINDS: dict[str, dict[str, Maker]] = {
         "validation turns up, large gap": turned((0.02, 0.08), (4.0, 6.0), (1.5, 1.8)),
         "validation ends far above its start": turned(LOW, (20.0, 30.0), (5.0, 6.0)),
         "a gap that stays": settled(LOW, (2.3, 2.5)),
-        "a large gap that stays": settled((0.03, 0.08), (4.0, 6.0)),
+        "a large gap that stays": settled((0.02, 0.03), (4.0, 6.0)),
         "one low epoch of validation": hit(FINE, "val", 9, (0.6, 0.75)),
     },
     "sweet spot": {
@@ -292,7 +292,7 @@ def draw(rng: np.random.Generator) -> list[Case]:
             lambda case: is_clear(case, label),
         )
 
-    cases = [drawn(label, kind, *size) for label in KINDS for kind in KINDS[label] for size in ((17, -1.2), (52, 1.5))]
+    cases = [drawn(label, kind, *size) for label in KINDS for kind in KINDS[label] for size in ((18, -3.0), (52, 2.5))]
     return [cases[index] for index in rng.permutation(len(cases))]
 
 
@@ -306,7 +306,7 @@ def domain(rng: np.random.Generator) -> Case:
         return first[0], (another(u, epochs) if rng.integers(2) else first)[1]
 
     return draw_until(
-        lambda: curves(rng, "domain", mixed, int(rng.integers(10, 61)), 10 ** rng.uniform(-1.5, 2)), is_clear
+        lambda: curves(rng, "domain", mixed, int(rng.integers(10, 61)), 10 ** rng.uniform(-3.3, 2.8)), is_clear
     )
 
 
