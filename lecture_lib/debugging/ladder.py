@@ -21,6 +21,7 @@ from ._engine.untouched import untouched
 from .faults.finding import Finding
 from .program import Program, Spec
 from .rungs import OF_RECORDINGS, RUNGS, Rule, Rung
+from .swaps import Make, Swaps, swap_parts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,6 +106,7 @@ class Climb:
         above: the rungs that were not climbed.
         rows: losses of the recorded run, epoch by epoch.
         constant: training loss of the best constant answer.
+        swaps: what replacing parts has shown; None where it was not tried.
 
     """
 
@@ -112,6 +114,7 @@ class Climb:
     above: tuple[Rung, ...] = ()
     rows: tuple[Row, ...] = field(default=(), repr=False)
     constant: float = math.nan
+    swaps: Swaps | None = None
 
     @property
     def findings(self) -> list[Finding]:
@@ -180,37 +183,56 @@ def find_faults(recording: Recording, spec: Spec | None = None) -> Findings:
     return Findings(sorted(found, key=lambda one: one.rung), evidence.left_out())
 
 
-def climb(program: Program, spec: Spec | None = None, *, go_on: bool = False, seed: int = 0) -> Climb:
+def climb(
+    program: Program,
+    spec: Spec | None = None,
+    *,
+    go_on: bool = False,
+    seed: int = 0,
+    make: Make | None = None,
+    budget: float = 60.0,
+) -> Climb:
     """Climb the ladder and stop at the first rung that fails.
 
-    The program is left as it was, bit for bit.
+    Where no rule says anything, parts of the program are replaced by good ones, one at a time (`swap_parts`). The
+    program is left as it was, bit for bit.
 
     Args:
         program: see `Program`.
         spec: what its author means, see `Spec`.
         go_on: climb all rungs, whatever fails.
         seed: of the recorded run; comparisons of runs use this seed and the next two.
+        make: seed -> (program, spec), new each time, for programs that keep something in closures.
+        budget: seconds of computing time for replacing parts; 0 leaves it out.
 
     """
     with untouched(program):
-        return _climb(Evidence(program, spec or Spec(), seed), go_on)
+        return _climb(Evidence(program, spec or Spec(), seed), go_on, make, budget)
 
 
-def _climb(evidence: Evidence, go_on: bool) -> Climb:
+def _climb(evidence: Evidence, go_on: bool, make: Make | None, budget: float) -> Climb:
     unchecked: dict[int, list[str]] = {}
     found = [one for rung in RUNGS for one in _look(evidence, rung, rung.rules, unchecked)]
-    explained = {name for one in found for name in EXPLAINS.get(one.fault, ())}
+    explained = {name for one in found for name in EXPLAINS.get(one.fault or "", ())}
     found = [one for one in found if one.fault not in explained]
     if found and not go_on:
         for rung in RUNGS:
             if rung.hypotheses:
                 unchecked[rung.number].append("comparisons of runs; an identity already explains what is wrong")
+    swaps = None
+    if not found and budget > 0 and evidence.run.error is None:
+        swaps = _swap(evidence, make, budget, unchecked)
+    explained_by_swap = swaps.explained if swaps is not None else None
     for rung in RUNGS:
         # What an identity explains needs no comparison of runs, and one comparison that explains is enough.
         for rule in rung.hypotheses:
             if (go_on or not found) and (one := _ask(rule, evidence)) is not None:
-                found.append(one)
+                # Where a swap has told the part, a comparison may only add the name.
+                if explained_by_swap is None or explained_by_swap.part in one.parts:
+                    found.append(one)
         unchecked[rung.number] += evidence.left_out()
+    if not found and explained_by_swap is not None:
+        found.append(explained_by_swap.finding())
     doubt = no_better_than_chance(evidence.program, evidence.val, evidence.run)
     results = []
     for rung in RUNGS:
@@ -222,7 +244,17 @@ def _climb(evidence: Evidence, go_on: bool) -> Climb:
     if results[-1].rung.number >= MEASURED:  # the report shows the metric: nothing is vouched for beside a bad one
         results = [replace(one, doubt=doubt) for one in results]
     constant = evidence.constant_loss if math.isfinite(evidence.run.before) else math.nan
-    return Climb(tuple(results), RUNGS[len(results) :], tuple(evidence.run.rows), constant)
+    return Climb(tuple(results), RUNGS[len(results) :], tuple(evidence.run.rows), constant, swaps)
+
+
+def _swap(evidence: Evidence, make: Make | None, budget: float, unchecked: dict[int, list[str]]) -> Swaps | None:
+    try:
+        swaps = swap_parts(evidence.program, evidence.spec, make=make, budget=budget, seed=evidence.seed)
+    except Exception as error:
+        unchecked[1].append(f"replacing parts: {why_not(error)}")
+        return None
+    unchecked[1] += [f"replacing parts: {one}" for one in swaps.untried]
+    return swaps
 
 
 def _look(evidence: Evidence, rung: Rung, rules: Sequence[Rule], unchecked: dict[int, list[str]]) -> list[Finding]:

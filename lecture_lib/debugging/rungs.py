@@ -30,6 +30,7 @@ from .faults.loss_rules import (
     unfit,
     unstable,
 )
+from .faults.metric_rules import METRIC_RULES
 from .faults.model_rules import MODEL_RULES, all_affine, inputs_ignored, outputs_random
 from .faults.noise_hypotheses import noisy_labels
 from .faults.run_hypotheses import (
@@ -128,7 +129,7 @@ RUNGS = (
         6,
         "full run",
         "The curves are sound, and the numbers reported mean what they say.",
-        (outputs_random, *EVALUATION_RULES),
+        (outputs_random, *EVALUATION_RULES, *METRIC_RULES),
         (too_much_dropout, too_short, memorised),
     ),
     Rung(

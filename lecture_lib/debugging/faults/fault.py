@@ -10,6 +10,15 @@ PARTS = (
 )
 """The parts of a training program, one of which a finding points to."""
 
+RUNGS_OF_PARTS = {
+    **dict.fromkeys(("inputs", "labels", "split"), 1),
+    **dict.fromkeys(("loss", "step"), 3),
+    **dict.fromkeys(("initialisation", "layers", "model"), 4),
+    **dict.fromkeys(("optimizer", "schedule"), 5),
+    "metric": 6,
+}
+"""The rung that a fault without a name belongs to."""
+
 
 @dataclass(frozen=True)
 class Fault:

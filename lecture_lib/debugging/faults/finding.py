@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from .fault import RUNGS_OF_PARTS, Fault
 from .faults import FAULTS
+
+HOW = {
+    "violation": "An identity does not hold there, whatever the data.",
+    "swap": "With this part replaced, and nothing else, the same training goes clearly better.",
+    "difference": "It differs from what is usual by more than chance; it may be meant.",
+}
 
 
 @dataclass(frozen=True)
@@ -13,17 +20,19 @@ class Finding:
     """A fault, and what shows it.
 
     Attributes:
-        fault: a key of `FAULTS`.
+        fault: a key of `FAULTS`; None where the part is known and no name fits.
         evidence: what was observed, in words with numbers.
         data: the same as plain data.
         certain: whether it rests on an identity; otherwise on a comparison of runs or samples.
+        unnamed_part: one of PARTS, where `fault` is None.
 
     """
 
-    fault: str
+    fault: str | None
     evidence: str
     data: dict[str, Any] = field(default_factory=dict)
     certain: bool = True
+    unnamed_part: str = ""
 
     @property
     def kind(self) -> str:
@@ -37,30 +46,44 @@ class Finding:
         return "swap" if "gain" in self.data else "difference"
 
     @property
+    def _about(self) -> Fault:
+        if self.fault is not None:
+            return FAULTS[self.fault]
+        part = self.unnamed_part
+        title, remedy = f"something is wrong with the {part}", f"Compare the {part} with what the evidence put there."
+        return Fault(RUNGS_OF_PARTS[part], (part,), title, HOW[self.kind], remedy)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The one or two parts in which it can lie, the likelier first."""
+        return self._about.parts
+
+    @property
     def part(self) -> str:
         """The part of the program in which it lies, one of PARTS."""
-        return FAULTS[self.fault].parts[0]
+        return self._about.parts[0]
 
     @property
     def rung(self) -> int:
         """The rung that shows it, 1 to 7."""
-        return FAULTS[self.fault].rung
+        return self._about.rung
 
     @property
     def title(self) -> str:
-        """The fault's name."""
-        return FAULTS[self.fault].title
+        """The fault's name, or that it has none."""
+        return self._about.title
 
     @property
     def meaning(self) -> str:
         """What happens in such a program."""
-        return FAULTS[self.fault].meaning
+        return self._about.meaning
 
     @property
     def remedy(self) -> str:
         """What to do."""
-        return FAULTS[self.fault].remedy
+        return self._about.remedy
 
     def __str__(self) -> str:
-        head = f"{self.title} ({self.fault}, rung {self.rung}, {self.part})"
+        name = f"{self.fault}, " if self.fault else ""
+        head = f"{self.title} ({name}rung {self.rung}, {self.part})"
         return f"{head}: {self.evidence}\n  {self.meaning}\n  {self.remedy}"

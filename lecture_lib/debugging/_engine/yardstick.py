@@ -1,0 +1,166 @@
+"""One number for how well a program does, the same for every task: 0 is perfect, 1 is a constant answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...training._run.preserve import evaluating
+from ..program import Program, Spec
+from .assumptions import NotAskedError
+from .reading import MOST
+
+WORST = 2.0
+"""Errors above this, and those that are not finite, count as this."""
+
+
+Pairs = Sequence[tuple[Any, Any]]
+"""Inputs and targets, batch by batch."""
+
+
+def pairs_of(program: Program) -> Pairs:
+    """The validation batches, as many as the ladder looks at. Raises NotAskedError where there are none."""
+    found, seen = [], 0
+    for batch in () if program.val_loader is None else program.val_loader:
+        inputs, targets = program.parts(batch)
+        found.append((inputs, targets))
+        first = next((one for one in _leaves(targets)), None)
+        seen += len(first) if first is not None and first.ndim else 1
+        if seen >= MOST:
+            break
+    if not found:
+        raise NotAskedError("there are no validation examples")
+    return found
+
+
+def error(program: Program, pairs: Pairs, spec: Spec) -> float:
+    """The program's error on examples, relative to that of a constant answer.
+
+    Classes: the mean error rate of a class, over that of guessing. Labels that are there or not: twice the area above
+    the ROC curve. Positions: the share of wrong ones, over that of the commonest class. Numbers: squared error over
+    variance, for each output by itself. Several outputs for as many targets: their mean. Raises NotAskedError for
+    outputs that fit none of these.
+    """
+    device = next((one.device for one in program.model.parameters()), torch.device("cpu"))
+    with evaluating(program.model):
+        said = [_leaves(program.outputs(_moved(inputs, device))) for inputs, _ in pairs]
+    wanted = [_leaves(targets) for _, targets in pairs]
+    if not said[0] or not wanted[0]:
+        raise NotAskedError("outputs or targets hold no tensor")
+    columns = [_stacked([row[place] for row in said]) for place in range(len(said[0]))]
+    errors, reason = [], ""
+    for place in range(len(wanted[0])):
+        y = _stacked([row[place] for row in wanted])
+        candidates = columns[place : place + 1] if len(columns) == len(wanted[0]) else columns
+        for outputs in candidates:
+            try:
+                errors.append(_relative(outputs, y, spec))
+                break
+            except NotAskedError as refused:
+                reason = reason or str(refused)
+    if not errors:
+        raise NotAskedError(reason)
+    found = sum(errors) / len(errors)
+    return min(found, WORST) if math.isfinite(found) else WORST
+
+
+def _leaves(value: Any) -> list[Tensor]:
+    """The tensors in nested containers, in order."""
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    elif is_dataclass(value) and not isinstance(value, type):
+        value = list(vars(value).values())
+    if isinstance(value, (list, tuple)):
+        return [leaf for one in value for leaf in _leaves(one)]
+    return []
+
+
+def _moved(value: Any, device: torch.device) -> Any:
+    return value.to(device) if isinstance(value, Tensor) else value
+
+
+def _stacked(parts: list[Tensor]) -> Tensor:
+    """Batches one after the other; a longest axis that differs between them is filled up with targets left out."""
+    parts = [one.detach().cpu() for one in parts]
+    if parts[0].ndim == 0:
+        return torch.stack(parts)
+    if len({one.shape[1:] for one in parts}) == 1:
+        return torch.cat(parts)
+    if len({one.ndim for one in parts}) != 1:
+        raise NotAskedError("the batches' outputs or targets differ in their axes")
+    size = [max(one.shape[axis] for one in parts) for axis in range(1, parts[0].ndim)]
+    whole = not parts[0].is_floating_point()
+    filled = [one.new_full((len(one), *size), -100 if whole else 0) for one in parts]
+    for place, one in zip(filled, parts, strict=True):
+        place[tuple(slice(0, n) for n in one.shape)] = one
+    return torch.cat(filled)
+
+
+def _relative(outputs: Tensor, y: Tensor, spec: Spec) -> float:
+    if not bool(outputs.isfinite().all()):
+        return WORST
+    whole = not y.is_floating_point()
+    if whole and outputs.ndim == y.ndim + 1 and outputs.numel() != y.numel():
+        return _classes(outputs, y, spec)
+    if outputs.numel() != y.numel():
+        raise NotAskedError(f"outputs {list(outputs.shape)} do not fit targets {list(y.shape)}")
+    outputs, y = outputs.reshape(y.shape).double(), y.double()
+    if bool(((y == 0) | (y == 1)).all()) and (whole or spec.task in ("multi-label", "classification", "segmentation")):
+        return _there_or_not(outputs, y)
+    return _numbers(outputs, y)
+
+
+def _classes(outputs: Tensor, y: Tensor, spec: Spec) -> float:
+    axes = [1, outputs.ndim - 1] if outputs.ndim > 2 else [1]
+    fitting = [outputs.argmax(dim=axis) for axis in axes]
+    fitting = [one for one in fitting if one.shape == y.shape]
+    if not fitting:
+        raise NotAskedError(f"outputs {list(outputs.shape)} do not fit targets {list(y.shape)}")
+    kept = y >= 0 if spec.ignore_index is None else (y >= 0) & (y != spec.ignore_index)
+    if not bool(kept.any()):
+        raise NotAskedError("there is no validation target")
+    right = max(((one == y)[kept] for one in fitting), key=lambda one: int(one.sum()))
+    labels = y[kept]
+    if y.ndim > 1 and spec.task != "segmentation":
+        shares = torch.bincount(labels).double() / len(labels)
+        return float((~right).double().mean()) / max(1 - float(shares.max()), 1e-6)
+    present = labels.unique()
+    if len(present) < 2:
+        raise NotAskedError("validation has one class only")
+    rates = [float((~right[labels == one]).double().mean()) for one in present]
+    return sum(rates) / len(rates) / (1 - 1 / len(present))
+
+
+def _there_or_not(outputs: Tensor, y: Tensor) -> float:
+    columns = (outputs.reshape(-1, 1), y.reshape(-1, 1)) if y.ndim != 2 else (outputs, y)
+    areas = []
+    for scores, label in zip(columns[0].T, columns[1].T, strict=True):
+        positive = int(label.sum())
+        if not 0 < positive < len(label):
+            continue
+        _, places, counts = scores.unique(return_inverse=True, return_counts=True)
+        ranks = (counts.cumsum(0) - (counts - 1) / 2)[places]
+        above = float(ranks[label == 1].sum()) - positive * (positive + 1) / 2
+        areas.append(above / (positive * (len(label) - positive)))
+    if not areas:
+        raise NotAskedError("validation has one class only")
+    return 2 * (1 - sum(areas) / len(areas))
+
+
+def _numbers(outputs: Tensor, y: Tensor) -> float:
+    rows, wanted = outputs.reshape(len(y), -1), y.reshape(len(y), -1)
+    variance = wanted.var(dim=0, unbiased=False)
+    lively = variance > 1e-6 * variance.max().clamp(min=1e-30)
+    if not bool(lively.any()) or float(variance.max()) == 0:
+        raise NotAskedError("validation targets are all the same")
+    squared = (rows - wanted).square().mean(dim=0)
+    if wanted.shape[1] > 20:  # the parts of one target, such as a picture's
+        return float(squared.sum() / variance.sum())
+    return float((squared / variance)[lively].mean())
