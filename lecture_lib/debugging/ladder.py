@@ -226,10 +226,10 @@ def _climb(evidence: Evidence, go_on: bool, make: Make | None, budget: float) ->
     for rung in RUNGS:
         # What an identity explains needs no comparison of runs, and one comparison that explains is enough.
         for rule in rung.hypotheses:
-            if (go_on or not found) and (one := _ask(rule, evidence)) is not None:
-                # Where a swap has told the part, a comparison may only add the name.
-                if explained_by_swap is None or explained_by_swap.part in one.parts:
-                    found.append(one)
+            one = _ask(rule, evidence) if go_on or not found else None
+            # Where a swap has told the part, a comparison may only add the name.
+            if one is not None and (explained_by_swap is None or explained_by_swap.part in one.parts):
+                found.append(one)
         unchecked[rung.number] += evidence.left_out()
     if not found and explained_by_swap is not None:
         found.append(explained_by_swap.finding())
