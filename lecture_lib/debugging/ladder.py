@@ -219,20 +219,20 @@ def _climb(evidence: Evidence, go_on: bool, make: Make | None, budget: float) ->
         for rung in RUNGS:
             if rung.hypotheses:
                 unchecked[rung.number].append("comparisons of runs; an identity already explains what is wrong")
+    surely = [one for one in found if one.certain]
     swaps = None
-    if not found and budget > 0 and evidence.run.error is None:
+    if not surely and budget > 0 and evidence.run.error is None:
         swaps = _swap(evidence, make, budget, unchecked)
-    explained_by_swap = swaps.explained if swaps is not None else None
+        found = [one for one in found if _supported(one, swaps)]
     for rung in RUNGS:
         # What an identity explains needs no comparison of runs, and one comparison that explains is enough.
         for rule in rung.hypotheses:
             one = _ask(rule, evidence) if go_on or not found else None
-            # Where a swap has told the part, a comparison may only add the name.
-            if one is not None and (explained_by_swap is None or explained_by_swap.part in one.parts):
+            if one is not None and _supported(one, swaps):
                 found.append(one)
         unchecked[rung.number] += evidence.left_out()
-    if not found and explained_by_swap is not None:
-        found.append(explained_by_swap.finding())
+    if swaps is not None and swaps.explained is not None:
+        found = [replace(one, where=swaps.explained.part) for one in found] or [swaps.explained.finding()]
     doubt = no_better_than_chance(evidence.program, evidence.val, evidence.run)
     results = []
     for rung in RUNGS:
@@ -255,6 +255,15 @@ def _swap(evidence: Evidence, make: Make | None, budget: float, unchecked: dict[
         return None
     unchecked[1] += [f"replacing parts: {one}" for one in swaps.untried]
     return swaps
+
+
+def _supported(finding: Finding, swaps: Swaps | None) -> bool:
+    """Whether replacing parts speaks for a finding that is not certain, or was not tried."""
+    if swaps is None or finding.certain:
+        return True
+    if swaps.explained is not None:
+        return finding.part == swaps.explained.part
+    return swaps.speaks_for(finding.parts)
 
 
 def _look(evidence: Evidence, rung: Rung, rules: Sequence[Rule], unchecked: dict[int, list[str]]) -> list[Finding]:

@@ -62,7 +62,7 @@ class Recorder:
     computed a second time. Evaluations are always seen; what runs inside `torch.compile` never is.
 
     Args:
-        model: what is trained.
+        model: what is trained; several models as an `nn.ModuleList`.
         optimizers: what train it.
 
     """
@@ -106,7 +106,9 @@ class Recorder:
             hook = module.register_forward_hook(_Hook(self._module_called(name)))
             self._called_hooks[name] = hook
             self._attached.callback(hook.remove)
-        self._attached.callback(self._model.register_forward_pre_hook(_Hook(self._forward)).remove)
+        roots = list(self._model) if isinstance(self._model, nn.ModuleList) else [self._model]
+        for root in roots:
+            self._attached.callback(root.register_forward_pre_hook(_Hook(self.forward)).remove)
         for number, optimizer in enumerate(self._optimizers):
             self._attached.callback(optimizer.register_step_pre_hook(_Hook(self._step(number))).remove)
         caught = self._attached.enter_context(all_warnings())
@@ -183,7 +185,8 @@ class Recorder:
 
         return hook
 
-    def _forward(self, module: nn.Module, args: Any) -> None:
+    def forward(self, module: nn.Module, args: Any) -> None:
+        """Note that the model is called, with these arguments."""
         grad = torch.is_grad_enabled()
         evaluating = tuple(name for name, one in self._modal if not one.training)
         self.recording.events.append(Forward(grad, module.training, evaluating))

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ._engine.batches import cut, halves, learning_from, leaves, length, read_batches, some
 from ._engine.changes import Change, replacing
 from ._engine.observed import Examples
 from ._engine.observing import why_not
@@ -21,8 +22,6 @@ from ._engine.replacements import (
     NotInUseError,
     Replacement,
     Watched,
-    constant_rates,
-    on_half,
     own_loop,
     plain_loop,
     replacements,
@@ -35,8 +34,11 @@ from .program import Program, Spec
 Make = Callable[[int], tuple[Program, Spec]]
 
 SEEDS = 3
-GAP = 0.04  # smallest difference to the best program found that is looked into, in units of a constant answer's error
+DATA = {"inputs", "labels", "split"}
+GAP = 0.03  # smallest difference to the best program found that is looked into, in units of a constant answer's error
 SHARE = 0.3  # and as a share of the program's own error
+FEWEST = 60  # examples of each split, to compare them
+TOLD = 0.6  # of the error must go when one split's examples stand in for the other's
 HALF = 0.5  # of that difference must be closed by a replacement
 APART = 0.7  # share of examples of which a forest knows whether they are training's or validation's
 NOTHING_LEARNT = 0.6  # error above which also a replacement that changes much at once says where the fault is
@@ -73,7 +75,7 @@ class Trial:
     def finding(self) -> Finding:
         """As a finding of the ladder."""
         data = {"gain": self.gain, "errors": list(self.errors), "without": list(self.without)}
-        return Finding(None, str(self), data, certain=False, unnamed_part=self.part)
+        return Finding(None, str(self), data, certain=False, where=self.part)
 
     def __str__(self) -> str:
         spread = f" ± {stdev(self.gains):.2f}" if len(self.gains) > 1 else ""
@@ -169,11 +171,11 @@ class _Runs:
         with untouched(self.program, self.seed + number) as program:
             yield program, self.spec
 
-    def error(self, number: int, *changes: Change, epochs: float = 1.0, examples: Examples | None = None) -> float:
+    def error(self, number: int, *changes: Change, epochs: float = 1.0, judges: Sequence[Any] = ()) -> float:
         """Error after a run with some changes; epochs as a multiple of those declared."""
         start = time.process_time()
         with self.fresh(number) as (program, spec):
-            pairs = examples.batches() if examples is not None else pairs_of(program)
+            pairs = [program.parts(batch) for batch in judges] if judges else pairs_of(program)
             with _all(changes, program) as after:
                 for _ in range(max(1, round((spec.epochs or 5) * epochs))):
                     program.run_epoch()
@@ -238,9 +240,9 @@ class _Runs:
         watched = self.watch()
         self.took = time.process_time() - start
         plain = [self.plain]
-        longer = self.error(0, constant_rates(watched.rates), epochs=2.0)
+        longer = self.error(0, epochs=2.0)
         self.took /= 2
-        data = self._data(watched)
+        data = self._data()
         tried: list[tuple[Replacement, tuple[Change, ...], Trial]] = []
         base: dict[bool, float] = {False: plain[0]}
         for one in replacements(watched):
@@ -271,35 +273,36 @@ class _Runs:
             )
         return Swaps(tuple(plain), longer, trials, tuple(self.untried), explained)
 
-    def _data(self, watched: Watched) -> list[Trial]:
+    def _data(self) -> list[Trial]:
         """Training's examples against validation's: which of the two can be learnt, and whether they agree."""
-        train, val = watched.train, watched.val
-        if train is None or val is None or train.x.shape[1:] != val.x.shape[1:] or min(len(train.y), len(val.y)) < 60:
+        with self.fresh(0) as (program, _):
+            train = read_batches(program, program.train_loader)
+            val = read_batches(program, program.val_loader)
+        counts = [sum(map(length, batches)) for batches in (train, val)]
+        if min(counts) < FEWEST:
             return []
-        part = "inputs" if _told_apart(train, val) else "labels"
+        part, size = "inputs" if _told_apart(train, val) else "labels", min(length(train[0]), max(counts[1] // 8, 1))
         found = []
-        for what, own, other in (
-            ("validation's own examples to learn from", train, val),
-            ("training's own examples to be judged by", val, train),
+        for what, other in (
+            ("validation's own examples to learn from", val),
+            ("training's own examples to be judged by", train),
         ):
-            if time.process_time() + 4 * self.took > self.end:
+            if time.process_time() + 3 * self.took > self.end:
                 self.untried.append(f"{part}, {what}: the budget is used up")
                 continue
-            count = min(len(own.y), len(other.y) // 2)
             errors, without = [], []
             try:
                 for number in range(2):
-                    generator = torch.Generator().manual_seed(self.seed + number)
-                    rows = torch.randperm(len(other.y), generator=generator)
-                    seen, kept = on_half(other.part(rows[:count]), count, number), other.part(rows[count:])
-                    many = min(len(train.y) / count, 4.0)
-                    errors.append(self.error(number, seen, epochs=many, examples=kept))
-                    if own is train:
-                        usual, judges = on_half(train, count, number), kept
-                    else:
+                    seen, kept = halves(other, self.seed + number)
+                    if other is train:
+                        seen, kept = some(seen, counts[1]), some(kept, counts[1])
                         usual, judges = seen, val
-                    without.append(self.error(number, usual, epochs=many, examples=judges))
-                    if errors[0] > 0.4 * without[0]:
+                    else:
+                        usual, judges = some(train, sum(map(length, seen))), kept
+                    many = min(counts[0] / max(sum(map(length, seen)), 1), 3.0)
+                    errors.append(self.error(number, learning_from(cut(seen, size)), epochs=many, judges=kept))
+                    without.append(self.error(number, learning_from(cut(usual, size)), epochs=many, judges=judges))
+                    if errors[0] > (1 - TOLD) * without[0]:
                         break
             except Exception as problem:
                 self.untried.append(f"{part}, {what}: {why_not(problem)}")
@@ -314,14 +317,13 @@ class _Runs:
         tried: Sequence[tuple[Replacement, tuple[Change, ...], Trial]],
         data: Sequence[Trial],
     ) -> Trial | None:
-        best = min([plain[0], longer, *(trial.errors[0] for _, _, trial in tried)])
-        gap = plain[0] - best
-        told = [one for one in data if len(one.gains) > 1 and min(one.gains) >= max(0.2, 0.6 * fmean(one.without))]
+        told = [one for one in data if len(one.gains) > 1 and min(one.gains) >= max(0.2, TOLD * fmean(one.without))]
         if told:
             return max(told, key=lambda one: one.gain)
+        gap = plain[0] - min([plain[0], *(trial.errors[0] for _, _, trial in tried)])
         if gap < GAP or gap < SHARE * plain[0]:
             return None
-        bar = max(HALF * gap, 2 * (plain[0] - longer), GAP)
+        bar = max(HALF * gap, plain[0] - longer, GAP)
         close = [one for one in tried if one[2].gain >= bar and (not one[2].general or plain[0] > NOTHING_LEARNT)]
         close.sort(key=lambda one: one[2].general)
         most = max((one[2].gain for one in close if not one[2].general), default=0.0)
@@ -338,13 +340,26 @@ class _Runs:
         return None
 
 
-def _told_apart(train: Examples, val: Examples) -> bool:
-    """Whether inputs alone say which of the two an example is from."""
+def _told_apart(train: Sequence[Any], val: Sequence[Any]) -> bool:
+    """Whether inputs alone say which of the two splits an example is from."""
     from sklearn.ensemble import RandomForestClassifier
 
-    rows = min(len(train.y), len(val.y), 600)
-    x = torch.cat([train.x[:rows], val.x[:rows]]).flatten(1).double().nan_to_num().numpy()
-    y = [0] * rows + [1] * rows
+    tables = []
+    for batches in (train, val):
+        rows = [
+            torch.cat([leaf.flatten(1) if leaf.ndim > 1 else leaf[:, None] for leaf in leaves(batch[0])], dim=1)
+            for batch in batches
+            if isinstance(batch, (list, tuple))
+        ]
+        widths = {row.shape[1] for row in rows}
+        if len(widths) != 1:
+            return False
+        tables.append(torch.cat(rows).double().nan_to_num().cpu())
+    if tables[0].shape[1] != tables[1].shape[1]:
+        return False
+    count = min(*map(len, tables), 600)
+    x = torch.cat([table[torch.randperm(len(table))[:count]] for table in tables]).numpy()
+    y = [0] * count + [1] * count
     forest = RandomForestClassifier(60, min_samples_leaf=3, oob_score=True, random_state=0).fit(x, y)
     return bool(forest.oob_score_ > APART)
 

@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.overrides import TorchFunctionMode
-from torch.utils.data import DataLoader
 
-from ...training._run.preserve import preserved_modes
+from ...training._run.preserve import evaluating, preserved_modes
 from ..program import Program, Spec
 from .assumptions import NotAskedError
 from .changes import Change, initialised_anew, learning_rate_times, replacing
@@ -120,12 +119,31 @@ def plain_loop(spec: Spec) -> Change:
         if program.train_loader is None:
             raise NotAskedError("the program has no train_loader")
         by_batch = program.scheduler if spec.scheduler_steps == "batch" else None
+        if isinstance(program.scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+            program.scheduler = _Judged(program)
         program.train_epoch, program.step = None, reference_step(spec, _own_loss(program, spec), by_batch)
         if by_batch is not None:
             program.scheduler = None
         yield
 
     return change
+
+
+class _Judged:
+    """A schedule that waits for a plateau is given the mean validation loss."""
+
+    def __init__(self, program: Program) -> None:
+        self._program, self._scheduler = program, program.scheduler
+
+    def step(self) -> None:
+        """One step of it."""
+        program = self._program
+        if program.loss_fn is None:
+            raise NotAskedError("the schedule waits for a plateau of a loss that is not known")
+        with evaluating(program.model):
+            pairs = [program.parts(batch) for batch in program.val_loader or ()]
+            losses = [float(program.loss_fn(program.outputs(x), y)) for x, y in pairs]
+        self._scheduler.step(sum(losses) / max(len(losses), 1))
 
 
 def _step(watched: Watched) -> Iterator[Replacement]:
@@ -283,7 +301,7 @@ def _layers(watched: Watched) -> Iterator[Replacement]:
         yield Replacement("layers", "dropout off", _without_dropout)
     if watched.called & {"detach", "detach_"}:
         same = replacing(detach=lambda function, x: x, detach_=lambda function, x: x)
-        yield Replacement("layers", "no detach", same)
+        yield Replacement("model", "no detach", same)
     if watched.called & set(LAST):
         yield Replacement("layers", "the last activation left out", _without_last)
     bent = watched.called & {"sigmoid", "tanh", "sigmoid_", "tanh_"}
@@ -531,17 +549,3 @@ def _everything(watched: Watched) -> Iterator[Replacement]:
         yield
 
     yield Replacement("model", "a plain network, the standard loss and Adam", model, general=True)
-
-
-def on_half(examples: Examples, count: int, seed: int) -> Change:
-    """Training on so many of these examples."""
-
-    @contextmanager
-    def change(program: Program) -> Iterator[None]:
-        generator = torch.Generator().manual_seed(seed)
-        chosen = examples.part(torch.randperm(len(examples.y), generator=generator)[:count])
-        size = min(examples.batch_size, max(1, count // 4))
-        program.train_loader = DataLoader(chosen.dataset(), size, shuffle=True, generator=generator)
-        yield
-
-    return change

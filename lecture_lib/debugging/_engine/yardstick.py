@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import is_dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch import Tensor
 from ...training._run.preserve import evaluating
 from ..program import Program, Spec
 from .assumptions import NotAskedError
+from .batches import leaves
 from .reading import MOST
 
 WORST = 2.0
@@ -70,16 +71,9 @@ def error(program: Program, pairs: Pairs, spec: Spec) -> float:
 
 
 def _leaves(value: Any) -> list[Tensor]:
-    """The tensors in nested containers, in order."""
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    elif is_dataclass(value) and not isinstance(value, type):
+    if is_dataclass(value) and not isinstance(value, type):
         value = list(vars(value).values())
-    if isinstance(value, (list, tuple)):
-        return [leaf for one in value for leaf in _leaves(one)]
-    return []
+    return leaves(value)
 
 
 def _moved(value: Any, device: torch.device) -> Any:

@@ -24,7 +24,7 @@ class Finding:
         evidence: what was observed, in words with numbers.
         data: the same as plain data.
         certain: whether it rests on an identity; otherwise on a comparison of runs or samples.
-        unnamed_part: one of PARTS, where `fault` is None.
+        where: the part that the evidence points to, one of PARTS; default: the likelier one of the fault.
 
     """
 
@@ -32,7 +32,7 @@ class Finding:
     evidence: str
     data: dict[str, Any] = field(default_factory=dict)
     certain: bool = True
-    unnamed_part: str = ""
+    where: str = ""
 
     @property
     def kind(self) -> str:
@@ -49,7 +49,7 @@ class Finding:
     def _about(self) -> Fault:
         if self.fault is not None:
             return FAULTS[self.fault]
-        part = self.unnamed_part
+        part = self.where
         title, remedy = f"something is wrong with the {part}", f"Compare the {part} with what the evidence put there."
         return Fault(RUNGS_OF_PARTS[part], (part,), title, HOW[self.kind], remedy)
 
@@ -61,7 +61,7 @@ class Finding:
     @property
     def part(self) -> str:
         """The part of the program in which it lies, one of PARTS."""
-        return self._about.parts[0]
+        return self.where or self._about.parts[0]
 
     @property
     def rung(self) -> int:

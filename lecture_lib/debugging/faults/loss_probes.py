@@ -176,7 +176,7 @@ def class_axis(evidence: Evidence) -> Finding | None:
 def pairing(evidence: Evidence) -> Finding | None:
     """L13: the loss compares a target with outputs of another place.
 
-    When one label changes, the gradient changes at the outputs that belong to it: its own place, two classes.
+    When one label changes, the gradient changes at the outputs that belong to its own place, whichever axis holds them.
     """
     pair = sample(evidence)
     if pair is None or pair[1].is_floating_point() or pair[0].ndim != pair[1].ndim + 1 or pair[1].ndim < 2:
@@ -191,9 +191,9 @@ def pairing(evidence: Evidence) -> Finding | None:
         gradients = [torch.autograd.grad(evidence.own_loss(outputs, y), outputs)[0] for y in (targets, changed)]
         moved = (gradients[0] - gradients[1]).abs()
         slots = (moved > 0.3 * moved.max()).nonzero().tolist()
-        first = [[place[0], label, *place[1:]] for label in legal[:2]]
-        last = [[*place, label] for label in legal[:2]]
-        off += sorted(slots) not in (sorted(first), sorted(last))
+        with_classes_second = {(slot[0], *slot[2:]) for slot in slots}
+        with_classes_last = {tuple(slot[:-1]) for slot in slots}
+        off += {tuple(place)} not in (with_classes_second, with_classes_last)
     if not places or off < min(3, len(places)):
         return None
     return Finding("L13", f"the label of place {places[0]} is compared with outputs of another place")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import combinations
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,9 @@ from .finding import Finding
 LEAST = 20  # examples
 DRAWS = 3  # of the examples that an answer gets wrong
 QUALITIES = (1.0, 0.7, 0.4, 0.0)  # share of an answer that is right; the rest is drawn from other examples
+SHRUNK = 0.3  # numbers are so far from their mean to the truth
+NAMES = (*(f"{quality:.0%} right answers" for quality in QUALITIES), f"the mean and {SHRUNK:.0%} of what is missing")
+ORDER = (*combinations(range(len(QUALITIES)), 2), (4, 3))  # of each pair the first answer is better, whatever is asked
 LOSSES = ("loss", "error", "mse", "rmse", "mae", "perplexity")
 MARGIN = 0.02  # of the spread between the best and the worst of these answers
 
@@ -29,7 +33,7 @@ def metric_prefers_worse_answers(evidence: Evidence) -> Finding | None:
     if program.metric is None or val is None or outputs is None or len(outputs) < LEAST:
         return None
     metric, y = program.metric, val.y[: len(outputs)]
-    table = [[float(metric(answers(outputs, y, q, draw), y)) for q in QUALITIES] for draw in range(DRAWS)]
+    table = [[float(metric(answer, y)) for answer in answers(outputs, y, draw)] for draw in range(DRAWS)]
     return _judge({"metric": table}, "metric")
 
 
@@ -40,8 +44,8 @@ def evaluation_prefers_worse_answers(evidence: Evidence) -> Finding | None:
         return None
     tables: dict[str, list[list[float]]] = {}
     for draw in range(DRAWS):
-        for quality in QUALITIES:
-            with untouched(program, evidence.seed), _answering(program, answers(outputs, val.y, quality, draw)):
+        for answer in answers(outputs, val.y, draw):
+            with untouched(program, evidence.seed), _answering(program, answer):
                 reported = program.run_evaluation()
             for name, value in reported.items():
                 sign = _sign(name)
@@ -67,37 +71,45 @@ def _judge(tables: Mapping[str, list[list[float]]], what: str) -> Finding | None
         spread = max(max(row) for row in table) - min(min(row) for row in table)
         if spread == 0:
             text = f"{what} '{name}' is {table[0][0]:.3g} for perfect and for random answers alike"
-            return Finding(None, text, {"values": table[0]}, unnamed_part="metric")
-        for better in range(len(QUALITIES)):
-            for worse in range(better + 1, len(QUALITIES)):
-                if all(row[worse] > row[better] + MARGIN * spread for row in table):
-                    shares = f"{QUALITIES[better]:.0%} right answers, and {QUALITIES[worse]:.0%} right ones"
-                    values = f"{abs(table[0][better]):.3g} for {shares} {abs(table[0][worse]):.3g}"
-                    return Finding(None, f"{what} '{name}' is {values}", {"values": table[0]}, unnamed_part="metric")
+            return Finding(None, text, {"values": table[0]}, where="metric")
+        for better, worse in ORDER:
+            if max(better, worse) >= len(table[0]):
+                continue
+            if all(row[worse] > row[better] + MARGIN * spread for row in table):
+                good, bad = (f"{abs(table[0][one]):.3g} for {NAMES[one]}" for one in (better, worse))
+                return Finding(None, f"{what} '{name}' is {good}, and {bad}", {"values": table[0]}, where="metric")
     return None
 
 
-def answers(outputs: Tensor, y: Tensor, quality: float, draw: int) -> Tensor:
-    """Outputs like these for targets y, of which a share is right and the rest belongs to other examples.
+def answers(outputs: Tensor, y: Tensor, draw: int) -> list[Tensor]:
+    """Answers to targets y in the form of these outputs, as in NAMES; the last one for numbers only.
 
     Raises NotAskedError where it is not known how a right answer is written.
     """
     generator = torch.Generator().manual_seed(draw)
-    others = y[torch.randperm(len(y), generator=generator)]
-    wrong = torch.rand(len(y), generator=generator) >= quality
-    said = torch.where(wrong.reshape(-1, *[1] * (y.ndim - 1)), others, y)
+    others, luck = y[torch.randperm(len(y), generator=generator)], torch.rand(len(y), generator=generator)
+    if torch.equal(others, y):
+        raise NotAskedError("validation targets are all the same")
+    mixed = [torch.where((luck >= quality).reshape(-1, *[1] * (y.ndim - 1)), others, y) for quality in QUALITIES]
     if not y.is_floating_point() and outputs.ndim == y.ndim + 1 and outputs.numel() != y.numel():
-        axis = 1 if outputs.shape[2:] == y.shape[1:] else outputs.ndim - 1
-        classes = outputs.shape[axis]
-        scores = torch.nn.functional.one_hot(said.clamp(0, classes - 1).long(), classes).to(outputs) * 8 - 4
-        found = scores.movedim(-1, axis)
-        return found.log_softmax(axis) if float(outputs.max()) <= 0 else _as_shares(found, outputs, axis)
+        return [_as_scores(said, outputs) for said in mixed]
     if outputs.numel() != y.numel():
         raise NotAskedError(f"outputs {list(outputs.shape)} do not fit targets {list(y.shape)}")
     if bool(((y == 0) | (y == 1)).all()):
-        scores = said.reshape(outputs.shape).to(outputs) * 8 - 4
-        return scores.sigmoid() if float(outputs.min()) >= 0 and float(outputs.max()) <= 1 else scores
-    return said.reshape(outputs.shape).to(outputs)
+        scores = [said.reshape(outputs.shape).to(outputs) * 8 - 4 for said in mixed]
+        shares = float(outputs.min()) >= 0 and float(outputs.max()) <= 1
+        return [one.sigmoid() for one in scores] if shares else scores
+    mean = y.double().mean(dim=0, keepdim=True)
+    mixed.append(mean + SHRUNK * (y - mean))
+    return [said.reshape(outputs.shape).to(outputs) for said in mixed]
+
+
+def _as_scores(said: Tensor, outputs: Tensor) -> Tensor:
+    axis = 1 if outputs.shape[2:] == said.shape[1:] else outputs.ndim - 1
+    classes = outputs.shape[axis]
+    scores = torch.nn.functional.one_hot(said.clamp(0, classes - 1).long(), classes).to(outputs) * 8 - 4
+    scores = scores.movedim(-1, axis)
+    return scores.log_softmax(axis) if float(outputs.max()) <= 0 else _as_shares(scores, outputs, axis)
 
 
 def _as_shares(scores: Tensor, outputs: Tensor, axis: int) -> Tensor:

@@ -186,7 +186,7 @@ def slow_second_moment(model: nn.Module) -> torch.optim.Optimizer:
 
 
 PLANTED: dict[str, tuple[str, dict[str, Any]]] = {
-    "a detached layer": ("layers", {"model": Halved}),
+    "a detached layer": ("model", {"model": Halved}),
     "one label for all in the loss": ("loss", {"loss_fn": without_the_last_classes}),
     "uphill": ("step", {"step": uphill}),
     "an eps of 10": ("optimizer", {"optimizer": slow_second_moment}),
