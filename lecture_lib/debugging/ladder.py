@@ -262,7 +262,7 @@ def _supported(finding: Finding, swaps: Swaps | None) -> bool:
     if swaps is None or finding.certain:
         return True
     if swaps.explained is not None:
-        return finding.part == swaps.explained.part
+        return finding.kind == "swap" and finding.part == swaps.explained.part
     return swaps.speaks_for(finding.parts)
 
 

@@ -108,10 +108,15 @@ class Swaps:
         """The lowest error that any replacement gave with the first seed."""
         return min([self.errors[0], *(one.errors[0] for one in self.trials)])
 
+    def speaks_for(self, parts: Sequence[str]) -> bool:
+        """Whether a replacement in one of these parts brought much, or none of them could be tried."""
+        wanted = set(parts) | (DATA if DATA & set(parts) else set())
+        gains = [one.gain / max(one.without[0], 1e-6) for one in self.trials if one.part in wanted]
+        return not gains or max(gains) >= SHARE
+
     def __str__(self) -> str:
-        lines = [
-            f"error as it is {fmean(self.errors):.2f}, after twice the epochs {self.longer:.2f}; lowest {self.best:.2f}"
-        ]
+        as_it_is = f"error as it is {fmean(self.errors):.2f}, after twice the epochs {self.longer:.2f}"
+        lines = [f"{as_it_is}; lowest {self.best:.2f}"]
         lines += [f"  {one}" for one in sorted(self.trials, key=lambda one: -one.gain)]
         lines += [f"  not tried: {one}" for one in self.untried]
         return "\n".join(lines)

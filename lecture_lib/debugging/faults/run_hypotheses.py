@@ -75,7 +75,12 @@ def learning_rate(evidence: Evidence) -> Finding | None:
         return Finding("G15", f"{sign}; steps {factor:g} times as long: {gain}", {"gain": gain.share}, False)
     fault = "H01" if factor < 1 else "H02"
     new = rate(evidence) * factor
-    return Finding(fault, f"with a rate of {new:.2g} in place of {rate(evidence):.2g}: {gain}", {"rate": new}, False)
+    return Finding(
+        fault,
+        f"with a rate of {new:.2g} in place of {rate(evidence):.2g}: {gain}",
+        {"rate": new, "gain": gain.share},
+        False,
+    )
 
 
 def _only_short(evidence: Evidence, gain: Gain) -> bool:
