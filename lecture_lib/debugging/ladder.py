@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -21,13 +22,14 @@ from ._engine.untouched import untouched
 from .faults.finding import Finding
 from .program import Program, Spec
 from .rungs import OF_RECORDINGS, RUNGS, Rule, Rung
-from .swaps import Make, Swaps, swap_parts
+from .swaps import DATA, Make, Swaps, swap_parts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
+SWAPS_SHARE = 0.8  # of the budget; the rest is for comparisons that give what was found its name
 MEASURED = 6  # the rung that shows the metric
 COLOURS = {"holds": (BLUE, ""), "fails": (VERMILION, "//"), "unsure": (ORANGE, ".."), "not asked": ("lightgrey", "")}
 # What a fault shows on other rungs too, and is then no finding of its own.
@@ -203,7 +205,8 @@ def climb(
         go_on: climb all rungs, whatever fails.
         seed: of the recorded run; comparisons of runs use this seed and the next two.
         make: seed -> (program, spec), new each time, for programs that keep something in closures.
-        budget: seconds of computing time for replacing parts; 0 leaves it out.
+        budget: seconds of computing time for runs with something changed. With 0 no parts are replaced, and comparisons
+            take the time that they need.
 
     """
     with untouched(program):
@@ -222,7 +225,8 @@ def _climb(evidence: Evidence, go_on: bool, make: Make | None, budget: float) ->
     surely = [one for one in found if one.certain]
     swaps = None
     if not surely and budget > 0 and evidence.run.error is None:
-        swaps = _swap(evidence, make, budget, unchecked)
+        evidence.end = time.process_time() + budget
+        swaps = _swap(evidence, make, SWAPS_SHARE * budget, unchecked)
         found = [one for one in found if _supported(one, swaps)]
     for rung in RUNGS:
         # What an identity explains needs no comparison of runs, and one comparison that explains is enough.
@@ -262,7 +266,8 @@ def _supported(finding: Finding, swaps: Swaps | None) -> bool:
     if swaps is None or finding.certain:
         return True
     if swaps.explained is not None:
-        return finding.kind == "swap" and finding.part == swaps.explained.part
+        retrained = finding.kind == "swap" or finding.part in DATA
+        return retrained and finding.part == swaps.explained.part
     return swaps.speaks_for(finding.parts)
 
 

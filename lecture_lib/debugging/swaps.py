@@ -34,6 +34,7 @@ from .program import Program, Spec
 Make = Callable[[int], tuple[Program, Spec]]
 
 SEEDS = 3
+RESERVED = 3  # runs for which time is kept, to try what helped with other seeds
 DATA = {"inputs", "labels", "split"}
 GAP = 0.03  # smallest difference to the best program found that is looked into, in units of a constant answer's error
 SHARE = 0.3  # and as a share of the program's own error
@@ -251,7 +252,7 @@ class _Runs:
         tried: list[tuple[Replacement, tuple[Change, ...], Trial]] = []
         base: dict[bool, float] = {False: plain[0]}
         for one in replacements(watched):
-            if time.process_time() + self.took > self.end:
+            if time.process_time() + RESERVED * self.took > self.end:
                 self.untried.append(f"{one.part}, {one.what}: the budget is used up")
                 continue
             before: tuple[Change, ...] = ()
@@ -292,7 +293,7 @@ class _Runs:
             ("validation's own examples to learn from", val),
             ("training's own examples to be judged by", train),
         ):
-            if time.process_time() + 3 * self.took > self.end:
+            if time.process_time() + (RESERVED + 3) * self.took > self.end:
                 self.untried.append(f"{part}, {what}: the budget is used up")
                 continue
             errors, without = [], []
@@ -337,6 +338,8 @@ class _Runs:
                 continue
             errors, without = list(trial.errors), list(trial.without)
             for number in range(1, SEEDS):
+                if number > 1 and time.process_time() > self.end:
+                    break
                 without.append(self.error(number, *before))
                 errors.append(self.error(number, *before, replacement.change))
             confirmed = Trial(trial.part, trial.what, trial.general, tuple(errors), tuple(without))

@@ -28,6 +28,23 @@ def write_fashion(folder: Path) -> dict[str, np.ndarray]:
     return written
 
 
+def write_mnist(folder: Path) -> None:
+    """IDX files of handwritten digits from scikit-learn, made larger: 1,200 training and 597 test images."""
+    from sklearn.datasets import load_digits
+
+    raw = folder / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    digits = load_digits()
+    large = np.kron(digits.images, np.ones((3, 3))) * 15.9
+    images = np.pad(large, ((0, 0), (2, 2), (2, 2))).astype(np.uint8)
+    order = np.random.default_rng(0).permutation(len(images))
+    for part, rows in (("train", order[:1200]), ("t10k", order[1200:])):
+        header = struct.pack(">IIII", 2051, len(rows), 28, 28)
+        (raw / f"{part}-images-idx3-ubyte").write_bytes(header + images[rows].tobytes())
+        labels = digits.target[rows].astype(np.uint8)
+        (raw / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 2049, len(rows)) + labels.tobytes())
+
+
 def write_cifar(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, np.ndarray]:
     """Pickled batches of 20 images each, whose checksums torchvision is told."""
     base = folder / CIFAR10.base_folder

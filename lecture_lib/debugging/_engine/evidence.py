@@ -41,6 +41,7 @@ class Evidence:
         self.unseen: list[str] = []  # what could not be looked at, and why
         self.not_asked: dict[str, list[str]] = {}  # reason -> names of rules
         self.trials: Any = None  # runs with one thing changed, see `comparing`
+        self.end = math.inf  # seconds of computing time of this process after which no run is begun
         wrapped = type(program.model).__name__
         if hasattr(program.model, "_orig_mod") or wrapped in ("DataParallel", "DistributedDataParallel"):
             self.unseen.append(f"layers inside of the {wrapped}: pass the model as it was before it was wrapped")

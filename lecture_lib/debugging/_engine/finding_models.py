@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -76,6 +76,7 @@ class Discovery:
             return
         used = [one for one in self._optimizers if id(one) in self._stepped]
         self.recorder = Recorder(roots[0] if len(roots) == 1 else nn.ModuleList(roots), used)
+        self.recorder.recording.stepped_before = False  # but for the few steps that it took to find the models
         self._stack.enter_context(self.recorder)
         if any(root is called for root in roots):
             self.recorder.forward(called, args)  # its hooks were hung up too late for this call
@@ -96,8 +97,3 @@ class Discovery:
             stack.callback(register_module_forward_hook(self._after, always_call=True).remove)
             stack.callback(register_optimizer_step_post_hook(self._took_a_step).remove)
             yield self
-
-
-def parameters_of(recording: Recording) -> int:
-    """How many numbers were trained."""
-    return sum(one.numel() for one in recording.tensors.values() if isinstance(one, Tensor) and one.requires_grad)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import time
 from contextlib import nullcontext
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
+from .assumptions import NotAskedError
 from .changes import Change
 from .evidence import Evidence
 from .untouched import untouched
@@ -62,6 +64,8 @@ class Trials:
     def loss(self, seed: int, change: Change | None = None, *, validation: bool = False, epochs: int = 0) -> float:
         """Loss after a run; infinite where it is not finite or the run fails."""
         evidence = self.evidence
+        if time.process_time() > evidence.end:
+            raise NotAskedError("the budget is used up")
         examples = evidence.val if validation else evidence.train
         if examples is None:
             return math.inf

@@ -74,7 +74,7 @@ def chosen(healthy: bool) -> list[Case]:
 
 def climbed(case: Case, seed: int = 1) -> Climb:
     with threadpool_limits(1):
-        return climb(*case.make(seed))
+        return climb(*case.make(seed), budget=0)
 
 
 @pytest.mark.parametrize("case", chosen(healthy=False), ids=str)
@@ -106,7 +106,7 @@ def test_a_program_on_another_device_is_told_the_same(name: str, request: pytest
     program, spec = case.make(1)
     move(program)
     with other_device(), threadpool_limits(1):
-        there = climb(program, spec)
+        there = climb(program, spec, budget=0)
     assert [one.fault for one in there.findings] == [one.fault for one in here.findings]
     assert [one.unchecked for one in there.results] == [one.unchecked for one in here.results]
 
@@ -182,7 +182,7 @@ def healthy(base: str) -> tuple[Climb, bool]:
     program.run_epoch()  # so that there is an optimizer's state, and gradients
     before = state_of(program)
     with threadpool_limits(1):
-        found = climb(program, spec, go_on=base == "regression")
+        found = climb(program, spec, go_on=base == "regression", budget=0)
     return found, same(before, state_of(program))
 
 
@@ -314,7 +314,7 @@ def test_the_published_notebook_with_a_validation_split_of_one_class() -> None:
         TensorLoader(x[320:], y[320:], batch_size=80),
         metric=lambda out, target: float((out.argmax(dim=1) == target).float().mean()),
     )
-    found = climb(program, Spec(task="classification", classes=2, epochs=10))
+    found = climb(program, Spec(task="classification", classes=2, epochs=10), budget=0)
     assert found.findings
     assert found.findings[0].rung == 1
     assert found.findings[0].fault == "D26"
@@ -383,7 +383,7 @@ def test_outputs_that_only_overflow_are_not_taken_for_a_division_by_zero(factor:
         def forward(self, x: Tensor) -> Tensor:
             return self.layer(x) * factor * factor
 
-    found = climb(*make("regression", 0, parts=changed("regression", model=Scaled)))
+    found = climb(*make("regression", 0, parts=changed("regression", model=Scaled)), budget=0)
     assert ("L20" in {one.fault for one in found.findings}) == named
 
 
@@ -503,13 +503,13 @@ def test_a_run_that_resumes_rightly_is_no_finding() -> None:
         p.train_loader.generator.set_state(saved["order"])  # type: ignore[attr-defined]
         torch.set_rng_state(saved["stream"])
 
-    found = climb(*make("regression", 0, save=save, load=load))
+    found = climb(*make("regression", 0, save=save, load=load), budget=0)
     assert not found.findings, found
 
 
 def test_a_wrapped_model_says_what_is_not_seen() -> None:
     program, spec = make("regression", 0)
     program.model = nn.DataParallel(program.model)
-    found = climb(program, spec)
+    found = climb(program, spec, budget=0)
     assert not found.findings, found
     assert any("layers inside of the DataParallel" in text for text in found.results[0].unchecked)

@@ -50,7 +50,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def test_nothing_is_found_in_a_sound_program(sound: tuple[Make, tuple[str, ...]]) -> None:
     make_program, reasons = sound
     with threadpool_limits(1):
-        found = climb(*make_program())
+        found = climb(*make_program(), budget=0)
     assert not found.findings, found
     unchecked = "\n".join(text for result in found.results for text in result.unchecked)
     assert BROKEN not in unchecked
@@ -224,7 +224,7 @@ def upside_down(where: str, labels: bool = False) -> tuple[Program, Spec]:
 @pytest.mark.filterwarnings("ignore")
 def test_nothing_holds_beside_a_metric_worse_than_chance(where: str, labels: bool) -> None:
     with threadpool_limits(1):
-        found = climb(*upside_down(where, labels), go_on=labels)
+        found = climb(*upside_down(where, labels), go_on=labels, budget=0)
     last = found.rows[-1]
     assert (last.val_metric if where == "metric" else max(last.reported.values())) < 0.1
     assert found.results[-1].rung.number == 7
@@ -234,6 +234,6 @@ def test_nothing_holds_beside_a_metric_worse_than_chance(where: str, labels: boo
 
 
 def test_a_rung_that_measured_nothing_does_not_hold() -> None:
-    found: Climb = climb(*CASES["autoencoder on TensorDataset(x), the author's own loop"][0]())
+    found: Climb = climb(*CASES["autoencoder on TensorDataset(x), the author's own loop"][0](), budget=0)
     assert {result.verdict for result in found.results} == {"not asked"}
     found.plot()
