@@ -245,7 +245,9 @@ def debugged(script: Path, arguments: str, data: Path) -> subprocess.CompletedPr
 @pytest.mark.slow
 @pytest.mark.skipif(not PROGRAMS.exists(), reason="the example programs are not beside the repository")
 class TestExamplePrograms:
-    @pytest.mark.parametrize("name", ARGUMENTS)
+    @pytest.mark.parametrize(
+        "name", [pytest.param(one, marks=pytest.mark.full if "siamese" in one else ()) for one in ARGUMENTS]
+    )
     def test_nothing_is_found_in_a_sound_one(self, name: str, data: Path) -> None:
         found = debugged(PROGRAMS / name, ARGUMENTS[name], data)
         assert found.returncode == 0, found.stdout[-2000:] + found.stderr[-2000:]

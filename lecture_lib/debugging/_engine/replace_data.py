@@ -1,0 +1,118 @@
+"""Replacements of the inputs, and of the whole program but its data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..program import Program
+from .assumptions import NotAskedError
+from .changes import Change
+from .observed import Examples
+from .reference_parts import reference_model, reference_optimizer, reference_step, standard_loss
+from .replace_training import own_loss
+from .replacement import NotInUseError, Replacement, Watched
+
+
+def of_inputs(watched: Watched) -> Iterator[Replacement]:
+    train, val, program = watched.train, watched.val, watched.program
+    if train is None:
+        return
+    if program.plain_loader is not None:
+
+        @contextmanager
+        def plain(program: Program) -> Iterator[None]:
+            program.train_loader = program.plain_loader
+            yield
+
+        yield Replacement("inputs", "training examples without augmentation", plain)
+    yield Replacement(
+        "inputs", "training examples in a new order each epoch, in batches of the same size", _shuffled(train)
+    )
+    if train.batch_size > 64 or train.batch_size < 8:
+        yield Replacement("step", "batches of 32", _shuffled(train, 32), general=True)
+    if train.x.is_floating_point() and train.x.ndim > 1:
+        mean, deviation = _statistics(train.x)
+        if val is not None and val.x.shape[1:] == train.x.shape[1:]:
+            own_mean, own_deviation = _statistics(val.x)
+            change = _before_model(
+                lambda x: (x - own_mean.to(x)) / own_deviation.to(x) * deviation.to(x) + mean.to(x), training=False
+            )
+            yield Replacement("inputs", "validation inputs with mean and spread of training", change)
+        standard = _before_model(lambda x: (x - mean.to(x)) / deviation.to(x))
+        yield Replacement("inputs", "standardised inputs", standard, general=True)
+
+
+def _statistics(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and deviation of each feature, or of each channel; those that hardly vary share the overall deviation."""
+    over = [0] if x.ndim == 2 else [0, *range(2, x.ndim)] if x.ndim == 4 else list(range(x.ndim - 1))
+    x = x.double()
+    mean, deviation = x.mean(dim=over, keepdim=True), x.std(dim=over, keepdim=True)
+    deviation = torch.where(deviation > 0.05 * deviation.max(), deviation, deviation.max().clamp(min=1e-12))
+    return mean.float(), deviation.float()
+
+
+def _before_model(transform: Callable[[Tensor], Tensor], training: bool = True) -> Change:
+    """The model gets transformed inputs; with `training=False` in evaluation only."""
+
+    @contextmanager
+    def change(program: Program) -> Iterator[None]:
+        used: list[bool] = []
+
+        def hook(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+            used.append(True)
+            if not args or (module.training and not training):
+                return args
+            return (transform(args[0]), *args[1:])
+
+        handle = program.model.register_forward_pre_hook(hook)
+        try:
+            yield
+        finally:
+            handle.remove()
+        if not used:
+            raise NotInUseError("the program calls parts of its model and never the model")
+
+    return change
+
+
+def _shuffled(train: Examples, batch_size: int = 0) -> Change:
+    @contextmanager
+    def change(program: Program) -> Iterator[None]:
+        program.train_loader = train.loader(int(torch.randint(2**31, ())), batch_size)
+        yield
+
+    return change
+
+
+def of_everything(watched: Watched) -> Iterator[Replacement]:
+    program, train, outputs, spec = watched.program, watched.train, watched.outputs, watched.spec
+    if train is None or outputs is None or program.train_loader is None:
+        return
+
+    @contextmanager
+    def settings(program: Program) -> Iterator[None]:
+        program.optimizer, program.scheduler = reference_optimizer(program.model, spec), None
+        program.train_epoch, program.step = None, reference_step(spec, own_loss(program, spec))
+        yield
+
+    yield Replacement("optimizer", "Adam at 0.002 with the plain step", settings, general=True)
+    try:
+        reference_model(train.x, outputs, spec.causal)
+    except NotAskedError:
+        return
+
+    @contextmanager
+    def model(program: Program) -> Iterator[None]:
+        program.model = reference_model(train.x, outputs, spec.causal)
+        program.forward = None
+        program.optimizer, program.scheduler = reference_optimizer(program.model, spec), None
+        program.train_epoch = None
+        program.step = reference_step(spec, lambda given, wanted: standard_loss(given, wanted, spec))
+        yield
+
+    yield Replacement("model", "a plain network, the standard loss and Adam", model, general=True)

@@ -1,0 +1,197 @@
+"""Replacements of the initial weights and of layers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from ...training._run.preserve import preserved_modes
+from ..program import Program
+from .assumptions import NotAskedError
+from .changes import Change, initialised_anew, replacing
+from .replacement import NotInUseError, Replacement, Watched
+
+DROPOUT = (
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "alpha_dropout",
+    "feature_dropout",
+    "feature_alpha_dropout",
+)
+LAST = ("softmax", "log_softmax", "sigmoid", "tanh", "relu", "logsigmoid", "softplus")
+SETTINGS = (
+    "eps",
+    "momentum",
+    "negative_slope",
+    "alpha",
+    "beta",
+    "threshold",
+    "track_running_stats",
+    "sparse",
+    "max_norm",
+)
+
+
+def of_initialisation(watched: Watched) -> Iterator[Replacement]:
+    yield Replacement("initialisation", "weights drawn as PyTorch draws them", initialised_anew)
+
+
+def of_layers(watched: Watched) -> Iterator[Replacement]:
+    model = watched.program.model
+    for kind, name, value in _unusual_settings(model):
+        yield Replacement("layers", f"{name} of {value!r} in {kind.__name__}", _module_setting(kind, name, value))
+    if watched.called & set(DROPOUT) or any(isinstance(m, nn.RNNBase) and m.dropout for m in model.modules()):
+        yield Replacement("layers", "dropout off", _without_dropout)
+    if watched.called & {"detach", "detach_"}:
+        same = replacing(detach=lambda function, x: x, detach_=lambda function, x: x)
+        yield Replacement("model", "no detach", same)
+    if watched.called & set(LAST):
+        yield Replacement("layers", "the last activation left out", _without_last)
+    bent = watched.called & {"sigmoid", "tanh", "sigmoid_", "tanh_"}
+    if bent:
+        straight = replacing(**dict.fromkeys(sorted(bent), lambda function, x: x.relu()))
+        yield Replacement("layers", "ReLU in the place of sigmoid and tanh", straight)
+    normalised = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    if normalised:
+        yield Replacement("layers", "batch normalisation by the statistics of training", _statistics_anew)
+    yield Replacement("layers", "signals of the same size after each layer", _signals_of_one_size, general=True)
+    if watched.called & {"relu", "relu_"}:
+        around = replacing(
+            relu=lambda f, x, *a, **k: x + x.clamp(min=0), relu_=lambda f, x, *a, **k: x + x.clamp(min=0)
+        )
+        yield Replacement("layers", "a way around each activation", around, general=True)
+
+
+def _unusual_settings(model: nn.Module) -> list[tuple[type[nn.Module], str, Any]]:
+    """Settings of PyTorch's layers that are not what their constructors take by default."""
+    found: dict[tuple[type[nn.Module], str], Any] = {}
+    for module in model.modules():
+        kind = type(module)
+        if not kind.__module__.startswith("torch.nn"):
+            continue
+        for name, parameter in inspect.signature(kind.__init__).parameters.items():
+            known = name in SETTINGS and parameter.default is not inspect.Parameter.empty
+            if known and getattr(module, name, parameter.default) != parameter.default:
+                found[kind, name] = parameter.default
+    return [(kind, name, value) for (kind, name), value in found.items()]
+
+
+def _module_setting(kind: type[nn.Module], name: str, value: Any) -> Change:
+    @contextmanager
+    def change(program: Program) -> Iterator[None]:
+        modules = [m for m in program.model.modules() if type(m) is kind]
+        kept = [getattr(m, name) for m in modules]
+        for module in modules:
+            setattr(module, name, value)
+        try:
+            yield
+        finally:
+            for module, old in zip(modules, kept, strict=True):
+                setattr(module, name, old)
+
+    return change
+
+
+@contextmanager
+def _without_dropout(program: Program) -> Iterator[None]:
+    gates = [m for m in program.model.modules() if isinstance(m, nn.RNNBase)]
+    kept = [m.dropout for m in gates]
+    for module in gates:
+        module.dropout = 0.0
+    try:
+        with replacing(**dict.fromkeys(DROPOUT, lambda function, x, *args, **kwargs: x))(program):
+            yield
+    finally:
+        for module, old in zip(gates, kept, strict=True):
+            module.dropout = old
+
+
+class _LastActivation(TorchFunctionMode):
+    """Remembers the last activation's input and output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: Tensor | None = None
+        self.gave: Any = None
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Note and go on."""
+        result = func(*args, **(kwargs or {}))
+        if getattr(func, "__name__", "").rstrip("_") in LAST and args:
+            self.given, self.gave = args[0], result
+        return result
+
+
+@contextmanager
+def _without_last(program: Program) -> Iterator[None]:
+    """The model's output is what its last activation was given, where the activation is the last thing."""
+    used: list[bool] = []
+    with _LastActivation() as seen:
+
+        def hook(module: nn.Module, args: Any, output: Any) -> Any:
+            given, gave, seen.given, seen.gave = seen.given, seen.gave, None, None
+            if given is None or not isinstance(output, Tensor):
+                return output
+            if output is not gave and not (output._base is gave and output.numel() == given.numel()):
+                return output
+            used.append(True)
+            return given.reshape(output.shape)
+
+        handle = program.model.register_forward_hook(hook)
+        try:
+            yield
+        finally:
+            handle.remove()
+    if not used:
+        raise NotInUseError("the model's output is not an activation's")
+
+
+@contextmanager
+def _statistics_anew(program: Program) -> Iterator[Callable[[], None]]:
+    """After training each batch normalisation counts training examples anew, under the weights as they are."""
+    layers = [m for m in program.model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+
+    def restate() -> None:
+        if program.train_loader is None:
+            raise NotAskedError("the program has no train_loader")
+        with preserved_modes(program.model), torch.no_grad():
+            program.model.eval()
+            for layer in layers:
+                if layer.running_mean is not None:
+                    layer.reset_running_stats()
+                    layer.momentum = None
+                    layer.train()
+            for batch in islice(program.train_loader, 20):
+                program.outputs(program.parts(batch)[0])
+
+    kept = [m.momentum for m in layers]
+    try:
+        yield restate
+    finally:
+        for module, momentum in zip(layers, kept, strict=True):
+            module.momentum = momentum
+
+
+@contextmanager
+def _signals_of_one_size(program: Program) -> Iterator[None]:
+    """Every affine layer but the last gives outputs of mean 0 and variance 1 over the batch."""
+
+    def hook(module: nn.Module, args: Any, output: Tensor) -> Tensor:
+        return (output - output.mean()) / (output.std() + 1e-6)
+
+    affine = [m for m in program.model.modules() if isinstance(m, (nn.Linear, nn.Conv2d, nn.Conv1d))]
+    handles = [module.register_forward_hook(hook) for module in affine[:-1]]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -1,0 +1,203 @@
+"""Replacements of the step, the loss, the optimizer and the schedule."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from ...training._run.preserve import evaluating
+from ..program import Program, Spec
+from .assumptions import NotAskedError
+from .changes import Change, learning_rate_times
+from .reference_parts import matches, reference_step, standard_loss
+from .replacement import NotInUseError, Replacement, Watched
+
+WITHOUT_DEFAULT = {"lr", "params", "foreach", "fused", "capturable", "differentiable"}
+STANDARD = (nn.CrossEntropyLoss, nn.MSELoss, nn.BCEWithLogitsLoss)
+
+
+def own_loop(program: Program) -> bool:
+    """Whether the program brings a loop or a step of its own."""
+    return program.step is not None or program.train_epoch is not None
+
+
+def own_loss(program: Program, spec: Spec) -> Callable[[Any, Any], Tensor]:
+    return program.loss_fn or (lambda outputs, targets: standard_loss(outputs, targets, spec))
+
+
+def plain_loop(spec: Spec) -> Change:
+    """The reference step in the place of the program's own step and epoch."""
+
+    @contextmanager
+    def change(program: Program) -> Iterator[None]:
+        if program.train_loader is None:
+            raise NotAskedError("the program has no train_loader")
+        by_batch = program.scheduler if spec.scheduler_steps == "batch" else None
+        if isinstance(program.scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+            program.scheduler = _Judged(program)
+        program.train_epoch, program.step = None, reference_step(spec, own_loss(program, spec), by_batch)
+        if by_batch is not None:
+            program.scheduler = None
+        yield
+
+    return change
+
+
+class _Judged:
+    """A schedule that waits for a plateau is given the mean validation loss."""
+
+    def __init__(self, program: Program) -> None:
+        self._program, self._scheduler = program, program.scheduler
+
+    def step(self) -> None:
+        """One step of it."""
+        program = self._program
+        if program.loss_fn is None:
+            raise NotAskedError("the schedule waits for a plateau of a loss that is not known")
+        with evaluating(program.model):
+            pairs = [program.parts(batch) for batch in program.val_loader or ()]
+            losses = [float(program.loss_fn(program.outputs(x), y)) for x, y in pairs]
+        self._scheduler.step(sum(losses) / max(len(losses), 1))
+
+
+def of_step(watched: Watched) -> Iterator[Replacement]:
+    spec = watched.spec
+    if own_loop(watched.program) and watched.program.train_loader is not None:
+        yield Replacement("step", "the plain step: zero_grad, forward, loss, backward, step", plain_loop(spec))
+    elif spec.accumulate > 1 or spec.max_norm is not None or spec.eval_modules or spec.frozen:
+        yield Replacement("step", "the step as it is declared", plain_loop(spec))
+
+
+def _is_standard(loss: Any) -> bool:
+    if loss in (nn.functional.cross_entropy, nn.functional.mse_loss, nn.functional.binary_cross_entropy_with_logits):
+        return True
+    return isinstance(loss, STANDARD) and getattr(loss, "reduction", "mean") == "mean"
+
+
+def of_loss(watched: Watched) -> Iterator[Replacement]:
+    program, spec = watched.program, watched.spec
+    if program.loss_fn is None or _is_standard(program.loss_fn):
+        return
+
+    @contextmanager
+    def change(program: Program) -> Iterator[None]:
+        used: list[bool] = []
+
+        def loss(outputs: Any, targets: Any, *others: Any, **more: Any) -> Tensor:
+            used.append(True)
+            return standard_loss(outputs, targets, spec)
+
+        program.loss_fn = loss
+        yield
+        if not used:
+            raise NotInUseError("the program's step never calls loss_fn")
+
+    yield Replacement("loss", "the standard loss of the task", change)
+
+
+def _before_steps(act: Callable[[Program, Optimizer, int], None]) -> Change:
+    """Something is done before each step of each optimizer, which is numbered."""
+
+    @contextmanager
+    def change(program: Program) -> Iterator[None]:
+        used: list[bool] = []
+        with ExitStack() as hooks:
+            for number, optimizer in enumerate(program.optimizers):
+
+                def before(optimizer: Optimizer, args: Any, kwargs: Any, number: int = number) -> None:
+                    used.append(True)
+                    act(program, optimizer, number)
+
+                hooks.callback(optimizer.register_step_pre_hook(before).remove)
+            yield
+        if not used:
+            raise NotInUseError("the program's optimizer never takes a step")
+
+    return change
+
+
+def of_optimizer(watched: Watched) -> Iterator[Replacement]:
+    program, spec = watched.program, watched.spec
+    held = {id(p) for one in program.optimizers for group in one.param_groups for p in group["params"]}
+    named = [(name, p) for name, p in program.model.named_parameters() if not matches(name, spec.frozen)]
+    if held and any(id(p) not in held or not p.requires_grad for _, p in named):
+        yield Replacement("optimizer", "all parameters trained", _all_trained(spec))
+    settings: dict[str, Any] = {}
+    for one in program.optimizers:
+        usual = {name: p.default for name, p in inspect.signature(type(one)).parameters.items()}
+        for name in set(one.param_groups[0]) & set(usual) - WITHOUT_DEFAULT:
+            if usual[name] is not None and any(group[name] != usual[name] for group in one.param_groups):
+                settings[name] = usual[name]
+    for name, value in settings.items():
+        if name == "momentum":
+            value = 0.9
+            if all(g.get(name) == value for one in program.optimizers for g in one.param_groups):
+                continue
+        yield Replacement("optimizer", f"{name} of {value!r}", _with_setting(name, value))
+    rates = {rate for group in watched.rates for rate in group}
+    if len(rates) > 1 and not len(program.optimizers) > 1:
+        yield Replacement("optimizer", "one learning rate for all parameters", _rates_of(lambda own: max(own)))
+    for factor in (0.1, 10.0):
+        yield Replacement("optimizer", f"{factor:g} times the learning rate", learning_rate_times(factor), general=True)
+
+
+def _with_setting(name: str, value: Any) -> Change:
+    def act(program: Program, optimizer: Optimizer, number: int) -> None:
+        for group in optimizer.param_groups:
+            if name in group:
+                group[name] = value
+
+    return _before_steps(act)
+
+
+def _all_trained(spec: Spec) -> Change:
+    @contextmanager
+    def change(program: Program) -> Iterator[None]:
+        optimizer = program.optimizers[0]
+        held = {id(p) for one in program.optimizers for group in one.param_groups for p in group["params"]}
+        missing = []
+        for name, parameter in program.model.named_parameters():
+            if not matches(name, spec.frozen):
+                parameter.requires_grad_(True)
+                if id(parameter) not in held:
+                    missing.append(parameter)
+        if missing:
+            optimizer.add_param_group({"params": missing})
+        try:
+            yield
+        finally:
+            if missing:
+                optimizer.param_groups.pop()
+
+    return change
+
+
+def _rates_of(choose: Callable[[list[float]], float]) -> Change:
+    def act(program: Program, optimizer: Optimizer, number: int) -> None:
+        rate = choose([group["lr"] for group in optimizer.param_groups])
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+
+    return _before_steps(act)
+
+
+def of_schedule(watched: Watched) -> Iterator[Replacement]:
+    if not watched.rates_changed:
+        return
+    yield Replacement("schedule", "a constant learning rate", constant_rates(watched.rates))
+
+
+def constant_rates(rates: list[list[float]]) -> Change:
+    """Each parameter group learns at one rate, whatever schedule sets it."""
+
+    def act(program: Program, optimizer: Optimizer, number: int) -> None:
+        for group, rate in zip(optimizer.param_groups, rates[number], strict=False):
+            group["lr"] = rate
+
+    return _before_steps(act)

@@ -1,0 +1,59 @@
+"""What a replacement of one part is, and what is known of the program that it is tried in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ..program import Program, Spec
+from .assumptions import NotAskedError
+from .changes import Change
+from .observed import Examples
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """One part of a program replaced by a good one.
+
+    Attributes:
+        part: one of PARTS.
+        what: what is put there, in words: "trained with ...".
+        change: replaces it for a while, and raises NotInUseError at its end if the program went around it. What it
+            gives as a context, if anything, is called between training and evaluation.
+        general: it changes much at once, so that a gain does not say that the part is faulty.
+
+    """
+
+    part: str
+    what: str
+    change: Change
+    general: bool = False
+
+
+class NotInUseError(NotAskedError):
+    """What was put into a program was never used: the program keeps its own elsewhere."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What a run of the program as it is has shown.
+
+    Attributes:
+        program: new, untrained.
+        spec: of it.
+        train, val: its examples; None where they cannot be read.
+        outputs: the model's, for some training examples.
+        rates: largest rate of each parameter group of each optimizer, and whether rates changed within the run.
+        called: names of PyTorch's functions that were called in training.
+
+    """
+
+    program: Program
+    spec: Spec
+    train: Examples | None
+    val: Examples | None
+    outputs: Tensor | None
+    rates: list[list[float]]
+    rates_changed: bool
+    called: frozenset[str]

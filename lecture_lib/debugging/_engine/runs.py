@@ -1,0 +1,116 @@
+"""Runs of a program with something changed, seed by seed, and what a run of it as it is shows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+
+from ..program import Program, Spec
+from .changes import Change, replacing
+from .observed import Examples
+from .reading import read
+from .replace_layers import DROPOUT, LAST
+from .replacement import Watched
+from .untouched import untouched
+from .yardstick import WORST, error, pairs_of
+
+Make = Callable[[int], tuple[Program, Spec]]
+
+
+class Runs:
+    """Trains a program with replacements, seed by seed."""
+
+    def __init__(self, program: Program | None, spec: Spec, make: Make | None, seed: int, end: float) -> None:
+        self.program, self.spec, self.make, self.seed, self.end = program, spec, make, seed, end
+        self.untried: list[str] = []
+        self.took = 0.0  # seconds of the longest run
+        self.plain = WORST
+
+    @contextmanager
+    def fresh(self, number: int) -> Iterator[tuple[Program, Spec]]:
+        """The program of a seed, untrained, and put back afterwards."""
+        if self.make is not None:
+            torch.manual_seed(self.seed + number)
+            program, spec = self.make(self.seed + number)
+            torch.manual_seed(self.seed + number)
+            yield program, spec
+            return
+        assert self.program is not None
+        with untouched(self.program, self.seed + number) as program:
+            yield program, self.spec
+
+    def error(self, number: int, *changes: Change, epochs: float = 1.0, judges: Sequence[Any] = ()) -> float:
+        """Error after a run with some changes; epochs as a multiple of those declared."""
+        start = time.process_time()
+        with self.fresh(number) as (program, spec):
+            pairs = [program.parts(batch) for batch in judges] if judges else pairs_of(program)
+            with _all(changes, program) as after:
+                for _ in range(max(1, round((spec.epochs or 5) * epochs))):
+                    program.run_epoch()
+                for act in after:
+                    act()
+                found = error(program, pairs, spec)
+        self.took = max(self.took, time.process_time() - start)
+        return found
+
+    def _examples(self, program: Program, spec: Spec, which: str) -> Examples | None:
+        loader = getattr(program, f"{which}_loader")
+        device = next((one.device for one in program.model.parameters()), torch.device("cpu"))
+        examples, reason = read(loader, program, spec, lambda x: program.outputs(x.to(device)))
+        if reason:
+            self.untried.append(f"inputs and labels: {which} examples: {reason}")
+        return examples
+
+    def watch(self) -> Watched:
+        """One run of the program as it is, with an eye on what it calls and at what rates it learns."""
+        rates: list[list[float]] = []
+        changed: list[bool] = []
+        called: set[str] = set()
+
+        def spy(name: str) -> Callable[..., Any]:
+            def call(function: Any, *args: Any, **kwargs: Any) -> Any:
+                called.add(name)
+                return function(*args, **kwargs)
+
+            return call
+
+        names = [*DROPOUT, *LAST, *(f"{one}_" for one in LAST), "detach", "detach_"]
+        with self.fresh(0) as (program, spec):
+            pairs = pairs_of(program)
+            train, val = self._examples(program, spec, "train"), self._examples(program, spec, "val")
+            rates = [[0.0] * len(one.param_groups) for one in program.optimizers]
+            hooks = []
+            for number, optimizer in enumerate(program.optimizers):
+
+                def before(optimizer: Any, args: Any, kwargs: Any, number: int = number) -> None:
+                    for place, group in enumerate(optimizer.param_groups[: len(rates[number])]):
+                        rate = float(group["lr"])
+                        changed.append(rates[number][place] not in (0.0, rate))
+                        rates[number][place] = max(rates[number][place], rate)
+
+                hooks.append(optimizer.register_step_pre_hook(before))
+            with replacing(**{name: spy(name) for name in names})(program):
+                for _ in range(spec.epochs or 5):
+                    program.run_epoch()
+            for hook in hooks:
+                hook.remove()
+            self.plain = error(program, pairs, spec)
+        with self.fresh(0) as (program, spec), torch.no_grad():
+            program.model.eval()
+            device = next((one.device for one in program.model.parameters()), torch.device("cpu"))
+            outputs = program.outputs(train.x[:8].to(device)) if train is not None else None
+            outputs = outputs.cpu() if isinstance(outputs, torch.Tensor) else None
+        program, spec = self.make(self.seed) if self.make is not None else (self.program, self.spec)  # type: ignore[assignment]
+        return Watched(program, spec, train, val, outputs, rates, any(changed), frozenset(called))
+
+
+@contextmanager
+def _all(changes: Sequence[Change], program: Program) -> Iterator[list[Callable[[], None]]]:
+    """Several changes at once, the first outermost; gives what they want done after training."""
+    with ExitStack() as stack:
+        given = [stack.enter_context(change(program)) for change in changes]
+        yield [one for one in given if callable(one)]

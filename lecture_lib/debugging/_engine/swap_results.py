@@ -1,0 +1,90 @@
+"""What replacing parts has shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from ..faults.finding import Finding
+
+DATA = {"inputs", "labels", "split"}
+SHARE = 0.3  # of its own error a program must lose, for a replacement to say something
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A part replaced, and what came of it.
+
+    Attributes:
+        part, what: see Replacement.
+        general: whether the replacement changes much at once.
+        errors: with it, seed by seed, relative to a constant answer's.
+        without: the same program's errors as it is, for the same seeds.
+
+    """
+
+    part: str
+    what: str
+    general: bool
+    errors: tuple[float, ...]
+    without: tuple[float, ...]
+
+    @property
+    def gains(self) -> tuple[float, ...]:
+        """Error less than without, seed by seed."""
+        return tuple(a - b for a, b in zip(self.without, self.errors, strict=False))
+
+    @property
+    def gain(self) -> float:
+        """Their mean."""
+        return fmean(self.gains)
+
+    def finding(self) -> Finding:
+        """As a finding of the ladder."""
+        data = {"gain": self.gain, "errors": list(self.errors), "without": list(self.without)}
+        return Finding(None, str(self), data, certain=False, where=self.part)
+
+    def __str__(self) -> str:
+        spread = f" ± {stdev(self.gains):.2f}" if len(self.gains) > 1 else ""
+        seeds = f"{len(self.gains)} seed{'s' if len(self.gains) > 1 else ''}"
+        errors = f"error {fmean(self.errors):.2f} in place of {fmean(self.without):.2f}"
+        return f"{self.part}, {self.what}: {errors}, a gain of {self.gain:.2f}{spread} over {seeds}"
+
+
+@dataclass(frozen=True)
+class Swaps:
+    """What replacing parts has shown.
+
+    Attributes:
+        errors: of the program as it is, seed by seed; 0 is perfect and 1 a constant answer.
+        longer: its error after twice as many epochs.
+        trials: each replacement that was tried, in the order of the table.
+        untried: what could not be tried, and why.
+        explained: the trial that explains the gap to the best program found; None where none does.
+
+    """
+
+    errors: tuple[float, ...]
+    longer: float
+    trials: tuple[Trial, ...]
+    untried: tuple[str, ...]
+    explained: Trial | None = None
+
+    @property
+    def best(self) -> float:
+        """The lowest error that any replacement gave with the first seed."""
+        return min([self.errors[0], *(one.errors[0] for one in self.trials)])
+
+    def speaks_for(self, parts: Sequence[str]) -> bool:
+        """Whether a replacement in one of these parts brought much, or none of them could be tried."""
+        wanted = set(parts) | (DATA if DATA & set(parts) else set())
+        gains = [one.gain / max(one.without[0], 1e-6) for one in self.trials if one.part in wanted]
+        return not gains or max(gains) >= SHARE
+
+    def __str__(self) -> str:
+        as_it_is = f"error as it is {fmean(self.errors):.2f}, after twice the epochs {self.longer:.2f}"
+        lines = [f"{as_it_is}; lowest {self.best:.2f}"]
+        lines += [f"  {one}" for one in sorted(self.trials, key=lambda one: -one.gain)]
+        lines += [f"  not tried: {one}" for one in self.untried]
+        return "\n".join(lines)
