@@ -41,7 +41,7 @@ CODE_LINES = {
     "debugging": 6050,  # 3,500 when comparisons that replacing parts makes needless are gone
     "experiments": 480,
     "analysis": 480,
-    "commands": 490,
+    "commands": 590,
     "notebook": 1390,  # reads the cases and mistakes that the questions held as code
     "notebook/questions": 1431,  # how each question is called and observed, and what it is called on
 }
