@@ -1939,8 +1939,9 @@ reveal("pickle", try_to_load("object.pt", False).split(",")[0])
 #   same arguments as the old ones; only the model starts from other values. It brings them, and torch's random stream,
 #   to where they were, and returns the number of epochs that are done.
 #
-# The model may have buffers. The optimizer is `torch.optim.SGD` with one group of parameters, with or without momentum,
-# and the scheduler is `StepLR`, stepped after each epoch or after each batch.
+# The model may have buffers, of any dtype, and frozen parameters (`requires_grad` is `False`). The optimizer is
+# `torch.optim.SGD` with one group of all parameters, also the frozen ones, with or without momentum, and the scheduler is
+# `StepLR`, stepped after each epoch or after each batch.
 #
 # The check moves the file before you resume, and draws the order of the examples from torch's random stream. Hidden
 # cases: the file 2 points; weights and epoch 1, buffers 1, momentum 2, schedule 1, random stream 1, each in runs that

@@ -30,6 +30,8 @@ class State:
     w: np.ndarray
     b: float
     mean: np.ndarray
+    seen: int
+    shift: np.ndarray
     velocity: tuple[Any, float]
     rate: float
     count: int
@@ -40,20 +42,25 @@ class State:
         for _ in range(epochs):
             count = len(inputs["x"])
             for i in torch.randperm(count, generator=self.generator) if inputs["shuffle"] else range(count):
-                self.mean = self.mean + inputs["mean_rate"] * (inputs["x"][i] - self.mean)
-                x = inputs["x"][i] - self.mean
+                self.seen += 1
+                self.mean = self.mean + inputs["mean_rate"] / self.seen * (inputs["x"][i] - self.mean)
+                x = inputs["x"][i] - self.mean + self.shift
                 slope = 2 * (self.w @ x + self.b - inputs["y"][i, 0])
                 old = [inputs["momentum"] * part for part in self.velocity]
                 self.velocity = (old[0] + slope * x, old[1] + slope)
                 self.w, self.b = self.w - self.rate * self.velocity[0], self.b - self.rate * self.velocity[1]
-            self.count += 1
-            self.rate *= inputs["gamma"] if self.count % 2 == 0 else 1.0
+                self.schedule(inputs, inputs["after_each_example"])
+            self.schedule(inputs, not inputs["after_each_example"])
+
+    def schedule(self, inputs: Inputs, steps: bool) -> None:
+        self.count += steps
+        self.rate *= inputs["gamma"] if steps and self.count % inputs["step_size"] == 0 else 1.0
 
 
 def start(inputs: Inputs, prefix: str = "") -> State:
     generator = torch.Generator().manual_seed(inputs[f"{prefix}seed"])
-    weight, mean = inputs[f"{prefix}weight"][0], inputs[f"{prefix}mean"]
-    return State(weight, 0.0, mean, (np.zeros_like(weight), 0.0), inputs["learning_rate"], 0, generator)
+    weight, mean, shift = inputs[f"{prefix}weight"][0], inputs[f"{prefix}mean"], inputs[f"{prefix}shift"]
+    return State(weight, 0.0, mean, 0, shift, (np.zeros_like(weight), 0.0), inputs["learning_rate"], 0, generator)
 
 
 def train(inputs: Inputs, epochs: int) -> np.ndarray:
@@ -70,9 +77,10 @@ def lacking(inputs: Inputs, lost: Mapping[str, Any]) -> np.ndarray:
     """
     run, new = start(inputs), start(inputs, "another_")
     run.go_on(inputs, inputs["stop"])
+    given = {"seed": start(inputs).generator, "epochs": inputs["stop"]}
     for name in set(lost) - {"epoch"}:
-        setattr(run, name, start(inputs).generator if lost[name] == "seed" else getattr(new, name))
-    steps = inputs["stop"] * (len(inputs["x"]) if inputs["gamma"] == 1.0 else 1)  # of the schedule
+        setattr(run, name, given.get(lost[name], getattr(new, name)))
+    steps = inputs["stop"] * (len(inputs["x"]) if inputs["after_each_example"] else 1)  # of the schedule
     epoch = lost.get("epoch", 0)
     returned = {"zero": 0, "steps": steps}[epoch] if isinstance(epoch, str) else inputs["stop"] + epoch
     run.go_on(inputs, inputs["epochs"] - returned)
@@ -85,7 +93,7 @@ def resumed(**lost: Any) -> Simulation:
 
 def forms(**lost: Any) -> dict[str, Any]:
     """The same mistake alone and beside buffers or a random stream that is lost as well."""
-    random, buffers = {"generator": True}, {"mean": True}
+    random, buffers = {"generator": True}, BUFFERS
     others = (random, buffers, random | buffers)
     return {"simulate": resumed(**lost), "also": tuple(resumed(**lost | other) for other in others)}
 
@@ -94,13 +102,16 @@ def saved(text: str) -> Simulation:
     return lambda case: {SAVED: text}
 
 
-WEIGHTS, OPTIMIZER = {"w": True, "b": True}, {"rate": True, "velocity": True}
+WEIGHTS, OPTIMIZER = {"w": True, "b": True, "shift": True}, {"rate": True, "velocity": True}
+BUFFERS = {"mean": True, "seen": True}
+SCHEDULE = ({**OPTIMIZER, "count": True}, OPTIMIZER, {"count": True})
 # What a resumed run may lack, by the kind of run in which it shows.
 LOST: dict[str, tuple[dict[str, Any], ...]] = {
-    "position": (WEIGHTS, {"epoch": "zero"}, {"epoch": "steps"}, {"epoch": 1}, {"epoch": -1}),
-    "buffers": ({"mean": True},),
+    "position": (WEIGHTS, {"shift": True}, {"epoch": "zero"}, {"epoch": "steps"}, {"epoch": 1}, {"epoch": -1}),
+    "buffers": (BUFFERS, {"mean": True}, {"seen": True}),
     "momentum": ({"velocity": True},),
-    "schedule": ({**OPTIMIZER, "count": True}, OPTIMIZER, {"count": True}),
+    "schedule": SCHEDULE,
+    "schedule of batches": (*SCHEDULE, {"count": "epochs"}),
     "random state": ({"generator": True}, {"generator": "seed"}),
 }
 
@@ -115,10 +126,14 @@ def run(rng: np.random.Generator, kind: str, stop: int | None = None, epochs: in
         "another_weight": rng.normal(size=(1, features)),
         "mean": np.zeros(features),
         "another_mean": rng.normal(size=features) if kind == "buffers" else np.zeros(features),
-        "mean_rate": float(rng.uniform(0.02, 0.05)) if kind == "buffers" else 0.0,
+        "mean_rate": float(rng.uniform(0.2, 0.5)) if kind == "buffers" else 0.0,
+        "shift": rng.normal(size=features) if kind == "position" else np.zeros(features),
+        "another_shift": rng.normal(size=features) if kind == "position" else np.zeros(features),
         "learning_rate": float(rng.uniform(0.01, 0.02)),
         "momentum": float(rng.uniform(0.7, 0.9)) if kind == "momentum" else 0.0,
-        "gamma": float(rng.uniform(0.3, 0.5)) if kind == "schedule" else 1.0,
+        "gamma": {"schedule": rng.uniform(0.3, 0.5), "schedule of batches": rng.uniform(0.6, 0.8)}.get(kind, 1.0),
+        "step_size": 3 if kind == "schedule of batches" else 2,
+        "after_each_example": kind != "schedule",
         "shuffle": kind == "random state",
         "seed": int(rng.integers(2**31)),
         "another_seed": int(rng.integers(2**31)),
@@ -135,13 +150,16 @@ def apart(case: Case) -> bool:
 
 
 def draw(rng: np.random.Generator) -> list[Case]:
-    """Runs of each kind, after an odd number of epochs where the schedule must show it; and one saved at its start."""
+    """Runs of each kind, after an odd number of epochs where the schedule must show it.
+
+    One more is saved at its start, where the random stream is the only thing besides the weights that can be lost.
+    """
     stops = {"schedule": (3, 5), "position": (1, 2, 5, 6)}
     cases = [
         draw_until(lambda kind=kind: run(rng, kind, int(rng.choice(stops.get(kind, (2, 3, 4, 5))))), apart)  # type: ignore[misc]
         for kind in LOST
     ]
-    return [*cases, run(rng, "position", stop=0)]
+    return [*cases, run(rng, "random state", stop=0)]
 
 
 def domain(rng: np.random.Generator) -> Case:
@@ -160,9 +178,13 @@ def visible(name: str, **changes: Any) -> Case:
         "mean": np.zeros(1),
         "another_mean": np.zeros(1),
         "mean_rate": 0.0,
+        "shift": np.zeros(1),
+        "another_shift": np.zeros(1),
         "learning_rate": 0.125,
         "momentum": 0.0,
         "gamma": 1.0,
+        "step_size": 2,
+        "after_each_example": True,
         "shuffle": False,
         "seed": 1,
         "another_seed": 3,
@@ -179,7 +201,7 @@ QUESTION = Description(
         Graded("position", 1, (RESUMED,), on=("position",)),
         Graded("buffers", 1, (RESUMED,), on=("buffers",)),
         Graded("momentum", 2, (RESUMED,), on=("momentum",)),
-        Graded("schedule", 1, (RESUMED,), on=("schedule",)),
+        Graded("schedule", 1, (RESUMED,), on=("schedule", "schedule of batches")),
         Graded("random state", 1, (RESUMED,), on=("random state",)),
     ),
     reference=lambda case: {
@@ -212,6 +234,12 @@ QUESTION = Description(
             **forms(**WEIGHTS),
         ),
         Mistake(
+            "frozen-lost",
+            "a frozen parameter kept the new model's own values",
+            "what `state_dict()` holds that the parameters with `requires_grad` do not",
+            resumed(shift=True),
+        ),
+        Mistake(
             "epoch-lost",
             "the resumed run began again at its first epoch",
             "the number that is returned, and where it comes from",
@@ -238,10 +266,10 @@ QUESTION = Description(
         ),
         Mistake(
             "buffers-lost",
-            "the parameters came back and the buffers did not: the running mean is the new model's own",
+            "the parameters came back and the buffers did not: the running mean or its count is the new model's own",
             "what `state_dict()` holds that `parameters()` does not",
-            resumed(mean=True),
-            also=(resumed(mean=True, generator=True),),
+            resumed(**BUFFERS),
+            also=(resumed(**BUFFERS, generator=True), resumed(mean=True), resumed(seen=True)),
         ),
         Mistake(
             "only-weights",
@@ -268,6 +296,13 @@ QUESTION = Description(
             **forms(count=True),
         ),
         Mistake(
+            "schedule-set-to-epochs",
+            "the schedule was set to the number of epochs; when it is stepped after each batch, it has counted batches",
+            "where the schedule's own count is kept",
+            resumed(count="epochs"),
+            hidden_only=True,
+        ),
+        Mistake(
             "random-lost",
             "the resumed run drew its orders from the random stream as it was found, not as it was at the stop",
             "what the order of the examples is drawn from",
@@ -281,14 +316,20 @@ QUESTION = Description(
         ),
     ),
     visible=(
-        visible("plain SGD, stopped after 2 of 4 epochs"),
+        visible("plain SGD, stopped after 2 of 4 epochs; a frozen parameter", another_shift=np.array([1.0])),
         visible("with momentum 0.5", momentum=0.5),
-        visible("the rate divided by 4 after every second epoch, stopped after 3 of 6", gamma=0.25, stop=3, epochs=6),
+        visible(
+            "the rate divided by 4 after every second epoch, stopped after 3 of 6",
+            gamma=0.25,
+            after_each_example=False,
+            stop=3,
+            epochs=6,
+        ),
         visible(
             "three examples in a shuffled order", x=np.ones((3, 1)), y=np.array([[1.0], [2.0], [4.0]]), shuffle=True
         ),
         visible(
-            "a buffer that moves halfway to each input, rate 0.1",
+            "a buffer that moves by 1/2, 1/4, 1/6 of the way to its inputs, rate 0.1",
             mean_rate=0.5,
             another_mean=np.array([3.0]),
             learning_rate=0.1,

@@ -24,19 +24,23 @@ NOT_READ = "not read: it holds more than tensors, numbers and texts"
 
 
 class Centred(nn.Module):
-    """Subtracts a running mean, a buffer that follows each example in train mode."""
+    """Subtracts a running mean, a buffer that follows each example in train mode, and adds a frozen parameter.
 
-    def __init__(self, mean: np.ndarray, rate: float) -> None:
+    It follows the first example by `rate` of the way, and example number n, whose count is a buffer too, by `rate` / n.
+    """
+
+    def __init__(self, mean: np.ndarray, rate: float, shift: np.ndarray) -> None:
         super().__init__()
-        self.running_mean: Tensor
-        self.register_buffer("running_mean", torch.tensor(mean))
+        self.running_mean, self.seen = nn.Buffer(torch.tensor(mean)), nn.Buffer(torch.tensor(0))
+        self.shift = nn.Parameter(torch.tensor(shift), requires_grad=False)
         self.rate = rate
 
     def forward(self, x: Tensor) -> Tensor:
         """One example [F]."""
         if self.training:
-            self.running_mean.lerp_(x, self.rate)
-        return x - self.running_mean
+            self.seen += 1
+            self.running_mean.lerp_(x, self.rate / self.seen.item())
+        return x - self.running_mean + self.shift
 
 
 Run = tuple[nn.Sequential, Optimizer, LRScheduler]
@@ -47,27 +51,24 @@ def _make(inputs: Inputs, prefix: str = "") -> Run:
     with torch.no_grad():
         linear.weight.copy_(torch.tensor(inputs[f"{prefix}weight"]))
         linear.bias.zero_()
-    model = nn.Sequential(Centred(inputs[f"{prefix}mean"], inputs["mean_rate"]), linear)
+    centred = Centred(inputs[f"{prefix}mean"], inputs["mean_rate"], inputs[f"{prefix}shift"])
+    model = nn.Sequential(centred, linear)
     optimizer = torch.optim.SGD(model.parameters(), lr=inputs["learning_rate"], momentum=inputs["momentum"])
-    return model, optimizer, StepLR(optimizer, step_size=2, gamma=inputs["gamma"])
+    return model, optimizer, StepLR(optimizer, inputs["step_size"], inputs["gamma"])
 
 
 def _train(run: Run, inputs: Inputs, epochs: range) -> None:
-    """One step for each example; a shuffled order is drawn from torch's own stream.
-
-    A schedule that changes nothing is stepped after each example, so that its count is not that of the epochs.
-    """
+    """One step for each example; a shuffled order is drawn from torch's own stream."""
     model, optimizer, scheduler = run
-    after_each_example = inputs["gamma"] == 1.0
     x, y = torch.tensor(inputs["x"]), torch.tensor(inputs["y"])
     for _ in epochs:
         for i in torch.randperm(len(x)) if inputs["shuffle"] else torch.arange(len(x)):
             optimizer.zero_grad()
             nn.functional.mse_loss(model(x[i]), y[i]).backward()
             optimizer.step()
-            if after_each_example:
+            if inputs["after_each_example"]:
                 scheduler.step()
-        if not after_each_example:
+        if not inputs["after_each_example"]:
             scheduler.step()
 
 
