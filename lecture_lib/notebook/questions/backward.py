@@ -14,10 +14,8 @@ Array = np.ndarray
 
 
 def _shared(array: Array) -> Array:
-    """As on the tape: several rules get the same array, so none may write into it."""
-    array = array.copy()
-    array.setflags(write=False)
-    return array
+    """As on the tape: several rules get the same array, so none may write into it, nor lift its write protection."""
+    return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)
 
 
 def _relu(functions: Functions, inputs: Inputs) -> dict[str, Any]:
