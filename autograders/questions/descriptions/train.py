@@ -14,7 +14,8 @@ import numpy as np
 from ..description import Case, Description, Graded, Mistake, Simulation
 from .train_cases import Epoch, best, column, domain, draw, run, visible, worst
 
-LAST, LOSSES, BEST, BUFFERS, DTYPES = "run.last", "run.losses", "run.best", "run.best buffers", "run.dtypes"
+LAST, LOSSES, BEST, BUFFERS = "run.last", "run.losses", "run.best", "run.best buffers"
+DTYPES, BUFFER_DTYPES = "run.dtypes", "run.buffer dtypes"
 
 
 def kept(epoch: Epoch) -> dict[str, np.ndarray]:
@@ -39,6 +40,12 @@ def alias(case: Case) -> dict[str, Any]:
     features = np.asarray(case.inputs["weights"]).shape[1]
     mean, count = np.full(features, case.inputs["afterwards"]), np.array([int(case.inputs["afterwards"])])
     return {BEST: np.concatenate([mean, mean]), BUFFERS: np.concatenate([mean, count])}
+
+
+def dtypes_of(floats: str, counts: str) -> Simulation:
+    """What the dtypes are when weights and mean come in one, and the count in another."""
+    weights, buffers = [f"torch.{floats}"] * 2, [f"torch.{floats}", f"torch.{counts}"]
+    return lambda case: {DTYPES: weights, BUFFER_DTYPES: buffers}
 
 
 def lower_by(margin: float) -> Callable[[list[Epoch]], Epoch]:
@@ -73,9 +80,9 @@ QUESTION = Description(
         Graded("weights", 4, (LAST,)),
         Graded("validation losses", 2, (LOSSES,)),
         Graded("best weights", 2, (BEST, DTYPES)),
-        Graded("best buffers", 1, (BUFFERS,), needs="best weights"),
+        Graded("best buffers", 1, (BUFFERS, BUFFER_DTYPES), needs="best weights"),
     ),
-    reference=lambda case: {**done()(case), DTYPES: ["torch.float64"] * 2},
+    reference=lambda case: {**done()(case), **dtypes_of("float64", "int64")(case)},
     mistakes=(
         Mistake(
             "never-zeroed",
@@ -179,6 +186,7 @@ QUESTION = Description(
             "the weights that you returned are float32, and those of the model are float64",
             "what turns numbers into tensors again, and which dtype that gives",
             lambda case: {DTYPES: ["torch.float32"] * 2},
+            also=(dtypes_of("float32", "float32"), dtypes_of("float32", "int64")),
         ),
         Mistake(
             "worst-kept",
@@ -190,7 +198,14 @@ QUESTION = Description(
             "buffers-left-out",
             "the best weights that you returned have no buffers: state_dict() has more than the parameters",
             "which names model.state_dict() has",
-            lambda case: {BUFFERS: "a dict without tracker.running_mean"},
+            lambda case: {BUFFERS: "a dict without tracker.running_mean", BUFFER_DTYPES: ["missing"] * 2},
+        ),
+        Mistake(
+            "count-as-float",
+            "a buffer that you returned is not of its own dtype: the count of batches is a whole number",
+            "the dtype of every entry of model.state_dict()",
+            lambda case: {BUFFER_DTYPES: ["torch.float64"] * 2},
+            also=(lambda case: {BUFFER_DTYPES: ["torch.float32"] * 2},),
         ),
     ),
     visible=(

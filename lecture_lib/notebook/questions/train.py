@@ -38,8 +38,9 @@ def _run(functions: Functions, inputs: Inputs) -> dict[str, Any]:
         for tensor in model.state_dict().values():  # whoever holds on to the model's own tensors sees them change
             tensor.fill_(inputs["afterwards"])
     listed = list(losses) if isinstance(losses, torch.Tensor | np.ndarray) else losses
-    kept = {"best": _numbers(best, WEIGHTS), "best buffers": _numbers(best, BUFFERS), "dtypes": _dtypes(best)}
-    return {"losses": listed, "last": _numbers(last, WEIGHTS), **kept}
+    kept = {"best": _numbers(best, WEIGHTS), "best buffers": _numbers(best, BUFFERS)}
+    dtypes = {"dtypes": _dtypes(best, WEIGHTS), "buffer dtypes": _dtypes(best, BUFFERS)}
+    return {"losses": listed, "last": _numbers(last, WEIGHTS), **kept, **dtypes}
 
 
 def _numbers(state: Any, names: tuple[str, ...]) -> Any:
@@ -49,11 +50,10 @@ def _numbers(state: Any, names: tuple[str, ...]) -> Any:
     return np.concatenate([torch.as_tensor(state[name]).detach().double().numpy().ravel() for name in names])
 
 
-def _dtypes(state: Any) -> Any:
-    """The dtypes of the weights in a state_dict."""
-    if not isinstance(state, Mapping):
-        return f"a {type(state).__name__}"
-    return [str(torch.as_tensor(state[name]).dtype) if name in state else "missing" for name in WEIGHTS]
+def _dtypes(state: Any, names: tuple[str, ...]) -> list[str]:
+    """The dtypes of some entries of a state_dict."""
+    entries = state if isinstance(state, Mapping) else {}
+    return [str(torch.as_tensor(entries[name]).dtype) if name in entries else "missing" for name in names]
 
 
 QUESTION = PublicQuestion(
