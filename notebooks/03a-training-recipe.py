@@ -1377,7 +1377,8 @@ print(f"steepest central difference at {rates[1 + slopes.index(min(slopes))]:g}"
 # - Step `i` uses batch `i` of the list `batches` of pairs `(x, y)`, begun again at its end; there can be more batches than
 #   steps. The loss is `loss_fn(model(x), y)`. The model, with every module in it, is in train mode during the sweep.
 # - A step is one of plain SGD: each parameter moves by the rate times its gradient. Gradients may be left from before
-#   the sweep; they do not count. A parameter may be frozen (`requires_grad` is `False`); it does not move.
+#   the sweep; they do not count. A parameter may be frozen (`requires_grad` is `False`); it does not move, whatever its
+#   `.grad` holds.
 # - The loss is recorded before its step. The sweep ends early, and leaves out the loss and its rate, when a loss is
 #   not finite or exceeds 4 times the lowest of those recorded before it. The first loss is finite, and none is negative.
 # - Afterwards the weights, all buffers (also those that `state_dict()` leaves out) and the mode of every module are as

@@ -181,12 +181,20 @@ QUESTION = Description(
             "the gradients of earlier steps are still in .grad",
             "what `backward()` adds its result to",
             swept(zero="never"),
+            also=(swept(zero="never", frozen="stays"),),
         ),
         Mistake(
             "old-gradients",
             "the first step used gradients that were left from before the sweep",
             "what is in .grad before the first `backward()`",
             swept(zero="after"),
+            also=(swept(zero="after", frozen="stays"),),
+        ),
+        Mistake(
+            "frozen-moved",
+            "a frozen parameter moved by a gradient that it had from before the sweep",
+            "which parameters your steps move, and whose gradients you clear",
+            swept(frozen="always"),
         ),
         Mistake(
             "swept-in-eval",

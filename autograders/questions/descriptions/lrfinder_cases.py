@@ -37,6 +37,7 @@ def sweep(
     than: str = "lowest",
     keep_end: bool = False,
     runs: str = "again",
+    frozen: str = "by its gradient",
 ) -> dict[str, Any]:
     """The curve of a sweep that is done as the arguments say: log10_rates and losses, [N]."""
     w, b, mean = inputs["weight"].copy(), inputs["bias"].copy(), inputs["running_mean"].copy()
@@ -44,6 +45,8 @@ def sweep(
     rounded = max(1, round(inputs["steps"] / len(inputs["x"])))
     most = len(inputs["x"]) * {"again": inputs["steps"], "once": 1, "rounded": rounded}[runs]
     gradient = [np.ones_like(w), np.ones_like(b)] if zero != "before backward" else [0.0 * w, 0.0 * b]
+    # The frozen parameter has the gradient 1 from before the sweep, and gets no other.
+    shift, slides = 0.0, {"stays": 0, "always": most, "by its gradient": {"never": most, "after": 1}.get(zero, 0)}
     recorded: list[float] = []
     losses: list[float] = []
     for step, rate in enumerate(rates_of(inputs, spacing)[:most]):
@@ -52,11 +55,12 @@ def sweep(
             if training:
                 mean = 0.9 * mean + 0.1 * x.mean(0)
             centred = x - (x.mean(0) if training else mean)
-            loss, slope = loss_of(centred @ w.T + b, y, inputs["penalty"])
+            loss, slope = loss_of(centred @ w.T + b + shift, y, inputs["penalty"])
             fresh = [slope.T @ centred, slope.sum(0)]
             gradient = [old + new for old, new in zip(gradient, fresh, strict=True)]
             new_w, new_b = w - learn * rate * gradient[0], b - learn * rate * gradient[1]
-            shown = loss if record == "before" else loss_of(centred @ new_w.T + new_b, y, inputs["penalty"])[0]
+            shift -= learn * rate * (step < slides[frozen])
+            shown = loss if record == "before" else loss_of(centred @ new_w.T + new_b + shift, y, inputs["penalty"])[0]
             limit = DIVERGED * compared(losses, than)
         gradient = gradient if zero == "never" else [0.0 * w, 0.0 * b]
         ends = {"never": False, "divergence": shown > limit, "not finite": not np.isfinite(shown)}
@@ -215,6 +219,7 @@ def goes_to_its_end(inputs: Inputs) -> bool:
     """
     right, full = sweep(inputs)["losses"], sweep(inputs, stop="not finite")["losses"]
     variants: list[dict[str, Any]] = [{"zero": "never"}, {"zero": "after"}, {"mode": "eval"}, {"record": "after"}]
+    variants.append({"frozen": "always"})
     others = [sweep(inputs, **how)["losses"] for how in variants]
     return not (ratios(full) > 0.91 * DIVERGED).any() and all(
         len(other) == len(right) and np.abs(other - right).max() > 1e-4 * max(right) for other in others

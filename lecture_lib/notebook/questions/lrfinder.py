@@ -56,9 +56,9 @@ class _Loss(nn.Module):
 
 
 def _model(inputs: Inputs) -> Centred:
-    """A model in the case's modes, with gradients that are left from before."""
+    """A model in the case's modes, with gradients that are left from before, the frozen parameter's too."""
     model = Centred(inputs)
-    for parameter in model.linear.parameters():
+    for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
     for module, training in zip(model.modules(), inputs["modes"], strict=True):
         module.training = bool(training)
