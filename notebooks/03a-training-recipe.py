@@ -2196,9 +2196,9 @@ print([name for name, entry in asdict(record).items() if entry not in (None, [],
 #   points and classes. `split` is a pair of int64 index tensors: training rows and validation rows. A row may be in neither.
 #   Do not change these tensors.
 # - `config` has `epochs`, `batch_size`, `learning_rate` and `seed`, and the run must use all four. Train with an optimizer
-#   from `torch.optim` (AdamW is a good choice) on the training rows as they are, in a new random order in each epoch.
-#   Each step learns from `batch_size` rows; the last batch of an epoch may be smaller or be left out. The highest rate
-#   of the run is `learning_rate`; a schedule may stay below it at other steps.
+#   from `torch.optim` (AdamW is a good choice) on the training rows as they are, in a new random order in each epoch,
+#   no row twice in an epoch. Each step learns from `batch_size` rows; the last batch of an epoch may be smaller or be left
+#   out. The highest rate of the run is `learning_rate`; a schedule may stay below it at other steps.
 # - Everything random depends on the seed. The same seed gives the same weights bit for bit; another seed gives other first
 #   weights and another order.
 # - The network that you return has the weights of the epoch with the lowest validation loss.

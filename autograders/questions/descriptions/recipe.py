@@ -27,6 +27,7 @@ SETTINGS = (
     "batches of batch_size",
     "highest rate is learning_rate",
     "a new order in each epoch",
+    "no row twice in an epoch",
 )
 TRUE_METRICS = ("the weights have the lowest recorded val_loss", "the weights have the val_metric of that row")
 EPOCHS_COMPARED = ("a new order in each epoch", TRUE_METRICS[0])
@@ -192,6 +193,12 @@ QUESTION = Description(
             "two epochs took the training rows in the same order",
             "who shuffles the rows, and whether its random stream starts again in each epoch",
             never("a new order in each epoch"),
+        ),
+        Mistake(
+            "with-replacement",
+            "an epoch took a training row twice, so it left out others",
+            "whether rows are drawn one by one, or put into a new order",
+            never("no row twice in an epoch"),
         ),
         Mistake(
             "unseeded",

@@ -114,6 +114,7 @@ def training_facts(seen: Mapping[str, Any], inputs: Inputs, held_out: Sequence[n
         "batches of batch_size": bool(len(run["sizes"]) and np.bincount(run["sizes"]).argmax() == size),
         "highest rate is learning_rate": bool(NEAR_PEAK * rate <= max(run["rates"], default=0) <= rate * (1 + 1e-6)),
         "a new order in each epoch": len(np.unique(orders[0], axis=0)) == epochs,
+        "no row twice in an epoch": bool(np.diff(np.sort(orders[0], axis=1)).all()),
         "same seed, same weights": _equal(run["weights"], same["weights"]),
         "other seed, other first weights": not _equal(run["start"], other["start"]),
         "other seed, other order": not np.array_equal(orders[0], orders[1]),
