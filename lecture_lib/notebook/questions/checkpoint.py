@@ -38,7 +38,7 @@ class Centred(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """One example [F]."""
         if self.training:
-            self.seen += 1
+            self.seen.add_(1)
             self.running_mean.lerp_(x, self.rate / self.seen.item())
         return x - self.running_mean + self.shift
 
