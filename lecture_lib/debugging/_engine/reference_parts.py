@@ -132,12 +132,14 @@ class _Reader(nn.Module):
         self.ids, self.pooled, self.classes_last = ids, pooled, classes_last
         self.embedding = nn.Embedding(ids, 32)
         self.reader = nn.GRU(32, 64, batch_first=True, bidirectional=both_ways)
-        self.head = nn.Linear(128 if both_ways else 64, wide)
+        self.head = nn.Linear(128 if both_ways or pooled else 64, wide)
 
     def forward(self, ids: Tensor) -> Tensor:
         """The scores."""
         read, _ = self.reader(self.embedding(ids.clamp(0, self.ids - 1)))
-        scores: Tensor = self.head(read.mean(dim=1) if self.pooled else read)
+        if self.pooled:
+            read = torch.cat([read.mean(dim=1), read.amax(dim=1)], dim=1)
+        scores: Tensor = self.head(read)
         return scores if self.pooled or self.classes_last else scores.transpose(1, 2)
 
 

@@ -24,6 +24,7 @@ SHRUNK = 0.3  # numbers are so far from their mean to the truth
 NAMES = (*(f"{quality:.0%} right answers" for quality in QUALITIES), f"the mean and {SHRUNK:.0%} of what is missing")
 ORDER = (*combinations(range(len(QUALITIES)), 2), (4, 3))  # of each pair the first answer is better, whatever is asked
 LOSSES = ("loss", "error", "mse", "rmse", "mae", "perplexity")
+SAME = 1e-3  # relative; what rounding and empty classes leave
 MARGIN = 0.02  # of the spread between the best and the worst of these answers
 
 
@@ -55,6 +56,25 @@ def evaluation_prefers_worse_answers(evidence: Evidence) -> Finding | None:
                         rows.append([])
                     rows[draw].append(sign * float(value))
     return _judge(tables, "evaluation")
+
+
+def metric_counts_what_is_left_out(evidence: Evidence) -> Finding | None:
+    """The metric changes when positions are added that the spec leaves out."""
+    program, val, outputs, ignored = evidence.program, evidence.val, evidence.run.outputs[1], evidence.spec.ignore_index
+    if program.metric is None or val is None or outputs is None or ignored is None or val.y.ndim < 2:
+        return None
+    y = val.y[: len(outputs)]
+    axes = [axis for axis in range(1, outputs.ndim) if outputs.shape[axis] == y.shape[1]]
+    if len(axes) != 1 or not bool((y != ignored).any()):
+        return None
+    said = answers(outputs, y, 0)[len(QUALITIES) - 1]  # hardly right anywhere, so that what counts as right shows
+    longer = torch.cat([said, said], dim=axes[0])
+    before = float(program.metric(said, y))
+    after = float(program.metric(longer, torch.cat([y, torch.full_like(y, ignored)], dim=1)))
+    if not math.isfinite(before + after) or abs(after - before) <= SAME * max(abs(before), abs(after)):
+        return None
+    text = f"the metric is {before:.3g}, and {after:.3g} with as many positions more that are to be left out"
+    return Finding(None, text, {"values": [before, after]}, where="metric")
 
 
 def _sign(name: str) -> int:
@@ -147,4 +167,5 @@ def _answering(program: Program, wanted: Tensor) -> Iterator[None]:
 METRIC_RULES: tuple[Callable[[Evidence], Finding | None], ...] = (
     metric_prefers_worse_answers,
     evaluation_prefers_worse_answers,
+    metric_counts_what_is_left_out,
 )

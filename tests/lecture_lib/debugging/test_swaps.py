@@ -301,3 +301,14 @@ class TestMetrics:
         program, spec = make("regression", 0)
         program.metric = lambda outputs, y: -float(np.sqrt(squared(outputs, y)))
         assert climb(program, spec, budget=0).findings == []
+
+    @pytest.mark.parametrize("counted", [True, False])
+    def test_a_metric_that_counts_padding_is_certain(self, counted: bool) -> None:
+        def accuracy(outputs: Tensor, y: Tensor) -> float:
+            right = outputs.argmax(dim=1).masked_fill(y == -100, -100) == y
+            return float((right if counted else right[y != -100]).float().mean())
+
+        program, spec = make("sequence", 0)
+        program.metric = accuracy
+        found = climb(program, spec, budget=0, go_on=True)
+        assert [one.part for one in found.findings] == (["metric"] if counted else []), found
