@@ -227,9 +227,12 @@ def test_nothing_holds_beside_a_metric_worse_than_chance(where: str, labels: boo
         found = climb(*upside_down(where, labels), go_on=labels, budget=0)
     last = found.rows[-1]
     assert (last.val_metric if where == "metric" else max(last.reported.values())) < 0.1
-    assert found.results[-1].rung.number == 7
     assert "holds" not in {result.verdict for result in found.results}
-    assert "worse than chance" in str(found)
+    if labels:
+        assert found.results[-1].rung.number == 7
+        assert "worse than chance" in str(found)
+    else:  # tried with right and with random answers, the metric itself is wrong
+        assert [(one.part, one.rung, one.certain) for one in found.findings] == [("metric", 6, True)]
     found.plot()
 
 
