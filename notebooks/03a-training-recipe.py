@@ -750,12 +750,13 @@ reveal("versions", len(versions))
 # `make_loader`.
 #
 # - The length is the number of files. Item `index` (0 or more) is a pair: the file as a `float32` tensor `[3, H, W]`, every
-#   pixel's byte divided by 255, and its label. Files can be grey, coloured or partly transparent and of different sizes;
-#   `Image.open(path).convert("RGB")` makes three channels of each. If there is a transform, it is called with this tensor
-#   *whenever the item is asked for*, and what it returns takes the tensor's place. It may change the tensor in place.
+#   pixel's byte divided by 255, and its label. Files are grey (mode L), coloured (RGB) or partly transparent (RGBA), and of
+#   different sizes; `Image.open(path).convert("RGB")` makes three channels of each. If there is a transform, it is called
+#   with this tensor *whenever the item is asked for*, and what it returns takes the tensor's place. It may change the
+#   tensor in place as well.
 # - `make_loader(dataset, batch_size, training, seed, workers=0)` returns a `DataLoader` of any data set with these two
 #   methods; `training` is `True` or `False`, `seed` a whole number from 0. For training: a new random order of all
-#   examples in every epoch, and no last batch that is not full. Two loaders with the same `seed` give the same orders,
+#   examples in every epoch, and no last batch that is not full; there are enough examples for a full one. Two loaders with the same `seed` give the same orders,
 #   whoever else draws random numbers or makes loaders in between; another seed gives others. For validation: every
 #   example, in the data set's order.
 # - A worker process may get its data set through `pickle`, so nothing may be stored in it that cannot be pickled, and
@@ -1695,7 +1696,8 @@ print("still frozen after eval() and train():", not frozen.training)
 # and the outputs for all examples in their order, as one tensor `[N, 1]`, for looking at the mistakes later.
 #
 # - `batches` is a list or a loader of at least one pair `(x, y)`, with `x` `[n, features]` and `y` `[n, 1]` in float64.
-#   The number of examples `n` can differ. The model is on the CPU, and its outputs are `[n, 1]`.
+#   The number of examples `n` can differ. Read again, it gives the same batches. The model is on the CPU, its outputs are
+#   `[n, 1]`, and no layer stands in two places. You may collect the outputs in float32.
 # - `loss_fn(outputs, y)` is the mean over the examples of one batch. It need not be symmetric in its arguments.
 # - The whole model is evaluated in eval mode, and autograd records nothing.
 # - Afterwards everything is as it was: the mode of every layer (any of them may be in train mode or in eval mode),

@@ -25,14 +25,14 @@ from ..worker_copies import worker_copies
 
 
 class _CountedScale:
-    """A transform that changes the image in place: scaled, and the number of calls so far added."""
+    """A transform that scales the image in place, and returns another one: the number of calls so far is added."""
 
     def __init__(self, factor: float) -> None:
         self.factor, self.calls = factor, 0
 
     def __call__(self, image: torch.Tensor) -> torch.Tensor:
         self.calls += 1
-        return image.mul_(self.factor).add_(self.calls)
+        return image.mul_(self.factor) + self.calls
 
 
 @contextmanager
