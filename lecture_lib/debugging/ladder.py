@@ -218,16 +218,15 @@ def _climb(evidence: Evidence, go_on: bool, make: Make | None, budget: float) ->
     found = [one for rung in RUNGS for one in _look(evidence, rung, rung.rules, unchecked)]
     explained = {name for one in found for name in EXPLAINS.get(one.fault or "", ())}
     found = [one for one in found if one.fault not in explained]
+    swaps = None
+    if not any(one.certain for one in found) and budget > 0 and evidence.run.error is None:
+        evidence.end = time.process_time() + budget
+        swaps = _swap(evidence, make, SWAPS_SHARE * budget, unchecked)
+        found = [one for one in found if _supported(one, swaps)]
     if found and not go_on:
         for rung in RUNGS:
             if rung.hypotheses:
                 unchecked[rung.number].append("comparisons of runs; an identity already explains what is wrong")
-    surely = [one for one in found if one.certain]
-    swaps = None
-    if not surely and budget > 0 and evidence.run.error is None:
-        evidence.end = time.process_time() + budget
-        swaps = _swap(evidence, make, SWAPS_SHARE * budget, unchecked)
-        found = [one for one in found if _supported(one, swaps)]
     for rung in RUNGS:
         # What an identity explains needs no comparison of runs, and one comparison that explains is enough.
         for rule in rung.hypotheses:

@@ -72,6 +72,11 @@ class Program:
         """All optimizers."""
         return [self.optimizer] if isinstance(self.optimizer, Optimizer) else list(self.optimizer)
 
+    @property
+    def device(self) -> torch.device:
+        """Where the model is; the CPU for one without parameters."""
+        return next((one.device for one in self.model.parameters()), torch.device("cpu"))
+
     def parts(self, batch: Batch) -> tuple[Any, Any]:
         """The inputs and targets of a batch."""
         if self.unpack:

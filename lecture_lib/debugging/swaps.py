@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from ._engine.batches import cut, halves, learning_from, leaves, length, read_batches, some
+from ..training._run.structures import tensors_of
+from ._engine.batches import cut, halves, learning_from, length, read_batches, some
 from ._engine.changes import Change
 from ._engine.observing import why_not
 from ._engine.replace_training import own_loop, plain_loop
@@ -65,12 +66,11 @@ class _Comparison(Runs):
         start = time.process_time()
         watched = self.watch()
         self.took = time.process_time() - start
-        plain = [self.plain]
         longer = self.error(0, epochs=2.0)
         self.took /= 2
         data = self._data()
         tried: list[tuple[Replacement, tuple[Change, ...], Trial]] = []
-        base: dict[bool, float] = {False: plain[0]}
+        base: dict[bool, float] = {False: self.plain}
         for one in replacements(watched):
             if time.process_time() + RESERVED * self.took > self.end:
                 self.untried.append(f"{one.part}, {one.what}: the budget is used up")
@@ -91,23 +91,24 @@ class _Comparison(Runs):
                 continue
             trial = Trial(one.part, one.what, one.general, (found,), (base[bool(before)],))
             tried.append((one, before, trial))
-        explained = self._decide(plain, longer, tried, data)
+        explained = self._decide(longer, tried, data)
         trials = tuple(trial for _, _, trial in tried) + tuple(data)
         if explained is not None:
             trials = tuple(
                 explained if (one.part, one.what) == (explained.part, explained.what) else one for one in trials
             )
-        return Swaps(tuple(plain), longer, trials, tuple(self.untried), explained)
+        return Swaps((self.plain,), longer, trials, tuple(self.untried), explained)
 
     def _data(self) -> list[Trial]:
         """Training's examples against validation's: which of the two can be learnt, and whether they agree."""
         with self.fresh(0) as (program, _):
-            train = read_batches(program, program.train_loader)
-            val = read_batches(program, program.val_loader)
+            train = read_batches(program.train_loader)
+            val = read_batches(program.val_loader)
+            told_apart = _told_apart(*([program.parts(batch)[0] for batch in one] for one in (train, val)))
         counts = [sum(map(length, batches)) for batches in (train, val)]
         if min(counts) < FEWEST:
             return []
-        part, size = "inputs" if _told_apart(train, val) else "labels", min(length(train[0]), max(counts[1] // 8, 1))
+        part, size = "inputs" if told_apart else "labels", min(length(train[0]), max(counts[1] // 8, 1))
         found = []
         for what, other in (
             ("validation's own examples to learn from", val),
@@ -138,7 +139,6 @@ class _Comparison(Runs):
 
     def _decide(
         self,
-        plain: list[float],
         longer: float,
         tried: Sequence[tuple[Replacement, tuple[Change, ...], Trial]],
         data: Sequence[Trial],
@@ -146,11 +146,11 @@ class _Comparison(Runs):
         told = [one for one in data if len(one.gains) > 1 and min(one.gains) >= max(0.2, TOLD * fmean(one.without))]
         if told:
             return max(told, key=lambda one: one.gain)
-        gap = plain[0] - min([plain[0], *(trial.errors[0] for _, _, trial in tried)])
-        if gap < GAP or gap < SHARE * plain[0]:
+        gap = self.plain - min([self.plain, *(trial.errors[0] for _, _, trial in tried)])
+        if gap < GAP or gap < SHARE * self.plain:
             return None
-        bar = max(HALF * gap, plain[0] - longer, GAP)
-        close = [one for one in tried if one[2].gain >= bar and (not one[2].general or plain[0] > NOTHING_LEARNT)]
+        bar = max(HALF * gap, self.plain - longer, GAP)
+        close = [one for one in tried if one[2].gain >= bar and (not one[2].general or self.plain > NOTHING_LEARNT)]
         close.sort(key=lambda one: one[2].general)
         most = max((one[2].gain for one in close if not one[2].general), default=0.0)
         for replacement, before, trial in close:
@@ -174,19 +174,15 @@ def _told_apart(train: Sequence[Any], val: Sequence[Any]) -> bool:
 
     tables = []
     for batches in (train, val):
-        rows = [
-            torch.cat([leaf.flatten(1) if leaf.ndim > 1 else leaf[:, None] for leaf in leaves(batch[0])], dim=1)
-            for batch in batches
-            if isinstance(batch, (list, tuple))
-        ]
+        rows = [torch.cat([leaf.reshape(len(leaf), -1) for leaf in tensors_of(inputs)], dim=1) for inputs in batches]
         widths = {row.shape[1] for row in rows}
         if len(widths) != 1:
             return False
         tables.append(torch.cat(rows).double().nan_to_num().cpu())
     if tables[0].shape[1] != tables[1].shape[1]:
         return False
-    count = min(*map(len, tables), 600)
-    x = torch.cat([table[torch.randperm(len(table))[:count]] for table in tables]).numpy()
+    count, generator = min(*map(len, tables), 600), torch.Generator().manual_seed(0)
+    x = torch.cat([table[torch.randperm(len(table), generator=generator)[:count]] for table in tables]).numpy()
     y = [0] * count + [1] * count
     forest = RandomForestClassifier(60, min_samples_leaf=3, oob_score=True, random_state=0).fit(x, y)
     return bool(forest.oob_score_ > APART)

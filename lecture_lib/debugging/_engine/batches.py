@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ...training._run.structures import take_rows, tensors_of
 from ..program import Program
 from .assumptions import NotAskedError
 from .changes import Change
@@ -29,23 +30,12 @@ class ListLoader:
         return len(self._batches)
 
 
-def leaves(value: Any) -> list[Tensor]:
-    """The tensors in nested containers, in order."""
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, (list, tuple)):
-        return [leaf for one in value for leaf in leaves(one)]
-    return []
-
-
-def read_batches(program: Program, loader: Any) -> list[Any]:
+def read_batches(loader: Any) -> list[Any]:
     """As many batches of a loader as the ladder looks at. Raises NotAskedError where rows cannot be told."""
     found: list[Any] = []
     seen = 0
     for batch in loader or ():
-        found.append(take(batch, slice(None)))
+        found.append(between(batch, 0, length(batch)))  # a copy: a loader may use its tensors again
         seen += length(batch)
         if seen >= MOST:
             break
@@ -54,26 +44,20 @@ def read_batches(program: Program, loader: Any) -> list[Any]:
 
 def length(batch: Any) -> int:
     """How many examples a batch has: as many as its first tensor has rows."""
-    first = next((one for one in leaves(batch) if one.ndim), None)
+    first = next((one for one in tensors_of(batch) if one.ndim), None)
     if first is None:
         raise NotAskedError("a batch holds no tensor with rows")
     return len(first)
 
 
-def take(batch: Any, rows: Any, count: int = 0) -> Any:
-    """These rows of everything in a batch that has as many rows; tensors are copied."""
-    count = count or length(batch)
-    if isinstance(batch, Tensor):
-        return batch[rows].clone() if batch.ndim and len(batch) == count else batch
-    if isinstance(batch, Mapping):
-        return type(batch)({name: take(one, rows, count) for name, one in batch.items()})  # type: ignore[call-arg]
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(take(one, rows, count) for one in batch))
-    if isinstance(batch, (list, tuple)):
-        if len(batch) == count and not leaves(batch):
-            return batch[rows] if isinstance(rows, slice) else [batch[int(row)] for row in rows]
-        return type(batch)(take(one, rows, count) for one in batch)
-    return batch
+def take(batch: Any, rows: Tensor) -> Any:
+    """These rows of everything in a batch that has as many rows."""
+    return take_rows(batch, rows, length(batch))
+
+
+def between(batch: Any, start: int, end: int) -> Any:
+    """The rows from start up to end, or to the last one."""
+    return take(batch, torch.arange(start, min(end, length(batch))))
 
 
 def halves(batches: Sequence[Any], seed: int) -> tuple[list[Any], list[Any]]:
@@ -96,15 +80,13 @@ def some(batches: Sequence[Any], count: int) -> list[Any]:
         missing = count - sum(map(length, found))
         if missing <= 0:
             break
-        found.append(take(batch, slice(0, missing)))
+        found.append(between(batch, 0, missing))
     return found
 
 
 def cut(batches: Sequence[Any], size: int) -> list[Any]:
     """The same rows in batches of at most this size."""
-    return [
-        take(batch, slice(start, start + size)) for batch in batches for start in range(0, max(length(batch), 1), size)
-    ]
+    return [between(batch, start, start + size) for batch in batches for start in range(0, max(length(batch), 1), size)]
 
 
 def learning_from(batches: Sequence[Any]) -> Change:

@@ -15,6 +15,11 @@ from torch.overrides import TorchFunctionMode
 from ..program import Program
 
 Change = Callable[[Program], AbstractContextManager[Any]]
+DROPOUT = (
+    *("dropout", "dropout1d", "dropout2d", "dropout3d"),
+    *("alpha_dropout", "feature_dropout", "feature_alpha_dropout"),
+)
+"""PyTorch's functions of dropout, by name."""
 StepHook = Callable[[Optimizer, Any, Any], None]
 
 
@@ -34,14 +39,14 @@ def learning_rate_times(factor: float) -> Change:
             for group, rate in zip(optimizer.param_groups, kept[id(optimizer)], strict=True):
                 group["lr"] = rate
 
-        with _around_steps(program, before, after):
+        with around_steps(program, before, after):
             yield
 
     return change
 
 
 @contextmanager
-def _around_steps(program: Program, before: StepHook, after: StepHook | None = None) -> Iterator[None]:
+def around_steps(program: Program, before: StepHook, after: StepHook | None = None) -> Iterator[None]:
     """Call something before, and after, each step of each optimizer."""
     with ExitStack() as hooks:
         for optimizer in program.optimizers:
@@ -61,7 +66,7 @@ def learning_rate_of(rate: float) -> Change:
                 group["lr"] = rate
 
         program.scheduler = None if program.train_epoch is None else program.scheduler
-        with _around_steps(program, before):
+        with around_steps(program, before):
             yield
 
     return change
@@ -74,7 +79,7 @@ def clipped(program: Program) -> Iterator[None]:
     def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         torch.nn.utils.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], 1.0)
 
-    with _around_steps(program, before):
+    with around_steps(program, before):
         yield
 
 
@@ -120,6 +125,36 @@ def initialised_well(program: Program) -> Iterator[None]:
             elif "bias" in name:
                 parameter.zero_()
     yield
+
+
+@contextmanager
+def before_model(program: Program, transform: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """The model gets transformed inputs."""
+
+    def hook(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (transform(args[0]), *args[1:]) if args else args
+
+    handle = program.model.register_forward_pre_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@contextmanager
+def unit_variance(program: Program) -> Iterator[None]:
+    """Every affine layer but the last gives outputs of mean 0 and variance 1 over the batch."""
+
+    def hook(module: nn.Module, args: Any, output: Tensor) -> Tensor:
+        return (output - output.mean()) / (output.std() + 1e-6)
+
+    affine = [m for m in program.model.modules() if isinstance(m, (nn.Linear, nn.Conv2d, nn.Conv1d))]
+    handles = [module.register_forward_hook(hook) for module in affine[:-1]]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 class Replaced(TorchFunctionMode):

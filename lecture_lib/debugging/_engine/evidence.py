@@ -62,7 +62,7 @@ class Evidence:
     @property
     def device(self) -> torch.device:
         """Where the model is."""
-        return next((one.device for one in self.program.model.parameters()), torch.device("cpu"))
+        return self.program.device
 
     @cached_property
     def train(self) -> Examples | None:

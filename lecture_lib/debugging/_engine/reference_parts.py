@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import fnmatch
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
 from typing import Any
 
 import torch
@@ -17,9 +17,9 @@ from .assumptions import NotAskedError
 Loss = Callable[[Any, Any], Tensor]
 
 
-def matches(name: str, patterns: Sequence[str]) -> bool:
-    """Whether a parameter's or module's name is one of these, or fits one of them as a pattern."""
-    return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+def declared(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a name is one of the patterns, or lies inside of one."""
+    return any(fnmatchcase(name, pattern) or name.startswith(pattern.rstrip(".") + ".") for pattern in patterns)
 
 
 def standard_loss(outputs: Tensor, targets: Tensor, spec: Spec) -> Tensor:
@@ -54,7 +54,7 @@ def reference_step(spec: Spec, loss_fn: Loss, scheduler: Any = None) -> Callable
             loss.backward()
             total = total + loss.detach().cpu()
         for name, parameter in program.model.named_parameters():
-            if matches(name, spec.frozen):
+            if declared(name, spec.frozen):
                 parameter.grad = None
         if spec.max_norm is not None:
             nn.utils.clip_grad_norm_(program.model.parameters(), spec.max_norm)
@@ -62,7 +62,7 @@ def reference_step(spec: Spec, loss_fn: Loss, scheduler: Any = None) -> Callable
 
     def step(program: Program, batch: Batch) -> None:
         for name, module in program.model.named_modules():
-            if name and matches(name, spec.eval_modules):
+            if name and declared(name, spec.eval_modules):
                 module.eval()
         window.append(batch)
         if len(window) < spec.accumulate:
@@ -145,5 +145,5 @@ class _Reader(nn.Module):
 
 def reference_optimizer(model: nn.Module, spec: Spec) -> torch.optim.Optimizer:
     """Adam over all parameters that are not declared frozen."""
-    trained = [one for name, one in model.named_parameters() if not matches(name, spec.frozen)]
+    trained = [one for name, one in model.named_parameters() if not declared(name, spec.frozen)]
     return torch.optim.Adam(trained, lr=2e-3)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..program import Program
 from .assumptions import NotAskedError
-from .changes import Change
+from .changes import Change, before_model
 from .observed import Examples
 from .reference_parts import reference_model, reference_optimizer, reference_step, standard_loss
 from .replace_training import own_loss
@@ -39,11 +38,11 @@ def of_inputs(watched: Watched) -> Iterator[Replacement]:
         mean, deviation = _statistics(train.x)
         if val is not None and val.x.shape[1:] == train.x.shape[1:]:
             own_mean, own_deviation = _statistics(val.x)
-            change = _before_model(
+            change = _transformed(
                 lambda x: (x - own_mean.to(x)) / own_deviation.to(x) * deviation.to(x) + mean.to(x), training=False
             )
             yield Replacement("inputs", "validation inputs with mean and spread of training", change)
-        standard = _before_model(lambda x: (x - mean.to(x)) / deviation.to(x))
+        standard = _transformed(lambda x: (x - mean.to(x)) / deviation.to(x))
         yield Replacement("inputs", "standardised inputs", standard, general=True)
 
 
@@ -56,24 +55,19 @@ def _statistics(x: Tensor) -> tuple[Tensor, Tensor]:
     return mean.float(), deviation.float()
 
 
-def _before_model(transform: Callable[[Tensor], Tensor], training: bool = True) -> Change:
+def _transformed(transform: Callable[[Tensor], Tensor], training: bool = True) -> Change:
     """The model gets transformed inputs; with `training=False` in evaluation only."""
 
     @contextmanager
     def change(program: Program) -> Iterator[None]:
         used: list[bool] = []
 
-        def hook(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        def of_this_mode(x: Tensor) -> Tensor:
             used.append(True)
-            if not args or (module.training and not training):
-                return args
-            return (transform(args[0]), *args[1:])
+            return transform(x) if training or not program.model.training else x
 
-        handle = program.model.register_forward_pre_hook(hook)
-        try:
+        with before_model(program, of_this_mode):
             yield
-        finally:
-            handle.remove()
         if not used:
             raise NotInUseError("the program calls parts of its model and never the model")
 

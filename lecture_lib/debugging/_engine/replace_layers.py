@@ -15,30 +15,14 @@ from torch.overrides import TorchFunctionMode
 from ...training._run.preserve import preserved_modes
 from ..program import Program
 from .assumptions import NotAskedError
-from .changes import Change, initialised_anew, replacing
+from .changes import DROPOUT, Change, initialised_anew, replacing, unit_variance
 from .replacement import NotInUseError, Replacement, Watched
 
-DROPOUT = (
-    "dropout",
-    "dropout1d",
-    "dropout2d",
-    "dropout3d",
-    "alpha_dropout",
-    "feature_dropout",
-    "feature_alpha_dropout",
-)
 LAST = ("softmax", "log_softmax", "sigmoid", "tanh", "relu", "logsigmoid", "softplus")
-SETTINGS = (
-    "eps",
-    "momentum",
-    "negative_slope",
-    "alpha",
-    "beta",
-    "threshold",
-    "track_running_stats",
-    "sparse",
-    "max_norm",
-)
+SETTINGS = {
+    *("eps", "momentum", "negative_slope", "alpha", "beta", "threshold"),
+    *("track_running_stats", "sparse", "max_norm"),
+}
 
 
 def of_initialisation(watched: Watched) -> Iterator[Replacement]:
@@ -63,12 +47,10 @@ def of_layers(watched: Watched) -> Iterator[Replacement]:
     normalised = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     if normalised:
         yield Replacement("layers", "batch normalisation by the statistics of training", _statistics_anew)
-    yield Replacement("layers", "signals of the same size after each layer", _signals_of_one_size, general=True)
+    yield Replacement("layers", "signals of the same size after each layer", unit_variance, general=True)
     if watched.called & {"relu", "relu_"}:
-        around = replacing(
-            relu=lambda f, x, *a, **k: x + x.clamp(min=0), relu_=lambda f, x, *a, **k: x + x.clamp(min=0)
-        )
-        yield Replacement("layers", "a way around each activation", around, general=True)
+        around = dict.fromkeys(("relu", "relu_"), lambda function, x, *args, **kwargs: x + x.clamp(min=0))
+        yield Replacement("layers", "a way around each activation", replacing(**around), general=True)
 
 
 def _unusual_settings(model: nn.Module) -> list[tuple[type[nn.Module], str, Any]]:
@@ -179,19 +161,3 @@ def _statistics_anew(program: Program) -> Iterator[Callable[[], None]]:
     finally:
         for module, momentum in zip(layers, kept, strict=True):
             module.momentum = momentum
-
-
-@contextmanager
-def _signals_of_one_size(program: Program) -> Iterator[None]:
-    """Every affine layer but the last gives outputs of mean 0 and variance 1 over the batch."""
-
-    def hook(module: nn.Module, args: Any, output: Tensor) -> Tensor:
-        return (output - output.mean()) / (output.std() + 1e-6)
-
-    affine = [m for m in program.model.modules() if isinstance(m, (nn.Linear, nn.Conv2d, nn.Conv1d))]
-    handles = [module.register_forward_hook(hook) for module in affine[:-1]]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -14,8 +14,8 @@ from torch.optim import Optimizer
 from ...training._run.preserve import evaluating
 from ..program import Program, Spec
 from .assumptions import NotAskedError
-from .changes import Change, learning_rate_times
-from .reference_parts import matches, reference_step, standard_loss
+from .changes import Change, around_steps, learning_rate_times
+from .reference_parts import declared, reference_step, standard_loss
 from .replacement import NotInUseError, Replacement, Watched
 
 WITHOUT_DEFAULT = {"lr", "params", "foreach", "fused", "capturable", "differentiable"}
@@ -28,6 +28,7 @@ def own_loop(program: Program) -> bool:
 
 
 def own_loss(program: Program, spec: Spec) -> Callable[[Any, Any], Tensor]:
+    """The program's loss, or the standard one where it has none."""
     return program.loss_fn or (lambda outputs, targets: standard_loss(outputs, targets, spec))
 
 
@@ -101,20 +102,19 @@ def of_loss(watched: Watched) -> Iterator[Replacement]:
     yield Replacement("loss", "the standard loss of the task", change)
 
 
-def _before_steps(act: Callable[[Program, Optimizer, int], None]) -> Change:
+def _before_steps(act: Callable[[Optimizer, int], None]) -> Change:
     """Something is done before each step of each optimizer, which is numbered."""
 
     @contextmanager
     def change(program: Program) -> Iterator[None]:
         used: list[bool] = []
-        with ExitStack() as hooks:
-            for number, optimizer in enumerate(program.optimizers):
+        numbers = {id(one): number for number, one in enumerate(program.optimizers)}
 
-                def before(optimizer: Optimizer, args: Any, kwargs: Any, number: int = number) -> None:
-                    used.append(True)
-                    act(program, optimizer, number)
+        def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+            used.append(True)
+            act(optimizer, numbers[id(optimizer)])
 
-                hooks.callback(optimizer.register_step_pre_hook(before).remove)
+        with around_steps(program, before):
             yield
         if not used:
             raise NotInUseError("the program's optimizer never takes a step")
@@ -125,7 +125,7 @@ def _before_steps(act: Callable[[Program, Optimizer, int], None]) -> Change:
 def of_optimizer(watched: Watched) -> Iterator[Replacement]:
     program, spec = watched.program, watched.spec
     held = {id(p) for one in program.optimizers for group in one.param_groups for p in group["params"]}
-    named = [(name, p) for name, p in program.model.named_parameters() if not matches(name, spec.frozen)]
+    named = [(name, p) for name, p in program.model.named_parameters() if not declared(name, spec.frozen)]
     if held and any(id(p) not in held or not p.requires_grad for _, p in named):
         yield Replacement("optimizer", "all parameters trained", _all_trained(spec))
     settings: dict[str, Any] = {}
@@ -141,14 +141,14 @@ def of_optimizer(watched: Watched) -> Iterator[Replacement]:
                 continue
         yield Replacement("optimizer", f"{name} of {value!r}", _with_setting(name, value))
     rates = {rate for group in watched.rates for rate in group}
-    if len(rates) > 1 and not len(program.optimizers) > 1:
-        yield Replacement("optimizer", "one learning rate for all parameters", _rates_of(lambda own: max(own)))
+    if len(rates) > 1 and len(program.optimizers) == 1:
+        yield Replacement("optimizer", "one learning rate for all parameters", _before_steps(_largest_rate))
     for factor in (0.1, 10.0):
         yield Replacement("optimizer", f"{factor:g} times the learning rate", learning_rate_times(factor), general=True)
 
 
 def _with_setting(name: str, value: Any) -> Change:
-    def act(program: Program, optimizer: Optimizer, number: int) -> None:
+    def act(optimizer: Optimizer, number: int) -> None:
         for group in optimizer.param_groups:
             if name in group:
                 group[name] = value
@@ -163,7 +163,7 @@ def _all_trained(spec: Spec) -> Change:
         held = {id(p) for one in program.optimizers for group in one.param_groups for p in group["params"]}
         missing = []
         for name, parameter in program.model.named_parameters():
-            if not matches(name, spec.frozen):
+            if not declared(name, spec.frozen):
                 parameter.requires_grad_(True)
                 if id(parameter) not in held:
                     missing.append(parameter)
@@ -178,13 +178,10 @@ def _all_trained(spec: Spec) -> Change:
     return change
 
 
-def _rates_of(choose: Callable[[list[float]], float]) -> Change:
-    def act(program: Program, optimizer: Optimizer, number: int) -> None:
-        rate = choose([group["lr"] for group in optimizer.param_groups])
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-
-    return _before_steps(act)
+def _largest_rate(optimizer: Optimizer, number: int) -> None:
+    rate = max(group["lr"] for group in optimizer.param_groups)
+    for group in optimizer.param_groups:
+        group["lr"] = rate
 
 
 def of_schedule(watched: Watched) -> Iterator[Replacement]:
@@ -196,7 +193,7 @@ def of_schedule(watched: Watched) -> Iterator[Replacement]:
 def constant_rates(rates: list[list[float]]) -> Change:
     """Each parameter group learns at one rate, whatever schedule sets it."""
 
-    def act(program: Program, optimizer: Optimizer, number: int) -> None:
+    def act(optimizer: Optimizer, number: int) -> None:
         for group, rate in zip(optimizer.param_groups, rates[number], strict=False):
             group["lr"] = rate
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 
+from ..._common.randomness import preserved_random_streams
 from ..program import Program, Spec
-from .changes import Change, replacing
+from .changes import DROPOUT, Change, around_steps, replacing
 from .observed import Examples
 from .reading import read
-from .replace_layers import DROPOUT, LAST
+from .replace_layers import LAST
 from .replacement import Watched
 from .untouched import untouched
 from .yardstick import WORST, error, pairs_of
@@ -34,10 +35,11 @@ class Runs:
     def fresh(self, number: int) -> Iterator[tuple[Program, Spec]]:
         """The program of a seed, untrained, and put back afterwards."""
         if self.make is not None:
-            torch.manual_seed(self.seed + number)
-            program, spec = self.make(self.seed + number)
-            torch.manual_seed(self.seed + number)
-            yield program, spec
+            with preserved_random_streams():
+                torch.manual_seed(self.seed + number)
+                program, spec = self.make(self.seed + number)
+                torch.manual_seed(self.seed + number)
+                yield program, spec
             return
         assert self.program is not None
         with untouched(self.program, self.seed + number) as program:
@@ -59,8 +61,7 @@ class Runs:
 
     def _examples(self, program: Program, spec: Spec, which: str) -> Examples | None:
         loader = getattr(program, f"{which}_loader")
-        device = next((one.device for one in program.model.parameters()), torch.device("cpu"))
-        examples, reason = read(loader, program, spec, lambda x: program.outputs(x.to(device)))
+        examples, reason = read(loader, program, spec, lambda x: program.outputs(x.to(program.device)))
         if reason:
             self.untried.append(f"inputs and labels: {which} examples: {reason}")
         return examples
@@ -83,26 +84,23 @@ class Runs:
             pairs = pairs_of(program)
             train, val = self._examples(program, spec, "train"), self._examples(program, spec, "val")
             rates = [[0.0] * len(one.param_groups) for one in program.optimizers]
-            hooks = []
-            for number, optimizer in enumerate(program.optimizers):
+            numbers = {id(one): number for number, one in enumerate(program.optimizers)}
 
-                def before(optimizer: Any, args: Any, kwargs: Any, number: int = number) -> None:
-                    for place, group in enumerate(optimizer.param_groups[: len(rates[number])]):
-                        rate = float(group["lr"])
-                        changed.append(rates[number][place] not in (0.0, rate))
-                        rates[number][place] = max(rates[number][place], rate)
+            def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+                own = rates[numbers[id(optimizer)]]
+                for place, group in enumerate(optimizer.param_groups[: len(own)]):
+                    rate = float(group["lr"])
+                    changed.append(own[place] not in (0.0, rate))
+                    own[place] = max(own[place], rate)
 
-                hooks.append(optimizer.register_step_pre_hook(before))
-            with replacing(**{name: spy(name) for name in names})(program):
+            spies = replacing(**{name: spy(name) for name in names})
+            with around_steps(program, before), spies(program):
                 for _ in range(spec.epochs or 5):
                     program.run_epoch()
-            for hook in hooks:
-                hook.remove()
             self.plain = error(program, pairs, spec)
         with self.fresh(0) as (program, spec), torch.no_grad():
             program.model.eval()
-            device = next((one.device for one in program.model.parameters()), torch.device("cpu"))
-            outputs = program.outputs(train.x[:8].to(device)) if train is not None else None
+            outputs = program.outputs(train.x[:8].to(program.device)) if train is not None else None
             outputs = outputs.cpu() if isinstance(outputs, torch.Tensor) else None
         program, spec = self.make(self.seed) if self.make is not None else (self.program, self.spec)  # type: ignore[assignment]
         return Watched(program, spec, train, val, outputs, rates, any(changed), frozenset(called))

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import is_dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ...training._run.preserve import evaluating
+from ...training._run.structures import map_tensors, tensors_of
 from ..program import Program, Spec
 from .assumptions import NotAskedError
-from .batches import leaves
 from .reading import MOST
 
 WORST = 2.0
@@ -30,7 +29,7 @@ def pairs_of(program: Program) -> Pairs:
     for batch in () if program.val_loader is None else program.val_loader:
         inputs, targets = program.parts(batch)
         found.append((inputs, targets))
-        first = next((one for one in _leaves(targets)), None)
+        first = next(tensors_of(targets), None)
         seen += len(first) if first is not None and first.ndim else 1
         if seen >= MOST:
             break
@@ -47,10 +46,12 @@ def error(program: Program, pairs: Pairs, spec: Spec) -> float:
     variance, for each output by itself. Several outputs for as many targets: their mean. Raises NotAskedError for
     outputs that fit none of these.
     """
-    device = next((one.device for one in program.model.parameters()), torch.device("cpu"))
     with evaluating(program.model):
-        said = [_leaves(program.outputs(_moved(inputs, device))) for inputs, _ in pairs]
-    wanted = [_leaves(targets) for _, targets in pairs]
+        said = [
+            list(tensors_of(program.outputs(map_tensors(inputs, lambda one: one.to(program.device)))))
+            for inputs, _ in pairs
+        ]
+    wanted = [list(tensors_of(targets)) for _, targets in pairs]
     if not said[0] or not wanted[0]:
         raise NotAskedError("outputs or targets hold no tensor")
     columns = [_stacked([row[place] for row in said]) for place in range(len(said[0]))]
@@ -68,16 +69,6 @@ def error(program: Program, pairs: Pairs, spec: Spec) -> float:
         raise NotAskedError(reason)
     found = sum(errors) / len(errors)
     return min(found, WORST) if math.isfinite(found) else WORST
-
-
-def _leaves(value: Any) -> list[Tensor]:
-    if is_dataclass(value) and not isinstance(value, type):
-        value = list(vars(value).values())
-    return leaves(value)
-
-
-def _moved(value: Any, device: torch.device) -> Any:
-    return value.to(device) if isinstance(value, Tensor) else value
 
 
 def _stacked(parts: list[Tensor]) -> Tensor:

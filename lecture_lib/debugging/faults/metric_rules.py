@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from .._engine.assumptions import NotAskedError
 from .._engine.chance import SCORES
 from .._engine.evidence import Evidence
+from .._engine.loss_calls import probabilities
 from .._engine.untouched import untouched
 from ..program import Program
 from .finding import Finding
@@ -129,13 +130,9 @@ def _as_scores(said: Tensor, outputs: Tensor) -> Tensor:
     classes = outputs.shape[axis]
     scores = torch.nn.functional.one_hot(said.clamp(0, classes - 1).long(), classes).to(outputs) * 8 - 4
     scores = scores.movedim(-1, axis)
-    return scores.log_softmax(axis) if float(outputs.max()) <= 0 else _as_shares(scores, outputs, axis)
-
-
-def _as_shares(scores: Tensor, outputs: Tensor, axis: int) -> Tensor:
-    total = outputs.double().sum(dim=axis)
-    shares = float(outputs.min()) >= 0 and bool(((total - 1).abs() < 1e-3).all())
-    return scores.softmax(axis) if shares else scores
+    if float(outputs.max()) <= 0:
+        return scores.log_softmax(axis)
+    return scores.softmax(axis) if probabilities(outputs, axis) else scores
 
 
 @contextmanager

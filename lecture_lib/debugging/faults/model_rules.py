@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from ...training._run.preserve import preserved_modes
 from .._engine.assumptions import NotAskedError, draws_again
-from .._engine.changes import Replaced, drawn_large
+from .._engine.changes import DROPOUT, Replaced, drawn_large
 from .._engine.events import Batch, Forward
 from .._engine.evidence import Evidence
 from .._engine.untouched import untouched
@@ -89,8 +89,7 @@ def outputs_random(evidence: Evidence) -> Finding | None:
         return None
     if again := draws_again(evidence.run.recording):
         raise NotAskedError(again)
-    names = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout")
-    with Replaced(dict.fromkeys(names, lambda function, x, *args, **kwargs: x)):
+    with Replaced(dict.fromkeys(DROPOUT, lambda function, x, *args, **kwargs: x)):
         still = [outputs_of(evidence, evidence.val.x[:16]) for _ in range(2)]
     if still[0] is not None and still[1] is not None and not differ(still[0], still[1], first):
         return Finding(

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from .._engine.assumptions import NotAskedError
-from .._engine.changes import learning_rate_of, learning_rate_times, replacing
+from .._engine.changes import DROPOUT, learning_rate_of, learning_rate_times, replacing
 from .._engine.comparing import both, confirmed, nothing, room, trials
 from .._engine.events import Step
 from .._engine.evidence import Evidence
@@ -115,18 +115,17 @@ def too_much_dropout(evidence: Evidence) -> Finding | None:
     def off(function: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return x
 
-    names = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout")
     seen: list[float] = []
 
     def spy(function: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         seen.append(float(args[0] if args else kwargs.get("p", 0.5)))
         return function(x, *args, **kwargs)
 
-    with untouched(evidence.program, evidence.seed) as program, replacing(**dict.fromkeys(names, spy))(program):
+    with untouched(evidence.program, evidence.seed) as program, replacing(**dict.fromkeys(DROPOUT, spy))(program):
         program.run_epoch()
     if not seen:
         return None
-    change = replacing(**dict.fromkeys(names, off))
+    change = replacing(**dict.fromkeys(DROPOUT, off))
     return confirmed(evidence, "A18", f"dropout of up to {max(seen):g}", change, validation=True)
 
 

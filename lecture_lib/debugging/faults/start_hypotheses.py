@@ -7,8 +7,6 @@ spread between seeds (`Trials.gain`). The first thing each asks is cheap: whethe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -16,11 +14,13 @@ from torch import Tensor, nn
 
 from .._engine.changes import (
     Seen,
+    before_model,
     clipped,
     initialised_anew,
     initialised_well,
     learning_rate_times,
     replacing,
+    unit_variance,
 )
 from .._engine.comparing import both, confirmed_early, room, trials
 from .._engine.evidence import Evidence
@@ -57,20 +57,6 @@ def inputs_unscaled(evidence: Evidence) -> Finding | None:
         return before_model(program, lambda given: ((given - mean) / deviation).to(given))
 
     return confirmed_early(evidence, "D01", f"inputs have a root mean square of {size:.3g}", standardised)
-
-
-@contextmanager
-def before_model(program: Program, transform: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """The model gets transformed inputs."""
-
-    def hook(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        return (transform(args[0]), *args[1:])
-
-    handle = program.model.register_forward_pre_hook(hook)
-    try:
-        yield
-    finally:
-        handle.remove()
 
 
 def weights(evidence: Evidence) -> list[tuple[str, float]]:
@@ -219,22 +205,6 @@ def vanishing(evidence: Evidence) -> Finding | None:
     straight = replacing(sigmoid=around, tanh=around, relu=around, relu_=around)
     relus = replacing(sigmoid=instead, tanh=instead)
     return confirmed_early(evidence, "A07", sign, straight, both(unit_variance, relus), both(initialised_well, relus))
-
-
-@contextmanager
-def unit_variance(program: Program) -> Iterator[None]:
-    """Every affine layer gives outputs of mean 0 and variance 1 over the batch."""
-
-    def hook(module: nn.Module, args: Any, output: Tensor) -> Tensor:
-        return (output - output.mean()) / (output.std() + 1e-6)
-
-    affine = [m for m in program.model.modules() if isinstance(m, (nn.Linear, nn.Conv2d, nn.Conv1d))]
-    handles = [module.register_forward_hook(hook) for module in affine[:-1]]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def exploding(evidence: Evidence) -> Finding | None:

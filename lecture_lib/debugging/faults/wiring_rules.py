@@ -6,19 +6,14 @@ Each is a function of the recording and the spec alone.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fnmatch import fnmatchcase
 
 from torch import nn
 
 from .._engine.assumptions import NotAskedError, Rule
 from .._engine.events import Backward, Recording
+from .._engine.reference_parts import declared
 from ..program import Spec
 from .finding import Finding
-
-
-def declared(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a name is one of the patterns, or lies inside of one."""
-    return any(fnmatchcase(name, pattern) or name.startswith(pattern.rstrip(".") + ".") for pattern in patterns)
 
 
 def named(recording: Recording, ids: Iterable[int]) -> list[str]:
