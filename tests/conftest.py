@@ -14,6 +14,7 @@ from typing import Any
 
 import nbformat
 import pytest
+import torch
 from helpers import command_line
 from helpers.command_line import Finished
 from nbformat import NotebookNode
@@ -22,12 +23,14 @@ from autograders import notebooks
 from autograders.course import WITHOUT_SANDBOX_VARIABLE, Course
 from autograders.notebooks import assignments
 from autograders.questions.question import answer_to
+from autograders.questions.seeds import create_secret
 from autograders.questions.simulate import simulate
 from autograders.release.release import release
 from autograders.sandbox.jail import why_no_walls
 
 # One thread a process: outputs and scores do not depend on the machine, and processes do not wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+torch.set_num_threads(1)  # for this process, which may have imported it already
 
 # Hidden inputs that no run has seen before; with this variable a failure can be repeated.
 SECRET_VARIABLE = "LECTURE_TEST_SECRET"
@@ -125,9 +128,9 @@ def shorter(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def released(shorter: Path, tmp_path_factory: pytest.TempPathFactory) -> Course:
+def released(shorter: Path, tmp_path_factory: pytest.TempPathFactory, fresh_secret: bytes) -> Course:
     """A course folder with the shorter notebooks released; tests copy it and leave it as it is."""
-    course = Course(tmp_path_factory.mktemp("released") / "course")
+    course = course_of_this_run(tmp_path_factory.mktemp("released"), fresh_secret)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(notebooks, "NOTEBOOKS", shorter)
         release(course, assignments(), verify=False)
@@ -135,10 +138,18 @@ def released(shorter: Path, tmp_path_factory: pytest.TempPathFactory) -> Course:
 
 
 @pytest.fixture(scope="session")
-def released_in_full(tmp_path_factory: pytest.TempPathFactory) -> Course:
+def released_in_full(tmp_path_factory: pytest.TempPathFactory, fresh_secret: bytes) -> Course:
     """Both notebooks released as they are, with every question; tests leave it as it is."""
-    course = Course(tmp_path_factory.mktemp("released-in-full") / "course")
+    course = course_of_this_run(tmp_path_factory.mktemp("released-in-full"), fresh_secret)
     release(course, assignments(), verify=False)
+    return course
+
+
+def course_of_this_run(folder: Path, secret: bytes) -> Course:
+    """A folder that draws its hidden inputs from the secret of this run, so that a failure can be repeated."""
+    course = Course(folder / "course")
+    course.root.mkdir()
+    create_secret(course.secret, secret)
     return course
 
 

@@ -25,6 +25,7 @@ Simulation = Callable[[Case], Mapping[str, Any]]
 """What is observed on a case, "part.field" -> value. A mistake's says only the fields that it changes."""
 
 
+_MOST_DRAWS = 20
 _MOST_KINDS = 12
 """Kinds of cases that a message lists."""
 
@@ -102,6 +103,38 @@ class Description:
     def points(self) -> dict[str, float]:
         """What each graded part is worth, by its name."""
         return {part.name: part.points for part in self.parts}
+
+    def draw_set(self, rng: np.random.Generator) -> list[Case]:
+        """The hidden cases of one set: `draw`, again until every mistake shows on them in each of its forms.
+
+        Inputs can agree by chance, and a mistake that gives the right values on a whole set would earn full points.
+        Raises DescriptionError, naming the mistake, when one shows on none of many sets.
+        """
+        for _ in range(_MOST_DRAWS):
+            cases = self.draw(rng)
+            unseen = self._unseen(cases)
+            if unseen is None:
+                return cases
+        raise DescriptionError(
+            f"{self.id}: the mistake {unseen} gives the right values on all hidden cases that were drawn "
+            f"{_MOST_DRAWS} times: let `draw` give a case that shows it"
+        )
+
+    def _unseen(self, cases: Sequence[Case]) -> str | None:
+        """A form of a mistake that gives nothing wrong in what is graded on these cases."""
+        tolerance = find_question(self.id).relative_tolerance
+        graded = {path for part in self.parts for path in part.fields}
+        expected = [nested(self.reference(case)) for case in cases]
+        for mistake in self.mistakes:
+            for name, simulate in () if mistake.constant else mistake.forms().items():
+                if not any(
+                    f"{part}.{field}" in graded
+                    for case, right in zip(cases, expected, strict=True)
+                    for part, fields in _changed(simulate(case), right, tolerance).items()
+                    for field in fields
+                ):
+                    return name
+        return None
 
     def judge(self, cases: Sequence[Case], observations: Sequence[Observation]) -> Verdict:
         """Points part by part, and the misconception that explains the first part without full points."""

@@ -74,12 +74,12 @@ class Question:
         What the judge computes for them once (a reference curve, a trained model) is kept with them: a class shares
         eight sets. Each call gives a copy of its own.
         """
-        cases: list[Case] = pickle.loads(_drawn(self.description.draw, secret, version, self.id, index)[0])
+        cases: list[Case] = pickle.loads(_drawn(self.description.draw_set, secret, version, self.id, index)[0])
         return cases
 
     def inputs(self, secret: bytes, version: str, index: int) -> str:
         """The inputs of these cases as they travel to the student's process: JSON."""
-        return _drawn(self.description.draw, secret, version, self.id, index)[1]
+        return _drawn(self.description.draw_set, secret, version, self.id, index)[1]
 
     def judge(self, cases: Sequence[Case], published: Sequence[Any]) -> Verdict:
         """The verdict on what a notebook published: exactly one observation of this question, of these cases."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from lecture_lib.notebook.questions.inspect import PROBLEMS
 
+from ..cases import draw_until
 from ..description import Case, Description, Graded, Mistake, Simulation
 
 Parts = tuple[np.ndarray, ...]
@@ -64,6 +65,11 @@ def told(conditions: Mapping[str, Condition]) -> Simulation:
         return {f"problems.{name}": word(holds(*parts)) for name, holds in conditions.items()}
 
     return simulate
+
+
+def reported(case: Case) -> set[str]:
+    """The paths of the problems that a data set has."""
+    return {path for path, said in told(RIGHT)(case).items() if said == word(True)}
 
 
 def first_only(case: Case) -> dict[str, str]:
@@ -216,9 +222,13 @@ def made(rng: np.random.Generator, kind: str, edits: Sequence[Edit]) -> Case:
 
 
 def several(rng: np.random.Generator, problems: Sequence[str]) -> Case:
-    """A data set with these problems, each of any kind."""
-    chosen = [rng.choice(list(kinds)) for problem, kinds in KINDS.items() if problem in problems]
-    return made(rng, "several problems", [edit for kind in chosen for edit in ALL[kind]])
+    """A data set with these problems, each of any kind; a later one may undo an earlier one, then others are chosen."""
+
+    def draw() -> Case:
+        chosen = [rng.choice(list(kinds)) for problem, kinds in KINDS.items() if problem in problems]
+        return made(rng, "several problems", [edit for kind in chosen for edit in ALL[kind]])
+
+    return draw_until(draw, lambda case: {f"problems.{problem}" for problem in problems} <= reported(case))
 
 
 ALL: dict[str, tuple[Edit, ...]] = {name: edits for kinds in KINDS.values() for name, edits in kinds.items()}
@@ -362,7 +372,7 @@ QUESTION = Description(
             "close-rows",
             "rows that nearly agree were called equal",
             "how exactly two rows are compared, and in which precision",
-            {"duplicates": lambda x, y, classes: any(np.allclose(a, b) for a in x[0] for b in x[1])},
+            {"duplicates": lambda x, y, classes: bool(np.isclose(x[0][:, None], x[1]).all(axis=-1).any())},
         ),
         wrong(
             "equal-bytes",

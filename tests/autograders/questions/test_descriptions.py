@@ -14,7 +14,7 @@ import pytest
 
 from autograders.questions import visible
 from autograders.questions.cases import draw_until
-from autograders.questions.description import DescriptionError, Graded, given, nested
+from autograders.questions.description import DescriptionError, Graded, Mistake, given, nested
 from autograders.questions.domain import EXAMPLES, differing, sample
 from autograders.questions.question import QUESTIONS, Question
 from autograders.questions.seeds import POOL, generator
@@ -75,7 +75,22 @@ def test_a_draw_is_far_from_running_out_of_tries(
         if name.startswith("autograders.questions.descriptions.") and hasattr(module, "draw_until"):
             monkeypatch.setattr(module, "draw_until", impatient)
     for index in range(POOL):
-        assert question.description.draw(generator(fresh_secret, "tries", question.id, index)), fresh_secret.hex()
+        assert question.description.draw_set(generator(fresh_secret, "tries", question.id, index)), fresh_secret.hex()
+
+
+def test_a_set_is_drawn_again_until_every_mistake_shows_on_it() -> None:
+    """Rows that agreed by chance hid one mistake of 03b-inspect on one set in a thousand."""
+    clip = QUESTIONS["03a-clip"].description
+    drawn = clip.draw(np.random.default_rng(0))
+    shown = [replace(case, kind="shown") for case in drawn]
+    rare = Mistake("rare", "", "", lambda case: {"clipping.norm": -1.0} if case.kind == "shown" else {})
+    sets = iter([drawn, drawn, shown, drawn])
+    described = replace(clip, mistakes=(rare,), draw=lambda rng: next(sets))
+    assert described.draw_set(np.random.default_rng(0)) is shown
+    assert next(sets) is drawn
+    never = replace(described, draw=lambda rng: drawn)
+    with pytest.raises(DescriptionError, match="03a-clip: the mistake rare gives the right values on all hidden"):
+        never.draw_set(np.random.default_rng(0))
 
 
 def test_a_mistake_is_named_in_each_of_its_forms() -> None:
