@@ -18,7 +18,7 @@ from .assumptions import NotAskedError
 from .chance import scores_by_chance
 from .events import Recording
 from .influence import influential, untied
-from .normalisation import statistics_anew
+from .normalisation import evaluates_a_copy, modes_of_norms, statistics_anew
 from .observed import Examples, Row, Run
 from .observing import authors_line, watch
 from .reading import read
@@ -105,7 +105,7 @@ class Evidence:
             tied = untied(self)
             try:
                 run.before = self.measure(train)[0]
-                with recorder:
+                with recorder, modes_of_norms(program.model) as modes:
                     for _ in range(epochs):
                         recorder.mark("epoch")
                         program.run_epoch()
@@ -115,6 +115,7 @@ class Evidence:
                         recorder.mark("end of evaluation")
                         with recorder.paused():
                             run.rows.append(Row(self.measure(train)[0], *self.measure(self.val)[:2], reported))
+                run.evaluates_a_copy = evaluates_a_copy(modes)
                 run.outputs = (self.measure(train)[2], self.measure(self.val)[2])
                 recorder.recording.untied = tied or untied(self)
                 run.statistics = statistics_anew(self)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
@@ -14,9 +16,35 @@ if TYPE_CHECKING:
     from .evidence import Evidence
 
 
+def norms_of(model: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
+    """The layers of batch normalisation."""
+    return [module for module in model.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
+
+
+@contextmanager
+def modes_of_norms(model: nn.Module) -> Iterator[list[set[bool]]]:
+    """The modes in which each layer of batch normalisation is called: True for training."""
+    norms = norms_of(model)
+    modes: list[set[bool]] = [set() for _ in norms]
+    handles = [
+        norm.register_forward_hook(lambda norm, *_, seen=seen: seen.add(norm.training))
+        for norm, seen in zip(norms, modes, strict=True)
+    ]
+    try:
+        yield modes
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def evaluates_a_copy(modes: list[set[bool]]) -> bool:
+    """Whether layers were called in evaluation only while others were trained: a copy of them is evaluated."""
+    return {False} in modes and any(True in seen for seen in modes)
+
+
 def statistics_anew(evidence: Evidence) -> tuple[float, float]:
     """Loss on training examples as it is, and with new statistics; NaN without batch normalisation."""
-    norms = [m for m in evidence.program.model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    norms = norms_of(evidence.program.model)
     if evidence.train is None or not norms or any(m.running_mean is None for m in norms):
         return Run(Recording()).statistics
     part = evidence.train.part(slice(0, 512))

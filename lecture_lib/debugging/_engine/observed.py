@@ -78,6 +78,7 @@ class Run:
         error: what ended it; None where it went through.
         line: the last line of the author's that the error passed.
         statistics: loss on training examples as it is, and with new statistics of batch normalisation.
+        evaluates_a_copy: whether some batch normalisation was called in evaluation only, beside some that was trained.
         tested: how often the test loader was read.
         by_chance: what the author's evaluation reports with the targets of other examples.
 
@@ -90,5 +91,6 @@ class Run:
     error: BaseException | None = None
     line: str = ""
     statistics: tuple[float, float] = (math.nan, math.nan)
+    evaluates_a_copy: bool = False
     tested: int = 0
     by_chance: list[dict[str, float]] = field(default_factory=list)

@@ -6,12 +6,13 @@ import itertools
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.data import DataLoader
 
 from .._engine.assumptions import NotAskedError, draws_again, several_optimizers
 from .._engine.events import Event, Forward, Mark, Step
 from .._engine.evidence import Evidence
+from .._engine.normalisation import norms_of
 from .._engine.untouched import untouched
 from .._engine.watching import fingerprints
 from ..recorder import WITH_MODES
@@ -173,18 +174,18 @@ def _horizon(scheduler: object) -> int | None:
 
 def statistics_of_normalisation(evidence: Evidence) -> Finding | None:
     """P17: after training, training batches are good in training mode and bad in evaluation mode."""
-    norms = [m for m in evidence.program.model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
-    if any(m.running_mean is None for m in norms):
+    if any(norm.running_mean is None for norm in norms_of(evidence.program.model)):
         return Finding("P17", "track_running_stats is False: validation depends on which examples share a batch")
     bad, good = evidence.run.statistics
     constant = evidence.constant_loss
     if not (0 < good < 0.7 * constant and bad > 1.5 * good and bad - good > 0.1 * constant):
         return None
-    return Finding(
-        "P17",
-        f"in evaluation mode the loss on training examples is {bad:.3g}; with statistics taken anew {good:.3g}",
-        {"as_is": bad, "recomputed": good},
-    )
+    what = f"in evaluation mode the loss on training examples is {bad:.3g}; with statistics taken anew {good:.3g}"
+    data = {"as_is": bad, "recomputed": good}
+    if evidence.run.evaluates_a_copy:
+        what += "; the layers that are evaluated saw no training batch, others did: is a copy made without its buffers?"
+        return Finding("P17", what, data, where="model")
+    return Finding("P17", what, data)
 
 
 def resumed_run_differs(evidence: Evidence) -> Finding | None:

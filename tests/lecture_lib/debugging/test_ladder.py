@@ -151,6 +151,45 @@ def test_a_finding_says_what_it_rests_on_and_where_it_lies() -> None:
     assert Finding("D25", "means differ", {"p": 1e-6}, certain=False).kind == "difference"
 
 
+class WithAverage(nn.Module):
+    """Trains one network and evaluates the moving average of its weights."""
+
+    def __init__(self, with_buffers: bool) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(2, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 2))
+        nn.init.normal_(self.net[0].weight, std=10.0)
+        self.average = copy.deepcopy(self.net).requires_grad_(False)
+        self.with_buffers = with_buffers
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(x) if self.training else self.average(x)
+
+    @torch.no_grad()
+    def follow(self) -> None:
+        for mine, trained in zip(self.average.parameters(), self.net.parameters(), strict=True):
+            mine.lerp_(trained, 0.2)
+        if self.with_buffers:
+            self.average[1].load_state_dict({**self.net[1].state_dict(), **dict(self.average[1].named_parameters())})
+
+
+@pytest.mark.parametrize("with_buffers", [False, True])
+def test_an_average_that_keeps_old_statistics_is_no_fault_of_the_layers(with_buffers: bool) -> None:
+    def step(program: Program, batch: Any) -> None:
+        program.optimizers[0].zero_grad()
+        F.cross_entropy(program.model(batch[0]), batch[1]).backward()
+        program.optimizers[0].step()
+        program.model.follow()
+
+    torch.manual_seed(0)
+    loader, val = (TensorLoader(*two_moons(seed), batch_size=32, shuffle=True, seed=0) for seed in (0, 1))
+    model = WithAverage(with_buffers)
+    optimizer = torch.optim.Adam(model.net.parameters(), lr=1e-2)
+    program = Program(model, optimizer, F.cross_entropy, loader, val, step=step)
+    found = climb(program, Spec("classification", classes=2, epochs=10, frozen=("average.*",)), budget=0).findings
+    told = [one for one in found if one.fault == "P17"]
+    assert [one.part for one in told] == ([] if with_buffers else ["model"]), found
+
+
 def state_of(program: Program) -> list[Any]:
     model = program.model
     return [
