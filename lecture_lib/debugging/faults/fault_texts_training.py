@@ -134,9 +134,9 @@ TRAINING = {
     "G06": Fault(
         3,
         ("step",),
-        "one step for many batches",
-        "The step stands outside of the loop over batches.",
-        "Indent optimizer.step() into the loop; declare accumulate if several batches make a step.",
+        "steps are taken after another number of batches than declared",
+        "Too few: the step stands outside of the loop over batches. Too many: gradients are not accumulated.",
+        "Step once for as many batches as accumulate declares.",
     ),
     "G07": Fault(
         3,

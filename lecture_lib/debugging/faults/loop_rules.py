@@ -6,6 +6,7 @@ Each is a function of the recording and the spec alone. `EQUAL` is what rounding
 from __future__ import annotations
 
 import math
+from collections import Counter
 from statistics import median
 
 from .._engine.assumptions import (
@@ -19,7 +20,7 @@ from .._engine.assumptions import (
     several_passes,
     unseen_updates,
 )
-from .._engine.events import Backward, Batch, Forward, Mark, Recording, Step
+from .._engine.events import Backward, Batch, Event, Forward, Mark, Recording, Step
 from .._engine.watching import fingerprints
 from ..program import Spec
 from .finding import Finding
@@ -101,9 +102,12 @@ def gradients_never_cleared(recording: Recording, spec: Spec) -> Finding | None:
 
 
 @assumes(several_optimizers, closures)
-def one_step_for_many_batches(recording: Recording, spec: Spec) -> Finding | None:
-    """G06: more batches for each step than declared."""
+def steps_after_other_batches_than_declared(recording: Recording, spec: Spec) -> Finding | None:
+    """G06: more batches for each step than declared, or fewer."""
     passes = _passes_of_steps(recording)
+    if spec.accumulate > 1 and passes and median(_parts_of_steps(recording)) < spec.accumulate:
+        fewer = median(_parts_of_steps(recording))
+        return Finding("G06", f"{fewer:g} batches for each step; declared: {spec.accumulate}", {"batches": fewer})
     # Where a loader was read ahead it is not known which batches a step is for; then its backward passes count.
     pairs = list(zip(batches_of_steps(recording), passes, strict=False))
     if recording.of(Batch):
@@ -116,6 +120,18 @@ def one_step_for_many_batches(recording: Recording, spec: Spec) -> Finding | Non
     text = f"{usual:g} batches for each step; declared: {spec.accumulate}"
     # Without a loader, two passes may as well be two losses.
     return Finding("G06", text, {"batches": usual}, certain=bool(recording.of(Batch)))
+
+
+def _parts_of_steps(recording: Recording) -> list[int]:
+    """Of how many parts a step's gradient can be made at most: batches, calls of the model or backward passes."""
+    counts, seen = [], Counter[type[Event]]()
+    for event in recording.events:
+        if isinstance(event, Step):
+            counts.append(max(seen[Batch], seen[Forward], seen[Backward], event.backwards))
+            seen.clear()
+        elif not isinstance(event, Forward) or event.grad:
+            seen[type(event)] += 1
+    return counts
 
 
 def _passes_of_steps(recording: Recording) -> list[int]:
@@ -244,7 +260,7 @@ LOOP_RULES: tuple[Rule, ...] = (
     step_before_backward,
     gradients_cleared_before_the_step,
     gradients_never_cleared,
-    one_step_for_many_batches,
+    steps_after_other_batches_than_declared,
     accumulated_not_divided,
     micro_batches_left_over,
     wrong_sign,

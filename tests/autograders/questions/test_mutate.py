@@ -81,9 +81,8 @@ def test_a_gap_in_the_hidden_cases_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     def above(rng: np.random.Generator) -> list[Case]:
         return [case for case in description.draw(rng) if case.kind == "above the threshold"]
 
-    narrow = replace(
-        description, draw=above, parts=tuple(part for part in description.parts if part.name == "direction")
-    )
+    direction = tuple(part for part in description.parts if part.name == "direction")
+    narrow = replace(description, draw=above, parts=direction, mistakes=())  # with them, no such set would be drawn
     answer = Answer(
         "always", "def clip_by_global_norm(gradients, max_norm):\n"
         "    norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()\n"

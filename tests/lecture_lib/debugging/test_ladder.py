@@ -151,6 +151,25 @@ def test_a_finding_says_what_it_rests_on_and_where_it_lies() -> None:
     assert Finding("D25", "means differ", {"p": 1e-6}, certain=False).kind == "difference"
 
 
+@pytest.mark.parametrize("taken", [1, 2, 4])
+def test_steps_are_counted_against_the_declared_accumulation(taken: int) -> None:
+    left = iter(range(1_000_000))
+
+    def step(program: Program, batch: Any) -> None:
+        (F.cross_entropy(program.model(batch[0]), batch[1]) / taken).backward()
+        if next(left) % taken == taken - 1:
+            program.optimizers[0].step()
+            program.optimizers[0].zero_grad()
+
+    torch.manual_seed(0)
+    train, val = (TensorLoader(*two_moons(seed), batch_size=25, shuffle=True, seed=0) for seed in (0, 1))
+    model = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 2))
+    program = Program(model, torch.optim.Adam(model.parameters(), 1e-2), F.cross_entropy, train, val, step=step)
+    found = climb(program, Spec("classification", classes=2, epochs=10, accumulate=4), budget=0).findings
+    told = [one.evidence for one in found if one.fault == "G06"]
+    assert told == ([] if taken == 4 else [f"{taken} batches for each step; declared: 4"]), found
+
+
 class WithAverage(nn.Module):
     """Trains one network and evaluates the moving average of its weights."""
 
