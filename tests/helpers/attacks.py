@@ -102,7 +102,9 @@ ATTACKS: dict[str, Attack] = {
         None, State.OUT_OF_TIME,
     ),
     "idle child in a session of its own": Attack(
-        inside(f"import subprocess; subprocess.Popen(['sleep', '{LATE_CHILD}'], start_new_session=True)"), 8
+        # One: a child for each of 42 calls comes close to the 64 processes and threads that a notebook may have.
+        inside("import subprocess, sys\nif not hasattr(sys, 'child'):\n"
+               f"    sys.child = subprocess.Popen(['sleep', '{LATE_CHILD}'], start_new_session=True)"), 8,
     ),
     "fork bomb": Attack(inside("import os\nwhile True: os.fork()"), 0, "", ""),
     "process ended in a function": Attack(inside("import os; os._exit(0)"), 0, State.CRASHED, DIED),
