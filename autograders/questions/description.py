@@ -26,6 +26,7 @@ Simulation = Callable[[Case], Mapping[str, Any]]
 
 
 _MOST_DRAWS = 20
+"""Sets that are drawn until every mistake shows on one."""
 _MOST_KINDS = 12
 """Kinds of cases that a message lists."""
 
@@ -123,18 +124,21 @@ class Description:
     def _unseen(self, cases: Sequence[Case]) -> str | None:
         """A form of a mistake that gives nothing wrong in what is graded on these cases."""
         tolerance = find_question(self.id).relative_tolerance
-        graded = {path for part in self.parts for path in part.fields}
-        expected = [nested(self.reference(case)) for case in cases]
-        for mistake in self.mistakes:
-            for name, simulate in () if mistake.constant else mistake.forms().items():
-                if not any(
-                    f"{part}.{field}" in graded
-                    for case, right in zip(cases, expected, strict=True)
-                    for part, fields in _changed(simulate(case), right, tolerance).items()
-                    for field in fields
-                ):
-                    return name
+        known = [(case, nested(self.reference(case)), self._graded(case)) for case in cases]
+        forms = [form for mistake in self.mistakes if not mistake.constant for form in mistake.forms().items()]
+        for name, simulate in forms:
+            if not any(
+                f"{part}.{field}" in graded
+                for case, expected, graded in known
+                for part, fields in _changed(simulate(case), expected, tolerance).items()
+                for field in fields
+            ):
+                return name
         return None
+
+    def _graded(self, case: Case) -> set[str]:
+        """The fields that count on a case of this kind."""
+        return {path for part in self.parts if not part.on or case.kind in part.on for path in part.fields}
 
     def judge(self, cases: Sequence[Case], observations: Sequence[Observation]) -> Verdict:
         """Points part by part, and the misconception that explains the first part without full points."""

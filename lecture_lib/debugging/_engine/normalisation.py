@@ -23,11 +23,11 @@ def norms_of(model: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
 
 @contextmanager
 def modes_of_norms(model: nn.Module) -> Iterator[list[set[bool]]]:
-    """The modes in which each layer of batch normalisation is called: True for training."""
+    """The modes of the model in which each layer of batch normalisation is called: True for training."""
     norms = norms_of(model)
     modes: list[set[bool]] = [set() for _ in norms]
     handles = [
-        norm.register_forward_hook(lambda norm, *_, seen=seen: seen.add(norm.training))
+        norm.register_forward_hook(lambda *_, seen=seen: seen.add(model.training))
         for norm, seen in zip(norms, modes, strict=True)
     ]
     try:

@@ -181,11 +181,11 @@ def statistics_of_normalisation(evidence: Evidence) -> Finding | None:
     if not (0 < good < 0.7 * constant and bad > 1.5 * good and bad - good > 0.1 * constant):
         return None
     what = f"in evaluation mode the loss on training examples is {bad:.3g}; with statistics taken anew {good:.3g}"
-    data = {"as_is": bad, "recomputed": good}
+    where = ""
     if evidence.run.evaluates_a_copy:
-        what += "; the layers that are evaluated saw no training batch, others did: is a copy made without its buffers?"
-        return Finding("P17", what, data, where="model")
-    return Finding("P17", what, data)
+        what += "; no training batch reached the layers that are evaluated: are they a copy made without its buffers?"
+        where = "model"
+    return Finding("P17", what, {"as_is": bad, "recomputed": good}, where=where)
 
 
 def resumed_run_differs(evidence: Evidence) -> Finding | None:

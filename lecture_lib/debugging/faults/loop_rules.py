@@ -105,8 +105,8 @@ def gradients_never_cleared(recording: Recording, spec: Spec) -> Finding | None:
 def steps_after_other_batches_than_declared(recording: Recording, spec: Spec) -> Finding | None:
     """G06: more batches for each step than declared, or fewer."""
     passes = _passes_of_steps(recording)
-    if spec.accumulate > 1 and passes and median(_parts_of_steps(recording)) < spec.accumulate:
-        fewer = median(_parts_of_steps(recording))
+    parts = _parts_of_steps(recording)
+    if spec.accumulate > 1 and parts and (fewer := median(parts)) < spec.accumulate:
         return Finding("G06", f"{fewer:g} batches for each step; declared: {spec.accumulate}", {"batches": fewer})
     # Where a loader was read ahead it is not known which batches a step is for; then its backward passes count.
     pairs = list(zip(batches_of_steps(recording), passes, strict=False))
@@ -123,10 +123,18 @@ def steps_after_other_batches_than_declared(recording: Recording, spec: Spec) ->
 
 
 def _parts_of_steps(recording: Recording) -> list[int]:
-    """Of how many parts a step's gradient can be made at most: batches, calls of the model or backward passes."""
-    counts, seen = [], Counter[type[Event]]()
+    """Of how many parts each step's gradient can be made at most: batches, calls of the model or backward passes.
+
+    The last step of an epoch may be for what is left over, and is not counted.
+    """
+    counts: list[int] = []
+    seen = Counter[type[Event]]()
+    before = 0  # how many were counted when the epoch began
     for event in recording.events:
-        if isinstance(event, Step):
+        if isinstance(event, Mark) and event.name == "end of epoch":
+            del counts[max(before, len(counts) - 1) :]
+            before = len(counts)
+        elif isinstance(event, Step):
             counts.append(max(seen[Batch], seen[Forward], seen[Backward], event.backwards))
             seen.clear()
         elif not isinstance(event, Forward) or event.grad:

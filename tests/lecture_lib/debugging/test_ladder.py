@@ -22,6 +22,7 @@ from bank import Case, all_cases
 from bank.programs import BASES, changed, make
 from conftest import ROOT
 from helpers.simulated_device import move, other_device
+from outsiders.fresh import all_pairs
 from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
@@ -151,8 +152,9 @@ def test_a_finding_says_what_it_rests_on_and_where_it_lies() -> None:
     assert Finding("D25", "means differ", {"p": 1e-6}, certain=False).kind == "difference"
 
 
-@pytest.mark.parametrize("taken", [1, 2, 4])
-def test_steps_are_counted_against_the_declared_accumulation(taken: int) -> None:
+@pytest.mark.parametrize(("taken", "size"), [(1, 25), (2, 25), (4, 25), (2, 200)])
+def test_steps_are_counted_against_the_declared_accumulation(taken: int, size: int) -> None:
+    """Two batches of 200 are the whole epoch: less than a window, and stepped at its end."""
     left = iter(range(1_000_000))
 
     def step(program: Program, batch: Any) -> None:
@@ -162,51 +164,20 @@ def test_steps_are_counted_against_the_declared_accumulation(taken: int) -> None
             program.optimizers[0].zero_grad()
 
     torch.manual_seed(0)
-    train, val = (TensorLoader(*two_moons(seed), batch_size=25, shuffle=True, seed=0) for seed in (0, 1))
+    train, val = (TensorLoader(*two_moons(seed), batch_size=size, shuffle=True, seed=0) for seed in (0, 1))
     model = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 2))
     program = Program(model, torch.optim.Adam(model.parameters(), 1e-2), F.cross_entropy, train, val, step=step)
     found = climb(program, Spec("classification", classes=2, epochs=10, accumulate=4), budget=0).findings
     told = [one.evidence for one in found if one.fault == "G06"]
-    assert told == ([] if taken == 4 else [f"{taken} batches for each step; declared: 4"]), found
+    assert told == ([] if taken == 4 or size == 200 else [f"{taken} batches for each step; declared: 4"]), found
 
 
-class WithAverage(nn.Module):
-    """Trains one network and evaluates the moving average of its weights."""
-
-    def __init__(self, with_buffers: bool) -> None:
-        super().__init__()
-        self.net = nn.Sequential(nn.Linear(2, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 2))
-        nn.init.normal_(self.net[0].weight, std=10.0)
-        self.average = copy.deepcopy(self.net).requires_grad_(False)
-        self.with_buffers = with_buffers
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.net(x) if self.training else self.average(x)
-
-    @torch.no_grad()
-    def follow(self) -> None:
-        for mine, trained in zip(self.average.parameters(), self.net.parameters(), strict=True):
-            mine.lerp_(trained, 0.2)
-        if self.with_buffers:
-            self.average[1].load_state_dict({**self.net[1].state_dict(), **dict(self.average[1].named_parameters())})
-
-
-@pytest.mark.parametrize("with_buffers", [False, True])
-def test_an_average_that_keeps_old_statistics_is_no_fault_of_the_layers(with_buffers: bool) -> None:
-    def step(program: Program, batch: Any) -> None:
-        program.optimizers[0].zero_grad()
-        F.cross_entropy(program.model(batch[0]), batch[1]).backward()
-        program.optimizers[0].step()
-        program.model.follow()
-
-    torch.manual_seed(0)
-    loader, val = (TensorLoader(*two_moons(seed), batch_size=32, shuffle=True, seed=0) for seed in (0, 1))
-    model = WithAverage(with_buffers)
-    optimizer = torch.optim.Adam(model.net.parameters(), lr=1e-2)
-    program = Program(model, optimizer, F.cross_entropy, loader, val, step=step)
-    found = climb(program, Spec("classification", classes=2, epochs=10, frozen=("average.*",)), budget=0).findings
+@pytest.mark.parametrize("which", ["make", "twin"])
+def test_an_average_that_keeps_old_statistics_is_no_fault_of_the_layers(which: str) -> None:
+    pair = next(pair for pair in all_pairs() if pair.name == "b/02_average_without_buffers")
+    found = climb(*getattr(pair, which)(0), budget=0).findings
     told = [one for one in found if one.fault == "P17"]
-    assert [one.part for one in told] == ([] if with_buffers else ["model"]), found
+    assert [one.part for one in told] == ([] if which == "twin" else ["model"]), found
 
 
 def state_of(program: Program) -> list[Any]:
