@@ -5,81 +5,24 @@ The visible check's cases, the judge and the texts of the misconceptions are der
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from lecture_lib.notebook.compare import agree, difference
-from lecture_lib.notebook.misconceptions import Fields, explains
-from lecture_lib.notebook.question import Misconception, PublicCase, PublicQuestion
+from lecture_lib.notebook.compare import agree
+from lecture_lib.notebook.misconceptions import Fields
+from lecture_lib.notebook.question import Misconception, PublicCase
 from lecture_lib.notebook.questions import find_question
 
-from ..course import CourseError
-from .cases import Case, Observation, of_kind, read_field, without_values
-from .verdict import Part, Verdict
+from .cases import Case, Observation
+from .graded_parts import DescriptionError, Graded, Mistake, Simulation, changed_fields, nested, split
+from .judgement import Judgement
+from .verdict import Verdict
 
-Simulation = Callable[[Case], Mapping[str, Any]]
-"""What is observed on a case, "part.field" -> value. A mistake's says only the fields that it changes."""
-
-
-_MOST_DRAWS = 20
-"""Sets that are drawn until every mistake shows on one."""
-_MOST_KINDS = 12
-"""Kinds of cases that a message lists."""
-
-
-class DescriptionError(CourseError):
-    """A description contradicts itself. The message names the question and the remedy."""
-
-
-def given(fields: Mapping[str, Callable[..., Any]]) -> Simulation:
-    """A simulation from a function for each field, called with the case's inputs by name."""
-    return lambda case: {path: function(**case.inputs) for path, function in fields.items()}
-
-
-@dataclass(frozen=True)
-class Graded:
-    """Points for fields that agree with the reference on every hidden case of some kinds.
-
-    `fields` are written "part.field". `on` names kinds of cases (default: all). `unless` names mistakes that earn
-    nothing here although they give the right values. `forgives` names mistakes that another part charges: values that
-    one of them explains count as right here. `needs` names another graded part that must have points,
-    and `after` says how many of the parts before it must.
-    """
-
-    name: str
-    points: float
-    fields: tuple[str, ...]
-    on: tuple[str, ...] = ()
-    unless: tuple[str, ...] = ()
-    forgives: tuple[str, ...] = ()
-    needs: str = ""
-    after: int = 0
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """A known way to get the question wrong: its words for the student, and what it gives on any case.
-
-    `also` are other forms in which it shows: it explains what was observed when any form does.
-    `hidden_only` says that the visible cases are too few to show it. `constant` names fields that have the same value
-    on every hidden case where they have one, whichever that is; such a mistake needs no simulation.
-    """
-
-    id: str
-    what: str
-    look_at: str
-    simulate: Simulation = lambda case: {}
-    hidden_only: bool = False
-    constant: tuple[str, ...] = ()
-    also: tuple[Simulation, ...] = ()
-
-    def forms(self) -> dict[str, Simulation]:
-        """Each simulation by a name of its own: the mistake's id, and the id with a number for each further form."""
-        return {self.id: self.simulate} | {f"{self.id}/{n}": form for n, form in enumerate(self.also, 2)}
+_MOST_DRAWS = 100
+"""Sets that are drawn until one shows every mistake where it should."""
 
 
 @dataclass(frozen=True)
@@ -106,44 +49,65 @@ class Description:
         return {part.name: part.points for part in self.parts}
 
     def draw_set(self, rng: np.random.Generator) -> list[Case]:
-        """The hidden cases of one set: `draw`, again until every mistake shows on them in each of its forms.
+        """The hidden cases of one set: `draw`, again until every mistake costs the same parts as on any other set.
 
         Inputs can agree by chance, and a mistake that gives the right values on a whole set would earn full points.
-        Raises DescriptionError, naming the mistake, when one shows on none of many sets.
+        Raises DescriptionError, naming the mistake, when that holds for none of many sets.
         """
         for _ in range(_MOST_DRAWS):
             cases = self.draw(rng)
-            unseen = self._unseen(cases)
-            if unseen is None:
+            costs = self._costs(cases)
+            if costs == self._usual_costs:
                 return cases
+        other = next(form for form, parts in costs.items() if parts != self._usual_costs[form])
+        usual, last = (" and ".join(sorted(parts)) or "nothing" for parts in (self._usual_costs[other], costs[other]))
+        raise DescriptionError(
+            f"{self.id}: the mistake {other} costs {usual} on one set and {last} on another, and none of "
+            f"{_MOST_DRAWS} sets was like the first: let `draw` give cases that show it in the same parts always"
+        )
+
+    @cached_property
+    def _usual_costs(self) -> dict[str, frozenset[str]]:
+        """The parts that each form of a mistake costs, on the first of some sets on which every one costs a part."""
+        rng = np.random.default_rng(0)
+        for _ in range(_MOST_DRAWS):
+            costs = self._costs(self.draw(rng))
+            unseen = next((form for form, parts in costs.items() if not parts), None)
+            if unseen is None:
+                return costs
         raise DescriptionError(
             f"{self.id}: the mistake {unseen} gives the right values on all hidden cases that were drawn "
             f"{_MOST_DRAWS} times: let `draw` give a case that shows it"
         )
 
-    def _unseen(self, cases: Sequence[Case]) -> str | None:
-        """A form of a mistake that gives nothing wrong in what is graded on these cases."""
+    def _costs(self, cases: Sequence[Case]) -> dict[str, frozenset[str]]:
+        """The graded parts in which each form of a mistake gives something wrong on these cases."""
         tolerance = find_question(self.id).relative_tolerance
-        known = [(case, nested(self.reference(case)), self._graded(case)) for case in cases]
-        forms = [form for mistake in self.mistakes if not mistake.constant for form in mistake.forms().items()]
-        for name, simulate in forms:
-            if not any(
-                f"{part}.{field}" in graded
-                for case, expected, graded in known
-                for part, fields in _changed(simulate(case), expected, tolerance).items()
-                for field in fields
-            ):
-                return name
-        return None
+        expected = [nested(self.reference(case)) for case in cases]
 
-    def _graded(self, case: Case) -> set[str]:
-        """The fields that count on a case of this kind."""
-        return {path for part in self.parts if not part.on or case.kind in part.on for path in part.fields}
+        def wrong_on(part: Graded, simulated: Sequence[Fields]) -> bool:
+            return any(
+                name in fields.get(owner, {})
+                for case, fields in zip(cases, simulated, strict=True)
+                if part.counts(case)
+                for owner, name in map(split, part.fields)
+            )
+
+        costs = {}
+        forms = [form for mistake in self.mistakes if not mistake.constant for form in mistake.forms().items()]
+        for form, simulate in forms:
+            simulated = [
+                changed_fields(simulate(case), right, tolerance) for case, right in zip(cases, expected, strict=True)
+            ]
+            costs[form] = frozenset(part.name for part in self.parts if wrong_on(part, simulated))
+        return costs
 
     def judge(self, cases: Sequence[Case], observations: Sequence[Observation]) -> Verdict:
         """Points part by part, and the misconception that explains the first part without full points."""
         facts = [self.facts(case, seen) for case, seen in zip(cases, observations, strict=True)]
-        judged = _Judged(self, find_question(self.id), list(cases), facts)
+        tolerance = find_question(self.id).relative_tolerance
+        expected = [nested(self.reference(case)) for case in cases]
+        judged = Judgement(self.parts, self.mistakes, tolerance, cases, expected, facts)
         return Verdict(self.id, judged.parts, misconception=judged.misconception)
 
     def misconceptions(self) -> dict[str, Misconception]:
@@ -160,7 +124,7 @@ class Description:
         for case in self.visible:
             expected = nested(self.reference(case))
             forms = {name: form for mistake in self.mistakes for name, form in mistake.forms().items()}
-            shown = {name: _changed(simulate(case), expected, tolerance) for name, simulate in forms.items()}
+            shown = {name: changed_fields(simulate(case), expected, tolerance) for name, simulate in forms.items()}
             shown = {name: fields for name, fields in shown.items() if fields}
             cases.append(PublicCase(case.kind, case.inputs, expected, shown))
         self._refuse_alike(cases, tolerance)
@@ -203,125 +167,3 @@ class Description:
                         f"{self.id}, part {part.name}: {path!r} is not PART.FIELD of the observation "
                         f"(parts: {', '.join(public.parts)})"
                     )
-
-
-def split(path: str) -> tuple[str, str]:
-    """The part and the field of "part.field"."""
-    part, _, name = path.partition(".")
-    return part, name
-
-
-def nested(fields: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """`"part.field" -> value` as part -> field -> value."""
-    parts: dict[str, dict[str, Any]] = {}
-    for path, value in fields.items():
-        part, name = split(path)
-        parts.setdefault(part, {})[name] = value
-    return parts
-
-
-def _changed(fields: Mapping[str, Any], expected: Fields, tolerance: float) -> dict[str, dict[str, Any]]:
-    """The fields of a simulation that differ from what is right."""
-    return {
-        part: changed
-        for part, values in nested(fields).items()
-        if (
-            changed := {
-                name: value for name, value in values.items() if not agree(value, expected[part][name], tolerance)
-            }
-        )
-    }
-
-
-@dataclass
-class _Judged:
-    """One submission's observations beside what the description says of their cases."""
-
-    description: Description
-    public: PublicQuestion
-    cases: list[Case]
-    observations: list[Observation]
-    _simulated: dict[str, list[list[Fields]]] = field(default_factory=dict)
-
-    @cached_property
-    def expected(self) -> list[Fields]:
-        return [nested(self.description.reference(case)) for case in self.cases]
-
-    @cached_property
-    def parts(self) -> tuple[Part, ...]:
-        graded: dict[str, Part] = {}
-        for part in self.description.parts:
-            graded[part.name] = self._grade(part)
-            if part.needs and graded[part.name].points and not graded[part.needs].points:
-                message = f"counts once the part `{part.needs}` is right"
-                graded[part.name] = Part(part.name, 0.0, part.points, message)
-            elif graded[part.name].points and sum(other.points > 0 for other in graded.values()) <= part.after:
-                message = f"counts once {part.after} of the parts before it are right"
-                graded[part.name] = Part(part.name, 0.0, part.points, message)
-        return tuple(graded.values())
-
-    def _selected(self, part: Graded) -> Iterator[tuple[Case, Observation, Fields]]:
-        for case, observation, expected in zip(self.cases, self.observations, self.expected, strict=True):
-            if not part.on or case.kind in part.on:
-                yield case, observation, expected
-
-    def _grade(self, part: Graded) -> Part:
-        kinds: dict[str, int] = {}
-        for case, observation, expected in self._selected(part):
-            kinds[case.kind] = kinds.get(case.kind, 0) + 1
-            for path in part.fields:
-                name, entry = split(path)
-                value, reason = read_field(observation, name, entry)
-                if value is None:
-                    return Part(part.name, 0.0, part.points, of_kind(case, part.name, reason))
-                wrong = difference(value, expected[name][entry], self.public.relative_tolerance)
-                if wrong is not None and not self._forgives(part):
-                    return Part(part.name, 0.0, part.points, of_kind(case, part.name, without_values(wrong)))
-        if not kinds:
-            raise DescriptionError(f"{self.description.id}: no hidden case is of a kind of the part {part.name}")
-        for mistake in self.description.mistakes:
-            if mistake.id in part.unless and self._explains(mistake):
-                return Part(part.name, 0.0, part.points, mistake.what)
-        named = f" ({', '.join(sorted(kinds))})" if len(kinds) <= _MOST_KINDS else ""
-        return Part(part.name, part.points, part.points, f"right on {sum(kinds.values())} hidden cases{named}")
-
-    def _forgives(self, part: Graded) -> bool:
-        return any(self._explains(mistake) for mistake in self.description.mistakes if mistake.id in part.forgives)
-
-    def _explains(self, mistake: Mistake, path: str | None = None) -> bool:
-        if mistake.constant:
-            concerned = path is None or split(path)[0] in {split(constant)[0] for constant in mistake.constant}
-            return concerned and all(map(self._constant, mistake.constant))
-        tolerance = self.public.relative_tolerance
-        return any(
-            explains(self.observations, self.expected, simulated, tolerance, path)
-            for simulated in self._simulate(mistake)
-        )
-
-    def _simulate(self, mistake: Mistake) -> list[list[Fields]]:
-        if mistake.id not in self._simulated:
-            self._simulated[mistake.id] = [
-                [
-                    _changed(simulate(case), expected, self.public.relative_tolerance)
-                    for case, expected in zip(self.cases, self.expected, strict=True)
-                ]
-                for simulate in mistake.forms().values()
-            ]
-        return self._simulated[mistake.id]
-
-    def _constant(self, path: str) -> bool:
-        name, entry = split(path)
-        values = [read_field(observation, name, entry)[0] for observation in self.observations]
-        values = [value for value in values if value is not None]
-        return len(values) > 1 and all(agree(value, values[0], 0.0) for value in values)
-
-    @cached_property
-    def misconception(self) -> str | None:
-        for part, graded in zip(self.parts, self.description.parts, strict=True):
-            if part.points < part.maximum:
-                for mistake in self.description.mistakes:
-                    if mistake.id in graded.unless and self._explains(mistake):
-                        return mistake.id
-                    if any(self._explains(mistake, path) for path in graded.fields):
-                        return mistake.id
-        return None

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..reasons import Reason
 from .answer_process import observe_sets
-from .description import Case, Description
+from .cases import Case
+from .description import Description
 from .question import Question, encode_inputs
 
 EXAMPLES = 60

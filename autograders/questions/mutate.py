@@ -24,7 +24,7 @@ from ..files import write_text_atomically
 from ..notebooks import ROOT
 from .answer_process import Observed, observe_sets
 from .bank import Answer
-from .description import Case
+from .cases import Case
 from .domain import AnswerStoppedError, differing, sample
 from .mutants import Mutant, mutants
 from .question import Question, encode_inputs

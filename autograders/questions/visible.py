@@ -12,7 +12,7 @@ from lecture_lib.notebook.questions import visible_cases_path
 from lecture_lib.notebook.visible_cases import as_json
 
 from ..files import write_text_atomically
-from .description import DescriptionError
+from .graded_parts import DescriptionError
 from .question import QUESTIONS, Question
 
 

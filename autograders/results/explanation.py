@@ -12,7 +12,8 @@ from lecture_lib.notebook.compare import difference, show
 
 from ..course import Course, CourseError
 from ..grading.journal import Record, read_record
-from ..questions.description import Case, nested
+from ..questions.cases import Case
+from ..questions.graded_parts import nested
 from ..questions.question import QUESTIONS, Question, inputs_digest
 from ..questions.seeds import read_secret
 

@@ -12,7 +12,9 @@ import numpy as np
 
 from lecture_lib.notebook.questions.ablate import REFUSED, describe
 
-from ..description import Case, Description, Graded, Mistake, Simulation
+from ..cases import Case
+from ..description import Description
+from ..graded_parts import Graded, Mistake, Simulation
 
 QUANTILE = 0.95 / math.sqrt(2 * 0.975 * 0.025)  # of Student's t with 2 degrees of freedom, 97.5 %: 4.303
 SETTINGS: dict[str, tuple[Any, ...]] = {

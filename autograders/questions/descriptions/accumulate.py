@@ -12,7 +12,9 @@ import numpy as np
 
 from lecture_lib.notebook.question import Inputs
 
-from ..description import Case, Description, Graded, Mistake, Simulation
+from ..cases import Case
+from ..description import Description
+from ..graded_parts import Graded, Mistake, Simulation
 
 Share = Literal["n/N", "n", "1/K", "1/window", "1"]
 

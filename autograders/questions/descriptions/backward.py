@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import draw_until
-from ..description import Case, Description, Graded, Mistake, Simulation, given
+from ..cases import Case, draw_until
+from ..description import Description
+from ..graded_parts import Graded, Mistake, Simulation, given
 
 Array = np.ndarray
 RELU, X, WEIGHT, BIAS = "relu.x", "linear.x", "linear.weight", "linear.bias"

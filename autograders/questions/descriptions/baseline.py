@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..description import Case, Description, Graded, Mistake, given
+from ..cases import Case
+from ..description import Description
+from ..graded_parts import Graded, Mistake, given
 
 Labels = np.ndarray
 Number = Callable[..., float]

@@ -16,8 +16,9 @@ import torch
 from lecture_lib.notebook.question import Inputs
 from lecture_lib.notebook.questions.checkpoint import NO_FILE, NO_WEIGHTS, NOT_READ
 
-from ..cases import draw_until
-from ..description import Case, Description, Graded, Mistake, Simulation
+from ..cases import Case, draw_until
+from ..description import Description
+from ..graded_parts import Graded, Mistake, Simulation
 
 APART = 1e-3
 SAVED, RESUMED = "file.weight", "resumed.weight"

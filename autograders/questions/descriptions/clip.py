@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..description import Case, Description, Graded, Mistake, Simulation, given
+from ..cases import Case
+from ..description import Description
+from ..graded_parts import Graded, Mistake, Simulation, given
 
 Arrays = list[np.ndarray]
 CLIPPED, NORM, COSINE = "clipping.clipped", "clipping.norm", "cosine.cosine"

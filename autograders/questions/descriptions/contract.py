@@ -9,7 +9,9 @@ import numpy as np
 
 from lecture_lib.notebook.questions.contract import PROBLEMS
 
-from ..description import Case, Description, Graded, Mistake, Simulation
+from ..cases import Case
+from ..description import Description
+from ..graded_parts import Graded, Mistake, Simulation
 
 Array = np.ndarray
 Rule = Callable[[Array, Array, bool], Any]

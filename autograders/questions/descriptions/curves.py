@@ -12,8 +12,9 @@ import numpy as np
 
 from lecture_lib.notebook.questions.curves import LABELS, told
 
-from ..cases import draw_until, value
-from ..description import Case, Description, Graded, Mistake, Observation, Simulation
+from ..cases import Case, Observation, draw_until, value
+from ..description import Description
+from ..graded_parts import Graded, Mistake, Simulation
 
 Array = np.ndarray
 Curves = tuple[Array, Array]

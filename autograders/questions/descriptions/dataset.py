@@ -13,8 +13,9 @@ import numpy as np
 from lecture_lib.notebook.question import Inputs
 from lecture_lib.notebook.questions.dataset import order_facts, shared_fact
 
-from ..cases import value
-from ..description import Case, Description, Graded, Mistake, Observation, Simulation
+from ..cases import Case, Observation, value
+from ..description import Description
+from ..graded_parts import Graded, Mistake, Simulation
 
 Convert = Callable[[np.ndarray], np.ndarray]
 SHARED_PLACE = 2  # asked for in every case: there a cache that data sets share is seen

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..cases import draw_until
-from ..description import Case, Description, Graded, Mistake, Simulation
+from ..cases import Case, draw_until
+from ..description import Description
+from ..graded_parts import Graded, Mistake, Simulation
 
 LAYERS = ("model", "plain", "dropped", "dropout", "frozen", "frozen.0", "frozen.0.0", "frozen.1")
 EVAL, TRAIN, FROZEN = (False,) * 8, (True,) * 8, (True,) * 4 + (False,) * 4

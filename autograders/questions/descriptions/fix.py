@@ -11,8 +11,9 @@ import torch
 from lecture_lib.notebook.compare import agree
 from lecture_lib.notebook.questions.fix import PROGRAMS, SOME_RUNG
 
-from ..cases import value
-from ..description import Case, Description, Graded, Mistake, Observation, Simulation
+from ..cases import Case, Observation, value
+from ..description import Description
+from ..graded_parts import Graded, Mistake, Simulation
 
 # Looking at samples beside their labels is rung 1; a subset that is not learned, rung 4. A schedule belongs to the rate
 # as well as to the full run.

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..description import Case, Description, Graded, Mistake, Simulation, given
+from ..cases import Case
+from ..description import Description
+from ..graded_parts import Graded, Mistake, Simulation, given
 
 Numbers = list[float]
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from lecture_lib.notebook.questions.inspect import PROBLEMS
 
-from ..cases import draw_until
-from ..description import Case, Description, Graded, Mistake, Simulation
+from ..cases import Case, draw_until
+from ..description import Description
+from ..graded_parts import Graded, Mistake, Simulation
 
 Parts = tuple[np.ndarray, ...]
 """An array of training, and one of validation."""

@@ -12,8 +12,9 @@ import numpy as np
 
 from lecture_lib.notebook.questions.lrfinder import trained
 
-from ..cases import value
-from ..description import Case, Description, Graded, Mistake, Observation, Simulation
+from ..cases import Case, Observation, value
+from ..description import Description
+from ..graded_parts import Graded, Mistake, Simulation
 from .lrfinder_cases import (
     DIVERGING,
     EXACT,

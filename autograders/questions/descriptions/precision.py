@@ -13,8 +13,9 @@ import numpy as np
 
 from lecture_lib.notebook.questions.precision import FORMATS, LOSSES, MOMENTUM, STALE, TENSORS
 
-from ..cases import draw_until
-from ..description import Case, Description, Graded, Mistake, Simulation
+from ..cases import Case, draw_until
+from ..description import Description
+from ..graded_parts import Graded, Mistake, Simulation
 
 Array = np.ndarray
 Rule = Callable[[Array, str], list[str]]

@@ -9,8 +9,9 @@ import numpy as np
 
 from lecture_lib.notebook.questions.rate import GOOD, NO_RATE, place
 
-from ..cases import draw_until, value
-from ..description import Case, Description, Graded, Mistake, Observation, Simulation
+from ..cases import Case, Observation, draw_until, value
+from ..description import Description
+from ..graded_parts import Graded, Mistake, Simulation
 
 PLACE = "rate.place"
 Choice = Callable[[np.ndarray, np.ndarray], Any]

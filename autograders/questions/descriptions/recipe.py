@@ -11,10 +11,13 @@ import numpy as np
 from lecture_lib.experiments import content_id
 from lecture_lib.notebook.questions.recipe import record_facts, training_facts
 
-from ..cases import value
-from ..description import Case, Description, Graded, Mistake, Observation, Simulation
+from ..cases import Case, Observation, value
+from ..description import Description
+from ..graded_parts import Graded, Mistake, Simulation
 
 FEATURES, HELD_OUT = 8, 400
+DROPOUT = 0.1
+"""Of the network's hidden units: validation in train mode gives another loss, and there is little else to see of it."""
 REPEATS = (
     "same seed, same weights",
     "other seed, other first weights",
@@ -88,6 +91,7 @@ def problem(rng: np.random.Generator, kind: str, rate: float, epochs: int, batch
         "y": np.where(wrong, (truth + rng.integers(1, classes, count)) % classes, truth),
         "split": [rows[:training], rows[training : training + validation]],
         "classes": classes,
+        "dropout": DROPOUT,
         "config": config,
     }
     new = rng.permutation(np.arange(HELD_OUT) % classes)
@@ -285,7 +289,7 @@ QUESTION = Description(
         Mistake(
             "loss-untrue",
             "the lowest val_loss is not the mean cross-entropy of the validation rows with the returned weights",
-            "how the losses of unequal batches are averaged, and with which weights",
+            "how the losses of unequal batches are averaged, with which weights, and in which mode of the network",
             lambda case: {f"training.{TRUE_METRICS[0]}": False},
             hidden_only=True,
         ),

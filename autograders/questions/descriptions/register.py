@@ -13,7 +13,9 @@ import numpy as np
 
 from lecture_lib.notebook.question import Inputs
 
-from ..description import Case, Description, Graded, Mistake, Simulation
+from ..cases import Case
+from ..description import Description
+from ..graded_parts import Graded, Mistake, Simulation
 
 
 def floats(values: Any) -> np.ndarray:

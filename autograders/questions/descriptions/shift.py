@@ -14,7 +14,9 @@ import numpy as np
 
 from lecture_lib.notebook.questions.shift import ARRAYS, KINDS, named
 
-from ..description import Case, Description, Graded, Mistake, Simulation
+from ..cases import Case
+from ..description import Description
+from ..graded_parts import Graded, Mistake, Simulation
 from .shift_tables import (
     ALL,
     FORMS,

@@ -9,7 +9,9 @@ import numpy as np
 
 from lecture_lib.notebook.questions.split import CLASSES, KINDS, ONCE, ORDER, SIZE, TOLERANCE, facts, shared
 
-from ..description import Case, Description, Graded, Mistake, Observation, Simulation
+from ..cases import Case, Observation
+from ..description import Description
+from ..graded_parts import Graded, Mistake, Simulation
 
 Table = dict[str, Any]
 SYLLABLES = ("ba", "do", "ke", "li", "mu", "ra", "so", "ti")

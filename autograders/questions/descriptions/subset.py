@@ -10,7 +10,9 @@ import numpy as np
 
 from lecture_lib.notebook.questions.subset import NOT_LOOKED_AT
 
-from ..description import Case, Description, Graded, Mistake, Simulation
+from ..cases import Case
+from ..description import Description
+from ..graded_parts import Graded, Mistake, Simulation
 
 Array = np.ndarray
 GAIN, SPREAD, HOLDS = "gain.gain", "spread.spread", "holds.holds"

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..description import Case, Description, Graded, Mistake, Simulation
+from ..cases import Case
+from ..description import Description
+from ..graded_parts import Graded, Mistake, Simulation
 from .train_cases import Epoch, best, column, domain, draw, run, visible, worst
 
 LAST, LOSSES, BEST, BUFFERS = "run.last", "run.losses", "run.best", "run.best buffers"

@@ -66,11 +66,11 @@ def _run(functions: Functions, inputs: Inputs, seed: int, arguments: tuple[Any, 
     """What a run trained on, its first and last weights layer by layer, and its record as a dict."""
     for draw in (torch.rand, np.random.rand, lambda _: random.random()):
         draw(1)  # ambient streams that differ between two calls, whatever was drawn before
-    classes, features = inputs["classes"], inputs["x"].shape[1]
+    classes, features, share = inputs["classes"], inputs["x"].shape[1], inputs["dropout"]
     start: list[Tensor] = []
 
     def build() -> nn.Module:
-        model = nn.Sequential(nn.Linear(features, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, classes))
+        model = nn.Sequential(nn.Linear(features, HIDDEN), nn.ReLU(), nn.Dropout(share), nn.Linear(HIDDEN, classes))
         start[:] = [tensor.detach().clone() for tensor in model.parameters()]
         return model
 

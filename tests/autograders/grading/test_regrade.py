@@ -20,8 +20,9 @@ from autograders.grading.grade import grade
 from autograders.grading.journal import read_record
 from autograders.grading.regrade import regrade
 from autograders.nbgrader.database import open_gradebook
-from autograders.questions.description import Description, Graded
+from autograders.questions.description import Description
 from autograders.questions.descriptions.clip import QUESTION as CLIP
+from autograders.questions.graded_parts import Graded
 from autograders.questions.question import QUESTIONS, answer_to
 from autograders.questions.seeds import read_secret
 from autograders.results.explanation import explain_points

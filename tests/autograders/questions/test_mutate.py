@@ -11,7 +11,7 @@ import pytest
 
 from autograders.questions import mutate as mutate_module
 from autograders.questions.bank import Answer
-from autograders.questions.description import Case
+from autograders.questions.cases import Case
 from autograders.questions.mutants import mutants
 from autograders.questions.mutate import Fate, mutate, update_table
 from autograders.questions.question import QUESTIONS

@@ -1,0 +1,157 @@
+"""Judges one submission's observations of a question: points for each part, and the mistake that explains the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from lecture_lib.notebook.compare import agree, difference
+from lecture_lib.notebook.misconceptions import Fields, explains
+
+from .cases import Case, Observation, of_kind, read_field, without_values
+from .graded_parts import DescriptionError, Graded, Mistake, changed_fields, split
+from .verdict import Part
+
+_MOST_KINDS = 12
+"""Kinds of cases that a message lists."""
+
+
+@dataclass
+class Judgement:
+    """One submission's observations beside what the description says of their cases."""
+
+    graded: Sequence[Graded]
+    mistakes: Sequence[Mistake]
+    tolerance: float
+    cases: Sequence[Case]
+    expected: Sequence[Fields]
+    observations: Sequence[Observation]
+    _simulated: dict[str, list[list[Fields]]] = field(default_factory=dict)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        graded: dict[str, Part] = {}
+        for part in self.graded:
+            graded[part.name] = self._grade(part)
+            if part.needs and graded[part.name].points and not graded[part.needs].points:
+                message = f"counts once the part `{part.needs}` is right"
+                graded[part.name] = Part(part.name, 0.0, part.points, message)
+            elif graded[part.name].points and sum(other.points > 0 for other in graded.values()) <= part.after:
+                message = f"counts once {part.after} of the parts before it are right"
+                graded[part.name] = Part(part.name, 0.0, part.points, message)
+        return tuple(graded.values())
+
+    def _selected(self, part: Graded) -> Iterator[tuple[Case, Observation, Fields]]:
+        for case, observation, expected in zip(self.cases, self.observations, self.expected, strict=True):
+            if part.counts(case):
+                yield case, observation, expected
+
+    def _grade(self, part: Graded) -> Part:
+        kinds: dict[str, int] = {}
+        for case, observation, expected in self._selected(part):
+            kinds[case.kind] = kinds.get(case.kind, 0) + 1
+            for path in part.fields:
+                name, entry = split(path)
+                value, reason = read_field(observation, name, entry)
+                if value is None:
+                    return Part(part.name, 0.0, part.points, of_kind(case, part.name, reason))
+                wrong = difference(value, expected[name][entry], self.tolerance)
+                if wrong is not None and not self._forgives(part):
+                    return Part(part.name, 0.0, part.points, of_kind(case, part.name, without_values(wrong)))
+        if not kinds:
+            raise DescriptionError(f"no hidden case is of a kind of the part {part.name}")
+        for mistake in self.mistakes:
+            if mistake.id in part.unless and self._explains(mistake):
+                return Part(part.name, 0.0, part.points, mistake.what)
+        named = f" ({', '.join(sorted(kinds))})" if len(kinds) <= _MOST_KINDS else ""
+        return Part(part.name, part.points, part.points, f"right on {sum(kinds.values())} hidden cases{named}")
+
+    def _forgives(self, part: Graded) -> bool:
+        return any(self._explains(mistake) for mistake in self.mistakes if mistake.id in part.forgives)
+
+    def _explains_on(self, mistake: Mistake, part: Graded, cases: Sequence[int]) -> bool:
+        """Whether a mistake gives what was observed in one part's fields, on some of the cases."""
+        if mistake.constant:
+            return False
+        observed = [self.observations[number] for number in cases]
+        expected = [_only(self.expected[number], part.fields) for number in cases]
+        return any(
+            explains(
+                observed,
+                expected,
+                [_only(simulated[number], part.fields) for number in cases],
+                self.tolerance,
+            )
+            for simulated in self._simulate(mistake)
+        )
+
+    def _explains(self, mistake: Mistake, path: str | None = None) -> bool:
+        if mistake.constant:
+            concerned = path is None or split(path)[0] in {split(constant)[0] for constant in mistake.constant}
+            return concerned and all(map(self._constant, mistake.constant))
+        return any(
+            explains(self.observations, self.expected, simulated, self.tolerance, path)
+            for simulated in self._simulate(mistake)
+        )
+
+    def _simulate(self, mistake: Mistake) -> list[list[Fields]]:
+        if mistake.id not in self._simulated:
+            self._simulated[mistake.id] = [
+                [
+                    changed_fields(simulate(case), expected, self.tolerance)
+                    for case, expected in zip(self.cases, self.expected, strict=True)
+                ]
+                for simulate in mistake.forms().values()
+            ]
+        return self._simulated[mistake.id]
+
+    def _constant(self, path: str) -> bool:
+        name, entry = split(path)
+        values = [read_field(observation, name, entry)[0] for observation in self.observations]
+        values = [value for value in values if value is not None]
+        return len(values) > 1 and all(agree(value, values[0], 0.0) for value in values)
+
+    @cached_property
+    def misconception(self) -> str | None:
+        """The mistake that explains the first part without full points.
+
+        One that explains everything that was observed goes before one that explains a part alone: an answer with two
+        mistakes shows each in another part. One kind of cases is little to go by: a mistake is named by that only
+        when no other gives the same.
+        """
+        lost = [graded for part, graded in zip(self.parts, self.graded, strict=True) if part.points < part.maximum]
+        mistakes = self.mistakes
+        for graded in lost:
+            for mistake in mistakes:
+                if mistake.id in graded.unless and self._explains(mistake):
+                    return mistake.id
+                if any(self._explains(mistake, path) for path in graded.fields):
+                    return mistake.id
+        for graded in lost:
+            kinds = self._kinds(graded)
+            for mistake in mistakes:
+                if self._explains_on(mistake, graded, [number for cases in kinds.values() for number in cases]):
+                    return mistake.id
+        for graded in lost:
+            for cases in self._kinds(graded).values():
+                named = [mistake.id for mistake in mistakes if self._explains_on(mistake, graded, cases)]
+                if len(named) == 1:
+                    return named[0]
+        return None
+
+    def _kinds(self, part: Graded) -> dict[str, list[int]]:
+        """The numbers of the cases that count for a part, by their kind."""
+        kinds: dict[str, list[int]] = {}
+        for number, case in enumerate(self.cases):
+            if part.counts(case):
+                kinds.setdefault(case.kind, []).append(number)
+        return kinds
+
+
+def _only(fields: Fields, paths: Sequence[str]) -> Fields:
+    """The fields that `paths` name."""
+    return {
+        part: {name: value for name, value in values.items() if f"{part}.{name}" in paths}
+        for part, values in fields.items()
+    }
