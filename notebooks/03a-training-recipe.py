@@ -2194,9 +2194,9 @@ print([name for name, entry in asdict(record).items() if entry not in (None, [],
 #
 # Write `run_recipe(build_model, x, y, split, config)`. It trains a network and returns it with the record of the run.
 #
-# - `build_model()` makes the network, with first weights from torch's global random stream. `x` (float32) and `y` (int64) are
-#   points and classes. `split` is a pair of int64 index tensors: training rows and validation rows. A row may be in neither.
-#   Do not change these tensors.
+# - `build_model()` makes the network, with first weights from torch's global random stream. It may hold dropout. `x`
+#   (float32) and `y` (int64) are points and classes. `split` is a pair of int64 index tensors: training rows and
+#   validation rows. A row may be in neither. Do not change these tensors.
 # - `config` has `epochs`, `batch_size`, `learning_rate` and `seed`, and the run must use all four. Train with an optimizer
 #   from `torch.optim` (AdamW is a good choice) on the training rows as they are, in a new random order in each epoch,
 #   no row twice in an epoch. Each step learns from `batch_size` rows; the last batch of an epoch may be smaller or be left

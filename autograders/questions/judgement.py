@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from lecture_lib.notebook.compare import agree, difference
-from lecture_lib.notebook.misconceptions import Fields, explains
+from lecture_lib.notebook.misconceptions import Fields, explains, general_mistake
 
 from .cases import Case, Observation, of_kind, read_field, without_values
+from .cases import value as fields_of
 from .graded_parts import DescriptionError, Graded, Mistake, changed_fields, split
 from .verdict import Part
 
@@ -70,21 +71,31 @@ class Judgement:
     def _forgives(self, part: Graded) -> bool:
         return any(self._explains(mistake) for mistake in self.mistakes if mistake.id in part.forgives)
 
-    def _explains_on(self, mistake: Mistake, part: Graded, cases: Sequence[int]) -> bool:
-        """Whether a mistake gives what was observed in one part's fields, on some of the cases."""
+    def _explains_part(self, mistake: Mistake, part: Graded) -> bool:
+        """Whether a mistake gives what was observed in one part, and nothing right was observed where it is wrong."""
         if mistake.constant:
             return False
-        observed = [self.observations[number] for number in cases]
-        expected = [_only(self.expected[number], part.fields) for number in cases]
+        cases = [number for number, case in enumerate(self.cases) if part.counts(case)]
         return any(
             explains(
-                observed,
-                expected,
+                [self.observations[number] for number in cases],
+                [_only(self.expected[number], part.fields) for number in cases],
                 [_only(simulated[number], part.fields) for number in cases],
                 self.tolerance,
             )
+            and not self._contradicts(simulated)
             for simulated in self._simulate(mistake)
         )
+
+    def _contradicts(self, simulated: Sequence[Fields]) -> bool:
+        """Whether the right value was observed where a mistake gives another."""
+        for observation, expected, wrong in zip(self.observations, self.expected, simulated, strict=True):
+            for owner, fields in wrong.items():
+                for name in fields:
+                    value = read_field(observation, owner, name)[0]
+                    if value is not None and agree(value, expected[owner][name], self.tolerance):
+                        return True
+        return False
 
     def _explains(self, mistake: Mistake, path: str | None = None) -> bool:
         if mistake.constant:
@@ -117,36 +128,32 @@ class Judgement:
         """The mistake that explains the first part without full points.
 
         One that explains everything that was observed goes before one that explains a part alone: an answer with two
-        mistakes shows each in another part. One kind of cases is little to go by: a mistake is named by that only
-        when no other gives the same.
+        mistakes shows each in another part.
         """
         lost = [graded for part, graded in zip(self.parts, self.graded, strict=True) if part.points < part.maximum]
-        mistakes = self.mistakes
         for graded in lost:
-            for mistake in mistakes:
+            for mistake in self.mistakes:
                 if mistake.id in graded.unless and self._explains(mistake):
                     return mistake.id
                 if any(self._explains(mistake, path) for path in graded.fields):
                     return mistake.id
         for graded in lost:
-            kinds = self._kinds(graded)
-            for mistake in mistakes:
-                if self._explains_on(mistake, graded, [number for cases in kinds.values() for number in cases]):
+            for mistake in self.mistakes:
+                if self._explains_part(mistake, graded):
                     return mistake.id
-        for graded in lost:
-            for cases in self._kinds(graded).values():
-                named = [mistake.id for mistake in mistakes if self._explains_on(mistake, graded, cases)]
-                if len(named) == 1:
-                    return named[0]
-        return None
+        return next((name for graded in lost if (name := self._general(graded)) is not None), None)
 
-    def _kinds(self, part: Graded) -> dict[str, list[int]]:
-        """The numbers of the cases that count for a part, by their kind."""
-        kinds: dict[str, list[int]] = {}
-        for number, case in enumerate(self.cases):
-            if part.counts(case):
-                kinds.setdefault(case.kind, []).append(number)
-        return kinds
+    def _general(self, part: Graded) -> str | None:
+        """The general mistake that explains every wrong value of a part."""
+        names = set()
+        for _, observation, expected in self._selected(part):
+            for owner, entry in map(split, part.fields):
+                fields = fields_of(observation, owner)
+                if fields is None:
+                    return None
+                if not agree(fields.get(entry), expected[owner][entry], self.tolerance):
+                    names.add(general_mistake(fields.get(entry), expected[owner][entry], self.tolerance))
+        return names.pop() if len(names) == 1 else None
 
 
 def _only(fields: Fields, paths: Sequence[str]) -> Fields:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from lecture_lib.notebook.misconceptions import words_of
 from lecture_lib.notebook.question import PublicQuestion
 from lecture_lib.notebook.questions import PUBLIC_QUESTIONS, visible_cases_path
 
@@ -115,7 +116,7 @@ class Question:
     def _explained(self, verdict: Verdict) -> Verdict:
         parts = tuple(replace(part, message=part.message[:MAX_MESSAGE]) for part in verdict.parts)
         verdict = replace(verdict, parts=parts)
-        known = self.public.misconceptions.get(verdict.misconception or "")
+        known = words_of(self.public, verdict.misconception)
         if known is None:
             return verdict
         return replace(verdict, meaning=known.what, look_at=known.look_at)

@@ -7,6 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from lecture_lib.notebook.misconceptions import words_of
+
 from .. import notebooks
 from ..course import Course
 from ..grading.journal import Record, look_up
@@ -161,12 +163,13 @@ def _misconceptions(answers: Iterable[QuestionRow]) -> list[Misconception]:
         if answer.points is None or answer.question not in QUESTIONS or answer.misconception == UNANSWERED:
             continue
         answered[answer.question] += 1
-        if answer.misconception in QUESTIONS[answer.question].public.misconceptions:
+        if answer.misconception:
             made[answer.question, answer.misconception].append(answer.maximum - answer.points)
     found = []
     for (question, name), lost in made.items():
-        known = QUESTIONS[question].public.misconceptions[name]
-        found.append(Misconception(name, question, len(lost), answered[question], sum(lost), known.what, known.look_at))
+        if (known := words_of(QUESTIONS[question].public, name)) is not None:
+            counts = len(lost), answered[question], sum(lost)
+            found.append(Misconception(name, question, *counts, known.what, known.look_at))
     return sorted(found, key=lambda one: (-one.students, -one.points_lost, one.question, one.id))
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from .compare import agree, difference, show
-from .misconceptions import explains, mistake_of
+from .misconceptions import explains, general_mistake, mistake_of, words_of
 from .observe import observe
 from .process_state import told_left
 from .question import PublicCase, PublicQuestion
@@ -163,9 +163,9 @@ def _check_part(
     wrong = difference(values, expected, question.relative_tolerance, part)
     if wrong is None:
         return Line(case.name, part, RIGHT, _exactness(values, expected))
-    mistake = _explaining(question, case, part, observations, values)
-    if mistake is not None:
-        known = question.misconceptions[mistake]
+    mistake = _explaining(question, case, part, observations, values) or _general(question, values, expected)
+    known = words_of(question, mistake)
+    if known is not None:
         return Line(case.name, part, WRONG, f"{known.what} ({wrong})", known.look_at, mistake)
     return Line(case.name, part, WRONG, wrong, _inputs_told(case))
 
@@ -183,6 +183,14 @@ def _explaining(
         if any(explains(observations, expected, mistaken, tolerance, f"{part}.{entry}") for entry in wrong):
             return mistake_of(name)
     return None
+
+
+def _general(question: PublicQuestion, values: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
+    """The general mistake that explains every wrong value of a part."""
+    tolerance = question.relative_tolerance
+    wrong = [name for name, value in expected.items() if not agree(values.get(name), value, tolerance)]
+    names = {general_mistake(values.get(name), expected[name], tolerance) for name in wrong}
+    return names.pop() if len(names) == 1 else None
 
 
 def _inputs_told(case: PublicCase) -> str:

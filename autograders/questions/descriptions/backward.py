@@ -217,6 +217,7 @@ QUESTION = Description(
                 x=lambda x, weight, gradient: np.ones_like(gradient) @ weight.T,
                 weight=lambda x, weight, gradient: x.T @ np.ones_like(gradient),
             ),
+            also=(linear_as(bias=lambda x, weight, gradient: np.ones_like(gradient).sum(axis=0)),),
         ),
         Mistake(
             "averaged",

@@ -216,6 +216,12 @@ QUESTION = Description(
             images(lambda pixels: tensor(pixels).transpose(1, 2, 0)),
         ),
         Mistake(
+            "reshaped",
+            "the channels were brought to the front by `reshape`, which keeps the order of the numbers and mixes them",
+            "where the second number of the file ends up in your image",
+            images(lambda pixels: tensor(pixels).transpose(1, 2, 0).reshape(tensor(pixels).shape)),
+        ),
+        Mistake(
             "not-scaled",
             "values are still between 0 and 255",
             "the batch contract: what range a pixel should have",

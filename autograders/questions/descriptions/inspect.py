@@ -13,16 +13,12 @@ from lecture_lib.notebook.questions.inspect import PROBLEMS
 from ..cases import Case, draw_until
 from ..description import Description
 from ..graded_parts import Graded, Mistake, Simulation
+from .inspect_cases import KINDS, Edit, clean, rows
 
 Parts = tuple[np.ndarray, ...]
 """An array of training, and one of validation."""
 Condition = Callable[[Parts, Parts, int], bool]
 """Whether a problem is reported, from the inputs of both parts, the labels of both parts and the number of classes."""
-
-
-def rows(x: np.ndarray) -> set[tuple[float, ...]]:
-    """The rows as numbers: 0.0 is -0.0, and 1 is 1.0 in any dtype."""
-    return set(map(tuple, x.tolist()))
 
 
 def floating(array: np.ndarray) -> bool:
@@ -47,6 +43,14 @@ def shared_rows(x: Parts, y: Parts, classes: int) -> bool:
 
 def stacked(x: Parts, y: Parts, classes: int) -> bool:
     return set(y[0].tolist()) != set(y[1].tolist())
+
+
+def labelled_rows(x: np.ndarray, y: np.ndarray) -> set[tuple[float, ...]]:
+    return {(*row, label) for row, label in zip(x.tolist(), y.tolist(), strict=True)}
+
+
+def valid(y: np.ndarray, classes: int) -> set[float]:
+    return {label for label in y.tolist() if 0 <= label < classes}
 
 
 CONDITIONS = (out_of_range, wrong_dtype, wrong_labels, shared_rows, stacked)
@@ -77,142 +81,6 @@ def first_only(case: Case) -> dict[str, str]:
     paths = told(RIGHT)(case)
     first = next((path for path, said in paths.items() if said == word(True)), "")
     return {path: word(path == first) for path in paths}
-
-
-# What makes a data set, step by step: each changes the arrays that it is given.
-Drawn = dict[str, Any]
-Edit = Callable[[np.random.Generator, Drawn], None]
-
-
-def clean(rng: np.random.Generator) -> Drawn:
-    """Numbers in eighths from -4 to 4: single numbers occur in both parts, whole rows do not."""
-    train, val, classes = (int(rng.integers(*limits)) for limits in ((20, 29), (10, 15), (3, 5)))
-    while True:
-        x_train, x_val = (rng.integers(-32, 33, (n, 5)).astype(np.float32) / 8 for n in (train, val))
-        if len(rows(x_train) | rows(x_val)) == train + val:
-            break
-    y_train, y_val = (rng.permutation(np.arange(n) % classes) for n in (train, val))
-    return {"x_train": x_train, "y_train": y_train, "x_val": x_val, "y_val": y_val, "classes": classes}
-
-
-def put(part: str, *numbers: float) -> Edit:
-    """Single numbers anywhere in the inputs of a part."""
-
-    def edit(rng: np.random.Generator, data: Drawn) -> None:
-        x = data[f"x_{part}"]
-        x.flat[rng.choice(x.size, len(numbers), replace=False)] = numbers
-
-    return edit
-
-
-def as_type(dtype: str, *names: str) -> Edit:
-    return lambda rng, data: data.update({name: data[name].astype(dtype) for name in names})
-
-
-def labels(train: Callable[[Any, int], Any], val: Callable[[Any, int], Any], more: int = 0) -> Edit:
-    """All labels of both parts as functions of the labels and `classes`, and so many classes more."""
-
-    def edit(rng: np.random.Generator, data: Drawn) -> None:
-        classes = data["classes"]
-        data.update(y_train=train(data["y_train"], classes), y_val=val(data["y_val"], classes), classes=classes + more)
-
-    return edit
-
-
-def frequent(label: int) -> Callable[[Any, int], Any]:
-    """This label and once each other one."""
-    return lambda y, classes: np.append(0 * y[classes:] + label, range(classes))
-
-
-def share(
-    change: Callable[[np.ndarray], Any] = lambda row: row,
-    at: int | None = None,
-    parts: str = "train val",
-    val: str = "",
-) -> Edit:
-    """A row of the first part, changed, stands in the second, at the same place `at` or elsewhere. `val`: a dtype."""
-
-    def edit(rng: np.random.Generator, data: Drawn) -> None:
-        data["x_val"] = data["x_val"].astype(val or data["x_val"].dtype)
-        first, second = (data[f"x_{part}"] for part in parts.split())
-        source, into = (at, at) if at is not None else (len(first) - 2, rng.integers(len(second) // 2))
-        first[source] = rng.permutation(5) / 2
-        second[into] = change(first[source].astype(np.float64))
-
-    return edit
-
-
-def single(train: float, val: float) -> Edit:
-    """One number and one label in each part."""
-    x_train, x_val = (np.array([[number]], np.float32) for number in (train, val))
-    return lambda rng, data: data.update(x_train=x_train, x_val=x_val, y_train=np.array([1]), y_val=np.array([1]))
-
-
-def whole(dtype: str, end: int, *parts: str) -> Edit:
-    """Inputs that are whole numbers from 0 on, below `end`."""
-    return lambda rng, data: data.update(
-        {f"x_{part}": rng.integers(0, end, data[f"x_{part}"].shape).astype(dtype) for part in parts}
-    )
-
-
-def same(y: Any, classes: int) -> Any:
-    return y
-
-
-PARTS = ("train", "val")
-FIRST, LAST = np.eye(5)[[0, -1]]
-LABEL_TYPES = (("float32", "train"), ("float64", "val"), ("int32", "train"), ("int16", "val"))
-# By problem, in the order in which several of them are made; the kinds of "" have none.
-KINDS: dict[str, dict[str, tuple[Edit, ...]]] = {
-    "": {
-        "clean": (),
-        "10 and -10": (put("train", 10, -10), put("val", 10, -10)),
-        "half precision": (as_type("float16", "x_train", "x_val"),),
-        "two precisions": (as_type("float64", "x_val"),),
-        "rows repeated within a part": (share(parts="train train"), share(parts="val val")),
-        "imbalanced classes": (labels(frequent(1), frequent(2), more=1),),
-        "a single number in each part": (single(0.5, -0.5),),
-        "rows that nearly agree": (share(lambda row: row * (1 + 1e-9), val="float64"),),
-        "rows that agree but for the first number": (share(lambda row: row + FIRST, at=0),),
-        "rows that agree but for the last number": (share(lambda row: row + LAST, at=-1),),
-        "rows that agree in another order": (share(lambda row: row[::-1]),),
-        "rows that agree but for the sign": (share(lambda row: -row),),
-    },
-    "class-stacked": {
-        "one class in validation": (labels(same, lambda y, classes: 0 * y + classes - 1),),
-        "a class missing from validation": (labels(same, lambda y, classes: y % (classes - 1)),),
-        "a class missing from training": (labels(lambda y, classes: 1 + y % (classes - 1), same),),
-        "classes one higher in validation": (labels(same, lambda y, classes: y + 1, more=1),),
-        "classes one lower in validation": (labels(same, lambda y, classes: y - 1),),
-        "disjoint classes": (labels(lambda y, classes: y % 2, lambda y, classes: 2 + y % 2, more=1),),
-    },
-    "labels": {
-        "labels from 1": (labels(lambda y, classes: y + 1, lambda y, classes: y + 1),),
-        "labels from -1": (labels(lambda y, classes: y - 1, lambda y, classes: y - 1),),
-        "a label too large in training": (labels(lambda y, classes: np.append(classes, y[1:]), same),),
-        "a label too large in validation": (labels(same, lambda y, classes: np.append(classes, y[1:])),),
-        "a label below 0 in training": (labels(lambda y, classes: np.append(y[:-1], -1), same),),
-        "a label of -100 in validation": (labels(same, lambda y, classes: np.append(y[:-1], -100)),),
-    },
-    "dtype": {
-        "whole numbers, and a label below 0": (whole("int64", 10, *PARTS), labels(same, lambda y, classes: y - 1)),
-        **{f"whole numbers in {part}": (whole("int64", 10, part),) for part in PARTS},
-        "whole numbers in both": (whole("int32", 10, *PARTS),),
-        **{f"{dtype} labels in {part}": (as_type(dtype, f"y_{part}"),) for dtype, part in LABEL_TYPES},
-    },
-    "range": {
-        **{f"{number} in {part}": (put(part, number),) for part in PARTS for number in (-10.5, 10.5, -1000, 1000)},
-        "raw pixels": (whole("int32", 256, *PARTS),),
-    },
-    "duplicates": {
-        "a shared row": (share(),),
-        "the same first row": (share(at=0),),
-        "the same last row": (share(at=-1),),
-        "a row in two precisions": (share(val="float64"),),
-        "rows with 0.0 and -0.0": (share(lambda row: np.where(row, row, -0.0)),),
-        "the same single number": (single(0.5, 0.5),),
-    },
-}
 
 
 def made(rng: np.random.Generator, kind: str, edits: Sequence[Edit]) -> Case:
@@ -263,10 +131,10 @@ def visible(
     return Case(name, {**x, **y, "classes": labels.get("classes", 2)})
 
 
-def wrong(name: str, what: str, look_at: str, *forms: Mapping[str, Condition]) -> Mistake:
+def wrong(name: str, what: str, look_at: str, *forms: Mapping[str, Condition], hidden_only: bool = False) -> Mistake:
     """A mistake that shows in each of the forms by itself."""
     first, *others = map(told, forms)
-    return Mistake(name, what, look_at, first, also=tuple(others))
+    return Mistake(name, what, look_at, first, also=tuple(others), hidden_only=hidden_only)
 
 
 QUESTION = Description(
@@ -376,6 +244,19 @@ QUESTION = Description(
             {"duplicates": lambda x, y, classes: bool(np.isclose(x[0][:, None], x[1]).all(axis=-1).any())},
         ),
         wrong(
+            "label-compared",
+            "a row that occurs in both parts went through because its labels differ there",
+            "what the question says about the label of a repeated row",
+            {"duplicates": lambda x, y, classes: not labelled_rows(x[0], y[0]).isdisjoint(labelled_rows(x[1], y[1]))},
+            hidden_only=True,
+        ),
+        wrong(
+            "never-equal",
+            "no repeated row was ever found",
+            "what `==` and a set compare when a row is a tensor: numbers, or objects",
+            {"duplicates": lambda x, y, classes: False},
+        ),
+        wrong(
             "equal-bytes",
             "rows of equal numbers went through because they are stored in another way",
             "0.0 and -0.0, and the same numbers in float32 and float64",
@@ -393,6 +274,19 @@ QUESTION = Description(
             "both differences of the two sets of classes",
             {"class-stacked": lambda x, y, classes: not set(y[0].tolist()) >= set(y[1].tolist())},
             {"class-stacked": lambda x, y, classes: not set(y[0].tolist()) <= set(y[1].tolist())},
+        ),
+        wrong(
+            "every-class-expected",
+            "a part that lacks one of the classes was called stacked, though the other part lacks it too",
+            "which two sets of labels the question compares",
+            {"class-stacked": lambda x, y, classes: any(not set(range(classes)) <= set(part.tolist()) for part in y)},
+            {"class-stacked": lambda x, y, classes: any(len(np.unique(part)) < classes for part in y)},
+        ),
+        wrong(
+            "valid-labels-only",
+            "an invalid label that occurs in one part only went through",
+            "what the question says about labels that are not valid",
+            {"class-stacked": lambda x, y, classes: valid(y[0], classes) != valid(y[1], classes)},
         ),
     ),
     visible=(
@@ -421,6 +315,7 @@ QUESTION = Description(
         ),
         visible("labels: 1, 2 for 2 classes", y_train=[1, 2, 1, 2], y_val=[1, 2]),
         visible("labels: -1, 0", y_train=[-1, 0, -1, 0], y_val=[-1, 0]),
+        visible("duplicates: the same first row in both parts", x_val=[X_TRAIN[0], X_VAL[1]]),
         visible("duplicates: a training row again in validation, with another label", x_val=[X_TRAIN[3], X_VAL[1]]),
         visible("duplicates: 0.0 in training, -0.0 in validation", [[0.0, 0.5], *X_TRAIN[1:]], [X_VAL[0], [-0.0, 0.5]]),
         visible("class-stacked: validation holds one class only", y_val=[1, 1]),

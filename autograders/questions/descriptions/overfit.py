@@ -243,6 +243,13 @@ QUESTION = Description(
             hidden_only=True,
         ),
         Mistake(
+            "put-back-when-it-holds",
+            "the model was put back only when its program holds",
+            "what happens to the model on each way out of your function",
+            lambda case: {} if near(case.key["gaps"][-1]) else weights_left(case),
+            hidden_only=True,
+        ),
+        Mistake(
             "any-fall",
             "a loss that falls was taken for a loss that arrives; a second softmax lowers it too",
             "how far the last loss is from the floor",
@@ -288,6 +295,12 @@ QUESTION = Description(
                 lambda case: verdict(at_last, asks_for_classes=len(case.inputs["y"]) > 1)(case),
                 lambda case: verdict(at_last, asks_for_classes=len(case.inputs["y"]) == 1)(case),
             ),
+        ),
+        Mistake(
+            "classes-asked-late",
+            "a batch of one class was trained on: such a batch is told before any step",
+            "the order of the question about the classes and of the steps",
+            lambda case: {ON_ONE_CLASS: STEPS} if one_class(case) else {},
         ),
         Mistake(
             "step-count",

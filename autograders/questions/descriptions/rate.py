@@ -70,6 +70,15 @@ def nan_blind(rates: np.ndarray, losses: np.ndarray) -> Any:
     return minimum_over_ten(rates, losses) if fallen else None
 
 
+def nan_taken(rates: np.ndarray, losses: np.ndarray) -> Any:
+    return None if losses.min() > 0.9 * losses[0] else rates[losses.argmin()] / 10  # argmin finds the first nan
+
+
+def fallen_by_a_tenth(rates: np.ndarray, losses: np.ndarray) -> Any:
+    finite = losses[np.isfinite(losses)]
+    return minimum_over_ten(rates, losses) if len(finite) and finite[0] - finite.min() > 0.1 else None
+
+
 def inf_kept(rates: np.ndarray, losses: np.ndarray) -> Any:
     rates, losses = rates[~np.isnan(losses)], losses[~np.isnan(losses)]
     return None if len(losses) == 0 or losses.min() > 0.9 * losses[0] else rates[losses.argmin()] / 10
@@ -283,6 +292,7 @@ QUESTION = Description(
             "a curve that diverges at its end got no rate: the nan in its tail became the lowest loss",
             "what min and argmin do with nan",
             choosing(nan_blind),
+            also=(choosing(nan_taken),),
         ),
         Mistake(
             "inf-kept",
@@ -320,6 +330,12 @@ QUESTION = Description(
             "a curve that falls by about a fifth got no rate",
             "the share of the first loss that the question states",
             choosing(lambda rates, losses: minimum_over_ten(rates, losses) if falls(losses, 0.3) else None),
+        ),
+        Mistake(
+            "fall-in-nats",
+            "the fall was compared with a number of nats; the question asks for a share of the first loss",
+            "curves with losses of hundreds and of hundredths",
+            choosing(fallen_by_a_tenth),
         ),
         Mistake(
             "from-the-top",

@@ -189,6 +189,12 @@ QUESTION = Description(
             listed(lambda parameters, buffers: (parameters, buffers - 1)),
         ),
         Mistake(
+            "extra-buffer",
+            "the module owns a buffer that nobody asked for",
+            "the list of what the module owns, in the question",
+            listed(lambda parameters, buffers: (parameters, buffers + 1)),
+        ),
+        Mistake(
             "mean-not-saved",
             "the running mean is a buffer that state_dict() leaves out: a restored model starts without it",
             "the arguments of register_buffer",

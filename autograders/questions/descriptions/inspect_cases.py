@@ -1,0 +1,149 @@
+"""What 03b-inspect is drawn from: clean data sets, and edits that give one of them a problem, or seem to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def rows(x: np.ndarray) -> set[tuple[float, ...]]:
+    """The rows as numbers: 0.0 is -0.0, and 1 is 1.0 in any dtype."""
+    return set(map(tuple, x.tolist()))
+
+
+# What makes a data set, step by step: each changes the arrays that it is given.
+Drawn = dict[str, Any]
+Edit = Callable[[np.random.Generator, Drawn], None]
+
+
+def clean(rng: np.random.Generator) -> Drawn:
+    """Numbers in eighths from -4 to 4: single numbers occur in both parts, whole rows do not."""
+    train, val, classes = (int(rng.integers(*limits)) for limits in ((20, 29), (10, 15), (3, 5)))
+    while True:
+        x_train, x_val = (rng.integers(-32, 33, (n, 5)).astype(np.float32) / 8 for n in (train, val))
+        if len(rows(x_train) | rows(x_val)) == train + val:
+            break
+    y_train, y_val = (rng.permutation(np.arange(n) % classes) for n in (train, val))
+    return {"x_train": x_train, "y_train": y_train, "x_val": x_val, "y_val": y_val, "classes": classes}
+
+
+def put(part: str, *numbers: float) -> Edit:
+    """Single numbers anywhere in the inputs of a part."""
+
+    def edit(rng: np.random.Generator, data: Drawn) -> None:
+        x = data[f"x_{part}"]
+        x.flat[rng.choice(x.size, len(numbers), replace=False)] = numbers
+
+    return edit
+
+
+def as_type(dtype: str, *names: str) -> Edit:
+    return lambda rng, data: data.update({name: data[name].astype(dtype) for name in names})
+
+
+def labels(train: Callable[[Any, int], Any], val: Callable[[Any, int], Any], more: int = 0) -> Edit:
+    """All labels of both parts as functions of the labels and `classes`, and so many classes more."""
+
+    def edit(rng: np.random.Generator, data: Drawn) -> None:
+        classes = data["classes"]
+        data.update(y_train=train(data["y_train"], classes), y_val=val(data["y_val"], classes), classes=classes + more)
+
+    return edit
+
+
+def frequent(label: int) -> Callable[[Any, int], Any]:
+    """This label and once each other one."""
+    return lambda y, classes: np.append(0 * y[classes:] + label, range(classes))
+
+
+def share(
+    change: Callable[[np.ndarray], Any] = lambda row: row,
+    at: int | None = None,
+    parts: str = "train val",
+    val: str = "",
+) -> Edit:
+    """A row of the first part, changed, stands in the second, at the same place `at` or elsewhere. `val`: a dtype."""
+
+    def edit(rng: np.random.Generator, data: Drawn) -> None:
+        data["x_val"] = data["x_val"].astype(val or data["x_val"].dtype)
+        first, second = (data[f"x_{part}"] for part in parts.split())
+        source, into = (at, at) if at is not None else (len(first) - 2, rng.integers(len(second) // 2))
+        first[source] = rng.permutation(5) / 2
+        second[into] = change(first[source].astype(np.float64))
+
+    return edit
+
+
+def single(train: float, val: float) -> Edit:
+    """One number and one label in each part."""
+    x_train, x_val = (np.array([[number]], np.float32) for number in (train, val))
+    return lambda rng, data: data.update(x_train=x_train, x_val=x_val, y_train=np.array([1]), y_val=np.array([1]))
+
+
+def whole(dtype: str, end: int, *parts: str) -> Edit:
+    """Inputs that are whole numbers from 0 on, below `end`."""
+    return lambda rng, data: data.update(
+        {f"x_{part}": rng.integers(0, end, data[f"x_{part}"].shape).astype(dtype) for part in parts}
+    )
+
+
+def same(y: Any, classes: int) -> Any:
+    return y
+
+
+PARTS = ("train", "val")
+FIRST, LAST = np.eye(5)[[0, -1]]
+LABEL_TYPES = (("float32", "train"), ("float64", "val"), ("int32", "train"), ("int16", "val"))
+# By problem, in the order in which several of them are made; the kinds of "" have none.
+KINDS: dict[str, dict[str, tuple[Edit, ...]]] = {
+    "": {
+        "clean": (),
+        "10 and -10": (put("train", 10, -10), put("val", 10, -10)),
+        "half precision": (as_type("float16", "x_train", "x_val"),),
+        "two precisions": (as_type("float64", "x_val"),),
+        "rows repeated within a part": (share(parts="train train"), share(parts="val val")),
+        "imbalanced classes": (labels(frequent(1), frequent(2), more=1),),
+        "a single number in each part": (single(0.5, -0.5),),
+        "rows that nearly agree": (share(lambda row: row * (1 + 1e-9), val="float64"),),
+        "rows that agree but for the first number": (share(lambda row: row + FIRST, at=0),),
+        "rows that agree but for the last number": (share(lambda row: row + LAST, at=-1),),
+        "rows that agree in another order": (share(lambda row: row[::-1]),),
+        "rows that agree but for the sign": (share(lambda row: -row),),
+    },
+    "class-stacked": {
+        "one class in validation": (labels(same, lambda y, classes: 0 * y + classes - 1),),
+        "a class missing from validation": (labels(same, lambda y, classes: y % (classes - 1)),),
+        "a class missing from training": (labels(lambda y, classes: 1 + y % (classes - 1), same),),
+        "classes one higher in validation": (labels(same, lambda y, classes: y + 1, more=1),),
+        "classes one lower in validation": (labels(same, lambda y, classes: y - 1),),
+        "disjoint classes": (labels(lambda y, classes: y % 2, lambda y, classes: 2 + y % 2, more=1),),
+    },
+    "labels": {
+        "labels from 1": (labels(lambda y, classes: y + 1, lambda y, classes: y + 1),),
+        "labels from -1": (labels(lambda y, classes: y - 1, lambda y, classes: y - 1),),
+        "a label too large in training": (labels(lambda y, classes: np.append(classes, y[1:]), same),),
+        "a label too large in validation": (labels(same, lambda y, classes: np.append(classes, y[1:])),),
+        "a label below 0 in training": (labels(lambda y, classes: np.append(y[:-1], -1), same),),
+        "a label of -100 in validation": (labels(same, lambda y, classes: np.append(y[:-1], -100)),),
+    },
+    "dtype": {
+        "whole numbers, and a label below 0": (whole("int64", 10, *PARTS), labels(same, lambda y, classes: y - 1)),
+        **{f"whole numbers in {part}": (whole("int64", 10, part),) for part in PARTS},
+        "whole numbers in both": (whole("int32", 10, *PARTS),),
+        **{f"{dtype} labels in {part}": (as_type(dtype, f"y_{part}"),) for dtype, part in LABEL_TYPES},
+    },
+    "range": {
+        **{f"{number} in {part}": (put(part, number),) for part in PARTS for number in (-10.5, 10.5, -1000, 1000)},
+        "raw pixels": (whole("int32", 256, *PARTS),),
+    },
+    "duplicates": {
+        "a shared row": (share(),),
+        "the same first row": (share(at=0),),
+        "the same last row": (share(at=-1),),
+        "a row in two precisions": (share(val="float64"),),
+        "rows with 0.0 and -0.0": (share(lambda row: np.where(row, row, -0.0)),),
+        "the same single number": (single(0.5, 0.5),),
+    },
+}

@@ -1,0 +1,73 @@
+"""Which mistake a judge names: of two at once, of one that is contradicted, and of those that any answer can make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autograders.questions.cases import Case
+from autograders.questions.description import Description
+from autograders.questions.graded_parts import nested
+from autograders.questions.question import QUESTIONS
+from autograders.questions.seeds import generator
+
+
+def misconception(described: Description, secret: bytes, give: Callable[[Case], Mapping[str, Any]]) -> str | None:
+    """What is named when `give` says what differs from the reference on a case."""
+    cases = described.draw_set(generator(secret, "judge", described.id, 0))
+    observed = [
+        {part: {"value": fields} for part, fields in nested({**described.reference(case), **give(case)}).items()}
+        for case in cases
+    ]
+    return described.judge(cases, observed).misconception
+
+
+def forms(described: Description) -> dict[str, Callable[[Case], Mapping[str, Any]]]:
+    return {name: form for mistake in described.mistakes for name, form in mistake.forms().items()}
+
+
+def test_of_two_mistakes_in_one_field_the_one_that_explains_a_part_is_named(fresh_secret: bytes) -> None:
+    lr = QUESTIONS["03b-lr"].description
+    simulate = forms(lr)
+
+    def both(case: Case) -> Mapping[str, Any]:
+        return simulate["from-the-top" if case.key["good"] is None else "half-of-noise"](case)
+
+    assert misconception(lr, fresh_secret, simulate["from-the-top"]) == "from-the-top"
+    assert misconception(lr, fresh_secret, both) == "half-of-noise", fresh_secret.hex()
+    few = replace(lr, mistakes=tuple(mistake for mistake in lr.mistakes if mistake.id != "half-of-noise"))
+    assert misconception(few, fresh_secret, both) == "from-the-top", fresh_secret.hex()
+
+
+def test_a_mistake_is_not_named_where_the_right_value_contradicts_it(fresh_secret: bytes) -> None:
+    inspect = QUESTIONS["03b-inspect"].description
+    never = forms(inspect)["never-equal"]
+    assert misconception(inspect, fresh_secret, never) == "never-equal"
+    kept = [mistake for mistake in inspect.mistakes if mistake.id in ("never-alarm", "always-alarm")]
+    assert misconception(replace(inspect, mistakes=tuple(kept)), fresh_secret, never) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("wrong-dtype", lambda array: array.astype(np.float64)),
+        ("wrong-shape", lambda array: array[None]),
+        ("nothing-returned", lambda array: None),
+        (None, lambda array: array + 1),
+        (None, lambda array: array[None] + 1),
+    ],
+)
+def test_mistakes_that_any_answer_can_make_are_named(
+    fresh_secret: bytes, name: str | None, change: Callable[[np.ndarray], Any]
+) -> None:
+    register = QUESTIONS["03a-register"].description
+    path = "registered.parameters"
+
+    def changed(case: Case) -> Mapping[str, Any]:
+        return {path: [change(array) for array in register.reference(case)[path]]}
+
+    assert misconception(register, fresh_secret, changed) == name
