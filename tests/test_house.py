@@ -43,7 +43,7 @@ CODE_LINES = {
     "analysis": 480,
     "commands": 590,
     "notebook": 1413,  # reads the cases and mistakes that the questions held as code, and knows those of any answer
-    "notebook/questions": 1431,  # how each question is called and observed, and what it is called on
+    "notebook/questions": 1435,  # how each question is called and observed, and what it is called on
 }
 
 
