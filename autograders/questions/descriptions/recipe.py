@@ -16,7 +16,7 @@ from ..description import Description
 from ..graded_parts import Graded, Mistake, Simulation
 
 FEATURES, HELD_OUT = 8, 400
-DROPOUT = 0.1
+DROPOUT = 0.3
 """Of the network's hidden units: validation in train mode gives another loss, and there is little else to see of it."""
 REPEATS = (
     "same seed, same weights",
