@@ -15,7 +15,7 @@ from typing import Any
 import nbformat
 import pytest
 import torch
-from helpers import command_line
+from helpers import approximate_numbers, command_line
 from helpers.command_line import Finished
 from nbformat import NotebookNode
 
@@ -39,6 +39,8 @@ os.environ.setdefault(SECRET_VARIABLE, secrets.token_hex(32))
 # Where this machine has no sandbox, the tests of everything else still run, with limits alone.
 if why_no_walls() is not None:
     os.environ[WITHOUT_SANDBOX_VARIABLE] = "1"
+
+approximate_numbers.install()
 
 ROOT = Path(__file__).resolve().parents[1]
 HELPERS = ROOT / "tests" / "helpers"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 _PREDICTIONS: dict[str, object] = {}
+_UNEXPLAINED = "Find out why before you read on."
 
 
 def predict(key: str, guess: float | str | None) -> None:
-    """Record a prediction under `key`. `None` means that none was made, and is said so; it never stops a notebook."""
+    """Record a prediction under `key`. `None` means that you made none: this is said, and the notebook goes on."""
     _PREDICTIONS[key] = guess
     if guess is None:
         print("No prediction yet. Replace None by your guess and run this cell before you go on.")
@@ -16,32 +18,62 @@ def predict(key: str, guess: float | str | None) -> None:
         print(f"Recorded: {guess}")
 
 
-def reveal(key: str, actual: float | str, unit: str = "", tolerance: float | None = None) -> None:
-    """Show what happened beside what was predicted under `key`.
+def reveal(
+    key: str,
+    actual: float | str,
+    unit: str = "",
+    tolerance: float | None = None,
+    usual: Mapping[float | str, str] | None = None,
+) -> None:
+    """Show the result beside what was predicted under `key`.
 
     Args:
-        key: the one that the prediction was recorded under.
-        actual: what happened, a number or a word.
+        key: the key that the prediction was recorded under.
+        actual: the result, a number or a word.
         unit: shown behind a number.
         tolerance: how far a predicted number may be off, in the same unit; default: 10 % of the actual number.
+        usual: the usual wrong predictions, each with a sentence on what it would have meant. A prediction within the
+            tolerance of one of them gets its sentence.
 
     """
-    shown = f"{actual:.4g}" if isinstance(actual, float | int) else str(actual)
-    print(f"It is {shown}{' ' + unit if unit else ''}. {_verdict(_PREDICTIONS.get(key), actual, tolerance)}")
+    print(f"It is {_shown(actual, unit)}. {_verdict(_PREDICTIONS.get(key), actual, unit, tolerance, usual or {})}")
 
 
-def _verdict(guess: object, actual: float | str, tolerance: float | None) -> str:
+def _shown(value: float | str, unit: str) -> str:
+    """A value as a reader would write it."""
+    return f"{value:.4g}{' ' + unit if unit else ''}" if isinstance(value, float | int) else str(value)
+
+
+def _verdict(
+    guess: object, actual: float | str, unit: str, tolerance: float | None, usual: Mapping[float | str, str]
+) -> str:
     if guess is None:
         return "You made no prediction."
     if isinstance(actual, str):
-        right = str(guess).strip().lower() == actual.strip().lower()
-        return f"You predicted {guess}: " + ("right." if right else "find out why it is not so before you read on.")
+        word = str(guess).strip().lower()
+        if word == actual.strip().lower():
+            return f"You predicted {guess}: right."
+        meanings = [text for name, text in usual.items() if word == str(name).lower()]
+        return f"You predicted {guess}. {meanings[0] if meanings else _UNEXPLAINED}"
     try:
-        number = float(guess)  # type: ignore[arg-type]  # text and tensors too; what is no number is said below
+        number = float(guess)  # type: ignore[arg-type]  # text and tensors too; anything else is named below
     except (TypeError, ValueError):
         return f"You predicted {guess!r}, which is not a number."
     allowed = abs(actual) / 10 if tolerance is None else tolerance
-    if math.isclose(number, actual, rel_tol=0.0, abs_tol=max(allowed, 1e-9)):
-        return f"You predicted {number:g}: right, or close to it."
-    direction = "too high" if number > actual else "too low"
-    return f"You predicted {number:g}, {direction}: find out why before you read on."
+    if _near(number, actual, allowed):
+        return f"You predicted {_shown(number, unit)}: right, or close to it."
+    meanings = [text for value, text in usual.items() if _near(number, float(value), allowed)]
+    return f"You predicted {_shown(number, unit)}, {_distance(number, actual, unit)}. {(meanings or [_UNEXPLAINED])[0]}"
+
+
+def _near(number: float, other: float, allowed: float) -> bool:
+    return math.isclose(number, other, rel_tol=0.0, abs_tol=max(allowed, 1e-9))
+
+
+def _distance(number: float, actual: float, unit: str) -> str:
+    """How far a prediction is from the result: as a factor where the two differ by powers of ten."""
+    direction = "high" if number > actual else "low"
+    if number * actual > 0 and not 0.1 < abs(number / actual) < 10:
+        factor = max(number / actual, actual / number)
+        return f"too {direction} by a factor of {factor:.2g}"
+    return f"{_shown(abs(number - actual), unit)} too {direction}"

@@ -216,10 +216,11 @@ def test_plain_data_copies_and_refuses_what_it_cannot_read() -> None:
     [
         (None, 2.0, "You made no prediction."),
         (2.1, 2.0, "right, or close"),
-        (3, 2.0, "too high"),
-        (-18, 18.0, "too low"),
+        (3, 2.0, "You predicted 3, 1 too high. Find out why"),
+        (-18, 18.0, "You predicted -18, 36 too low."),
+        (0.001, 1.5, "You predicted 0.001, too low by a factor of 1.5e+03."),
         ("flat", "flat", "You predicted flat: right."),
-        ("rising", "flat", "find out why"),
+        ("rising", "flat", "Find out why"),
         ("two", 2.0, "not a number"),
     ],
 )
@@ -227,6 +228,26 @@ def test_a_prediction_is_compared_with_what_happened(capsys, guess, actual, mess
     predict("key", guess)
     reveal("key", actual)
     assert message in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("guess", "actual", "usual", "end"),
+    [
+        (12, 2.0, {11.0: "That counts both."}, "10 items too high. That counts both."),
+        (6, 2.0, {11.0: "That counts both."}, "4 items too high. Find out why before you read on."),
+        (2.05, 2.0, {2.0: "never shown"}, "You predicted 2.05 items: right, or close to it."),
+        (
+            "Flat ",
+            "rising",
+            {"flat": "It would be flat without data."},
+            "You predicted Flat . It would be flat without data.",
+        ),
+    ],
+)
+def test_a_usual_wrong_prediction_is_told_what_it_would_have_meant(capsys, guess, actual, usual, end: str) -> None:
+    predict("key", guess)
+    reveal("key", actual, "items", tolerance=1.5, usual=usual)
+    assert capsys.readouterr().out.strip().endswith(end)
 
 
 def test_a_message_has_no_escape_codes_and_one_line() -> None:
