@@ -118,7 +118,7 @@ class Evidence:
                 run.evaluates_a_copy = evaluates_a_copy(modes)
                 run.outputs = (self.measure(train)[2], self.measure(self.val)[2])
                 recorder.recording.untied = tied or untied(self)
-                run.statistics = statistics_anew(self)
+                run.statistics = statistics_anew(self, run.evaluates_a_copy)
                 run.by_chance = scores_by_chance(program, self.val, run.rows[-1].reported) if run.rows else []
             except Exception as error:
                 run.error, run.line = error, authors_line(error)

@@ -176,6 +176,11 @@ def statistics_of_normalisation(evidence: Evidence) -> Finding | None:
     """P17: after training, training batches are good in training mode and bad in evaluation mode."""
     if any(norm.running_mean is None for norm in norms_of(evidence.program.model)):
         return Finding("P17", "track_running_stats is False: validation depends on which examples share a batch")
+    momenta = [norm.momentum for norm in norms_of(evidence.program.model) if norm.momentum is not None]
+    train = evidence.train
+    if train is not None and max(momenta, default=0.0) > 0.5 and 2 * train.batch_size < len(train.x):
+        what = f"momentum is {max(momenta):g}: validation uses little but the statistics of the last batch"
+        return Finding("P17", f"{what} of {train.batch_size}; PyTorch's momentum is the share of the new batch")
     bad, good = evidence.run.statistics
     constant = evidence.constant_loss
     if not (0 < good < 0.7 * constant and bad > 1.5 * good and bad - good > 0.1 * constant):

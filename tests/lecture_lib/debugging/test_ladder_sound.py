@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.utils.data import DataLoader, TensorDataset
 
+from lecture_lib.data import TensorLoader, shapes, stratified_split
 from lecture_lib.debugging import Climb, Program, Spec, climb, find_faults, ladder, record
 from lecture_lib.debugging._engine.assumptions import NotAskedError, classes_second, picture
 
@@ -55,6 +56,21 @@ def test_nothing_is_found_in_a_sound_program(sound: tuple[Make, tuple[str, ...]]
     unchecked = "\n".join(text for result in found.results for text in result.unchecked)
     assert BROKEN not in unchecked
     assert [one for one in reasons if one not in unchecked] == [], unchecked
+
+
+def test_statistics_that_lag_behind_fast_weights_are_no_fault() -> None:
+    drawn = shapes(2000, seed=0, size=20)
+    torch.manual_seed(0)
+    first = nn.Conv2d(1, 16, 5, stride=2, padding=2), nn.BatchNorm2d(16), nn.ReLU()
+    second = nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.BatchNorm2d(32), nn.ReLU()
+    model = nn.Sequential(*first, *second, nn.Flatten(), nn.Dropout(0.0), nn.Linear(800, 5))
+    few, others = stratified_split(drawn.labels, (0.4, 0.6), seed=0)
+    train = TensorLoader(drawn.images[few], drawn.labels[few], batch_size=32, shuffle=True, seed=0)
+    val = TensorLoader(drawn.images[others], drawn.labels[others], batch_size=600)
+    program = Program(model, torch.optim.Adam(model.parameters(), 0.003), nn.CrossEntropyLoss(), train, val)
+    with threadpool_limits(1):
+        found = climb(program, Spec(task="classification", classes=5, epochs=6), budget=0)
+    assert not found.findings, found
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
