@@ -70,7 +70,7 @@ def test_statistics_that_lag_behind_fast_weights_are_no_fault() -> None:
     program = Program(model, torch.optim.Adam(model.parameters(), 0.003), nn.CrossEntropyLoss(), train, val)
     with threadpool_limits(1):
         found = climb(program, Spec(task="classification", classes=5, epochs=6), budget=1)
-    assert not found.findings, found
+    assert [finding for finding in found.findings if finding.certain or finding.fault == "P17"] == [], found
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
