@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from .figures import show_figure
-from .widgets import named_picture
+from .widgets import has_front_end, named_picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -112,7 +112,7 @@ class Labeller:
 
 
 def label_mistakes(
-    images: Tensor, titles: Sequence[str], buckets: Sequence[str], *, interactive: bool = False
+    images: Tensor, titles: Sequence[str], buckets: Sequence[str], *, interactive: bool | None = None
 ) -> Sorting:
     """Look at mistakes, and sort them into buckets by hand.
 
@@ -121,7 +121,7 @@ def label_mistakes(
         titles: a text for each, such as the label and the prediction.
         buckets: one to nine names.
         interactive: show one mistake after the other, with buttons and keys; else a grid of all, for pen and paper.
-            Without ipywidgets there is a grid in any case.
+            Default: where a reader can press buttons. Without ipywidgets there is a grid in any case.
 
     Returns:
         The sorting; its `labels` and `counts()` follow what is pressed.
@@ -135,7 +135,7 @@ def label_mistakes(
     if not 1 <= len(set(buckets)) == len(buckets) <= 9:
         raise ValueError(f"buckets are {list(buckets)}; name one to nine, each once: each has a key.")
     sorting = Sorting(tuple(buckets), [None] * len(images))
-    if interactive:
+    if has_front_end() if interactive is None else interactive:
         try:
             from IPython.display import display
 
@@ -159,7 +159,7 @@ def _grid(images: Tensor, titles: Sequence[str]) -> Figure:
     for axis in axes.flat:
         axis.axis("off")
     for number, (axis, image, title) in enumerate(zip(axes.flat, images, titles, strict=False), 1):
-        axis.imshow(image[0].numpy(), cmap="gray", vmin=0, vmax=1)
+        axis.imshow(image[0].numpy(), cmap="gray", **_contrast(image))
         axis.set_title(f"{number} {title}", fontsize=8)
     return figure
 
@@ -168,5 +168,11 @@ def _png(image: Tensor) -> bytes:
     import matplotlib.image
 
     file = io.BytesIO()
-    matplotlib.image.imsave(file, image[0].numpy(), cmap="gray", vmin=0, vmax=1, format="png")
+    matplotlib.image.imsave(file, image[0].numpy(), cmap="gray", format="png", **_contrast(image))
     return file.getvalue()
+
+
+def _contrast(image: Tensor) -> dict[str, float]:
+    """The darkest and the brightest value of an image as black and white: a faint background is visible."""
+    low, high = float(image.min()), float(image.max())
+    return {"vmin": low, "vmax": high} if high > low else {"vmin": 0.0, "vmax": 1.0}
