@@ -22,7 +22,7 @@ from ._engine.untouched import untouched
 from .faults.finding import Finding
 from .program import Program, Spec
 from .rungs import OF_RECORDINGS, RUNGS, Rule, Rung
-from .swaps import DATA, Make, Swaps, swap_parts
+from .swaps import DATA, SPENT, Make, Swaps, swap_parts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -256,7 +256,11 @@ def _swap(evidence: Evidence, make: Make | None, budget: float, unchecked: dict[
     except Exception as error:
         unchecked[1].append(f"replacing parts: {why_not(error)}")
         return None
-    unchecked[1] += [f"replacing parts: {one}" for one in swaps.untried]
+    spent = [one.removesuffix(SPENT) for one in swaps.untried if one.endswith(SPENT)]
+    unchecked[1] += [f"replacing parts: {one}" for one in swaps.untried if not one.endswith(SPENT)]
+    if spent:
+        parts = ", ".join(dict.fromkeys(one.partition(",")[0] for one in spent))
+        unchecked[1].append(f"{len(spent)} replacements of parts ({parts}){SPENT}; a larger budget= asks them too")
     return swaps
 
 

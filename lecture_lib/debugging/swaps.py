@@ -23,6 +23,7 @@ from .program import Program, Spec
 __all__ = ["DATA", "Make", "Swaps", "Trial", "swap_parts"]
 
 SEEDS = 3
+SPENT = ": the budget is used up"
 RESERVED = 3  # runs for which time is kept, to try what helped with other seeds
 GAP = 0.03  # smallest difference to the best program found that is looked into, in units of a constant answer's error
 HALF = 0.5  # of that difference must be closed by a replacement
@@ -73,7 +74,7 @@ class _Comparison(Runs):
         base: dict[bool, float] = {False: self.plain}
         for one in replacements(watched):
             if time.process_time() + RESERVED * self.took > self.end:
-                self.untried.append(f"{one.part}, {one.what}: the budget is used up")
+                self.untried.append(f"{one.part}, {one.what}{SPENT}")
                 continue
             before: tuple[Change, ...] = ()
             try:
@@ -115,7 +116,7 @@ class _Comparison(Runs):
             ("training's own examples to be judged by", train),
         ):
             if time.process_time() + (RESERVED + 3) * self.took > self.end:
-                self.untried.append(f"{part}, {what}: the budget is used up")
+                self.untried.append(f"{part}, {what}{SPENT}")
                 continue
             errors, without = [], []
             try:
