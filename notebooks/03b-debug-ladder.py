@@ -286,7 +286,8 @@ predict("initial", None)
 
 # %% tags=["demo"]
 usual = {3.32: "That is log2 of 10: a loss in bits. PyTorch's losses are in nats.", 1: "log10."}
-reveal("initial", nn.functional.cross_entropy(torch.zeros(1, 10), torch.tensor([3])).item(), usual=usual)
+even = torch.zeros(1, 10), torch.tensor([3])
+reveal("initial", nn.functional.cross_entropy(*even).item(), usual=usual)
 
 # %% [markdown]
 # This holds for logits *near zero* only. The next cell gives the same new network the digits scaled to 0 … 1 and then, by
@@ -331,7 +332,8 @@ majority = (drawn.labels[in_val] == shares.argmax()).float().mean().item()
 constant_loss = -shares[drawn.labels[in_val]].log().mean().item()
 print(f"majority accuracy {100 * majority:.1f} %, constant loss {constant_loss:.3f}")
 initial = evaluate(network(), to_check, cross_entropy).loss
-reveal("five", round(initial, 2), "nats", usual={2.3: "2.3 belongs to ten classes; here there are five."})
+usual = {2.3: "That belongs to ten classes; here there are five."}
+reveal("five", round(initial, 2), "nats", usual=usual)
 
 
 # %% [markdown]
@@ -422,7 +424,7 @@ for name, last in [("logits", nn.Identity()), ("double softmax", nn.Softmax(dim=
     torch.manual_seed(0)
     body = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
     curves[name] = overfit(nn.Sequential(body, last), x_batch, y_batch)
-usual = {0: "0 is the floor for logits.", 0.5: "That is the floor for 3 classes, 0.551, or close to it."}
+usual = {0: "0 is the floor for logits.", 0.5: "The floor for 3 classes is close to that."}
 reveal("floor", floor, usual=usual)
 
 # %% tags=["demo"]
@@ -569,7 +571,7 @@ for name, permuted in [("as they are", False), ("permuted labels", True)]:
     runs = [small_run(digits.images, digits.labels, seed, permuted) for seed in range(5)]
     gains[name] = [constant - loss for loss, constant in runs]
     print(f"{name}: loss saved, by seed:", ", ".join(f"≈ {gain:.1f}" for gain in gains[name]))
-usual = {"equal": "Only a network that learned nothing would be equal. This one has memorised wrong labels."}
+usual = {"equal": "Only a network without an opinion is equal. This one memorised wrong labels."}
 higher = max(gains["permuted labels"]) < 0
 reveal("permuted", "higher" if higher else "not the same for all seeds", usual=usual)
 
@@ -593,7 +595,7 @@ passed = {}
 for seeds in (2, 3, 5):
     noise = torch.randn(100_000, seeds, generator=torch.Generator().manual_seed(0))
     passed[seeds] = (noise.mean(1) > 2 * noise.std(1)).float().mean().item()
-usual = {50: "That is the share for a positive mean.", 2.3: "2.3 % lie two deviations above a mean."}
+usual = {50: "That many have a positive mean.", 2.3: "So many lie two deviations above."}
 reveal("chance", round(100 * passed[3]), "percent", tolerance=1, usual=usual)
 print({seeds: f"{share:.0%}" for seeds, share in passed.items()})
 
@@ -906,7 +908,7 @@ for name, y in forms.items():
         outcome[name] = f"{cross_entropy(logits, y):.4f}"
     except RuntimeError:
         outcome[name] = "error"
-usual = {3: "One of them is read as probabilities.", 1: "Two of them are not of a type that it takes."}
+usual = {3: "One is read as probabilities.", 1: "Two are not of a type that it takes."}
 reveal("forms", list(outcome.values()).count("error"), tolerance=0, usual=usual)
 print(outcome)
 
@@ -938,7 +940,8 @@ for name, model in {"dead": silent, "repaired": network()}.items():
 try:
     network()(x.to("meta"))
 except (RuntimeError, NotImplementedError) as error:
-    print(type(error).__name__, "for a batch on another device; repair: x.to(next(model.parameters()).device)")
+    print(type(error).__name__, "for a batch on another device")
+    print("repair: x.to(next(model.parameters()).device)")
 
 
 # %% [markdown]
@@ -1097,8 +1100,8 @@ show_runs(runs, "Four runs, four patterns: both low; both high; a gap; no moveme
 # %% tags=["demo"]
 for name, run in runs.items():
     last, found = run.rows[-1], diagnose(run)
-    print(f"{name}: training ≈ {last.train_loss:.2f}, validation ≈ {last.val_loss:.2f}: {found.pattern}")
-    print("    first:", found.actions[0])
+    print(f"{name}: {found.pattern}. First: {found.actions[0]}")
+    print(f"    training ≈ {last.train_loss:.2f}, validation ≈ {last.val_loss:.2f}")
 
 # %% [markdown]
 # Each pattern comes with a first action. The advice is general: the underfit run has no dropout or weight decay to
@@ -1204,7 +1207,7 @@ probe("03b-curves", diagnose_curves)
 
 # %% tags=["setup"]
 class Augmented:
-    """A loader whose batches are changed at random: each change maps (images, generator) to images."""
+    """A loader with changed batches: each change maps (images, generator) to images."""
 
     def __init__(self, loader, changes, seed):
         self.loader, self.changes = loader, changes
@@ -1265,7 +1268,7 @@ regularised = ablate(run_shapes, plain, methods, seeds=range(3), higher_is_bette
 
 # %% tags=["demo"]
 best = max(regularised.effects, key=lambda effect: effect.gain)
-usual = {"dropout": "Dropout helps, but this network has few weights to switch off, and few images to learn from."}
+usual = {"dropout": "Dropout helps, but it adds nothing that the 800 images lack."}
 reveal("method", best.name, usual=usual)
 for effect in regularised.effects:
     gap = np.mean(found_gaps[str({**plain, **methods[effect.name]})])
@@ -1293,7 +1296,7 @@ for name, config in {
     "all three": {"augment": (shifted,), "decay": 1.0, "dropout": 0.5},
 }.items():
     _, on_train, on_val = train_shapes(rate, **config)
-    print(f"{name}: training ≈ {on_train:.2f}, validation ≈ {on_val:.2f}, gap ≈ {on_val - on_train:.2f}")
+    print(f"{name}: training ≈ {on_train:.2f}, validation ≈ {on_val:.2f}")
 
 # %% [markdown]
 # With all three at once there is no gap left, and the validation loss is higher: the network now underfits. The gap is only
@@ -1483,7 +1486,7 @@ def primary_shift(x, y):
 print("unchanged:", primary_shift(x_after, y_after))
 print("darker:", primary_shift(0.6 * x_after, y_after))
 print("few of 5 to 9:", primary_shift(x_after[kept], y_after[kept]))
-usual = {"label": "Label shift changes how frequent a class is. Here the meaning of the labels changed."}
+usual = {"label": "Label shift changes how frequent a class is. Here its meaning changed."}
 reveal("shift", primary_shift(x_after, exchanged), usual=usual)
 
 # %% [markdown]
@@ -1604,7 +1607,7 @@ predict("bucket", None)
 
 # %% tags=["demo"]
 def mistakes_of(model):
-    """Predicted classes, which of them are wrong, and the mistakes in buckets by the true difficulty."""
+    """Predicted classes, which are wrong, and the mistakes in buckets by true difficulty."""
     outputs, labels = collect_outputs(model, to_check)
     predicted = outputs.argmax(dim=1)
     flags = {name: flag[in_val] for name, flag in drawn.flags.items() if flag.any()}
@@ -1613,9 +1616,10 @@ def mistakes_of(model):
 
 trained, *_ = train_shapes(rate, augment=(shifted,))
 predicted, wrong, buckets = mistakes_of(trained)
-usual = {"rare class": "More than half of the crosses are mistaken, but validation has only 45 of them."}
+usual = {"rare class": "Half of the crosses are mistaken, but there are only 45 of them."}
 reveal("bucket", max(buckets.rows, key=lambda row: row.errors).name, usual=usual)
-print(f"{len(wrong)} images, ≈ {wrong.sum()} mistakes, accuracy ≈ {100 * (1 - wrong.float().mean()):.0f} %")
+right = 100 * (~wrong).float().mean().item()
+print(f"{len(wrong)} images, ≈ {wrong.sum()} mistakes, accuracy ≈ {right:.0f} %")
 
 # %% tags=["demo", "nbval-ignore-output"]
 # A few mistakes more or less, from one processor to another, change the bars.
@@ -1690,7 +1694,7 @@ for name, model in {"before": trained, "reweight": reweighted, "blur": augmented
 # %% tags=["demo"]
 cures = {"rare class": "reweight", "blur": "blur"}
 fall = {name: counts["before"][name] - counts[cure][name] for name, cure in cures.items()}
-usual = {"blur": "It is the larger bucket, but these shapes moved so far that hardly a shape is left."}
+usual = {"blur": "It is the larger bucket, but a shape that moved so far is hardly a shape."}
 reveal("shrinks", max(fall, key=fall.get), usual=usual)
 for name, errors in counts.items():
     print(f"{name}:", ", ".join(f"{kind} ≈ {errors[kind]}" for kind in names))
@@ -1710,7 +1714,7 @@ predict("ceiling", None)
 # %% tags=["demo"]
 sizes = [32, 28, 18, 14, 8]
 print("mistakes:", sum(sizes))
-usual = {114: "That adds 32 points to 82 and is above 100 %.", 100: "Only the first bucket is fixed."}
+usual = {114: "An accuracy above 100 %?", 100: "Only the first bucket is fixed."}
 reveal("ceiling", 82 + sizes[0] / sum(sizes) * (100 - 82), "%", tolerance=0.5, usual=usual)
 
 # %% [markdown]
