@@ -9,33 +9,67 @@
 # %% [markdown]
 # # 03a · The training recipe
 #
-# You will train a small network on real handwritten digits (1,797 in all, 1,078 of them for training), and write each part
-# of the loop yourself: the gradients, the batches, the step, the evaluation, the checkpoint, the sweep of the rate. Every
-# part looks easy, and every one has a way to be wrong that raises no error. Those ways are what this notebook is about.
+# You will train a small network on real handwritten digits: 1,797 images, 1,078 of them for training. You will write each
+# part of the training loop yourself: the gradients, the batches, the step, the evaluation, the checkpoint and the
+# learning-rate sweep. Every part looks easy, and each part can be wrong without raising an error. This notebook is about
+# those silent errors.
 #
-# How to work: each section states a goal and asks for a prediction before it shows a result. Write the prediction
-# down first; a guess that turns out wrong teaches more than a result that you only read. A question has an answer cell
-# and, below it, a visible check. The check says what happened and what to look at. It does not give the points: hidden
-# cases do, on other inputs. A question that you skip breaks nothing later.
+# How to work: each section states a goal and asks for a prediction before it shows a result. Write the prediction down
+# first. A wrong guess teaches more than a result that you only read. Each question has an answer cell and a visible check
+# below it. The check tells you what happened and where to look. Points come from hidden tests on other inputs. You may
+# skip a question: nothing later depends on your answer.
 #
-# While your answers are graded, a cell may compute for 30 seconds (120 by the clock), use 3 GB of memory and 64
-# processes, write 256 MB and show 1 MB. A cell that needs more, or ends its kernel, costs its own question only.
+# While your answers are graded, each cell has limits: 30 s of CPU time, 120 s of wall-clock time, 3 GB of memory, 64
+# processes, 256 MB of files and 1 MB of output. A cell that exceeds a limit, or ends its kernel, loses only its own
+# question.
 #
 # | sections | you will be able to | points |
 # |---|---|---|
-# | 1 to 5 Tape, modules | take gradients by hand, write backward rules, build a module whose parts are seen | 19 |
-# | 6, 7 Batch, precision | say what a batch must satisfy, feed a loop, choose a precision for its range and digits | 20 |
+# | 1 to 5 Tape, modules | compute gradients by hand, write backward rules, build a module that registers all its parts | 19 |
+# | 6, 7 Batch, precision | say what a batch must satisfy, feed a loop, choose a precision by its range and digits | 20 |
 # | 8, 9 Accumulation, clipping | train as if on a batch that does not fit, limit a step without turning it | 18 |
 # | 10, 11 Rate | find a learning rate in 100 steps, and change it with the batch size | 10 |
 # | 12 to 16 Evaluate, train, save | read curves, choose a metric, keep the best epoch, resume bit for bit | 25 |
-# | 17, 18 Recipe, record | train to 97 % on digits that the model never saw, and write down what made the run | 6 |
+# | 17, 18 Recipe, record | train to 97 % on digits that the model never saw, and record what produced the run | 6 |
 # | 19 Two habits | say what `eval()` and `no_grad()` each do | 2 |
+
+# %% [markdown]
+# ## Contents
+#
+# The minutes are estimates: time to read, predict and run a section, and time to answer its questions. Work the notebook
+# in two sittings. Part one takes about 3 hours, part two about 5 hours.
+#
+# | section | minutes | questions, with minutes |
+# |---|---|---|
+# | **Part one** | **180** | |
+# | [1 Tape](#1-Tape:-what-the-backward-pass-reads) | 8 | |
+# | [2 Graph](#2-Graph:-values-and-gradients-by-hand) | 15 | [03a-graph](#Question-03a-graph-·-4-points) 15 |
+# | [3 Rules](#3-Rules:-the-backward-pass-of-one-operation) | 10 | [03a-backward](#Question-03a-backward-·-8-points) 25 |
+# | [4 Off the tape](#4-Off-the-tape:-no_grad-and-detach) | 8 | |
+# | [5 Module](#5-Module:-what-belongs-to-a-model) | 8 | [03a-register](#Question-03a-register-·-7-points) 15 |
+# | [6 Batch](#6-Batch:-what-the-model-is-about-to-see) | 20 | [03a-contract](#Question-03a-contract-·-8-points) 15, [03a-dataset](#Question-03a-dataset-·-6-points) 20 |
+# | [7 Precision](#7-Precision:-range-and-digits) | 10 | [03a-precision](#Question-03a-precision-·-6-points) 15 |
+# | [Half-way: a good place to stop](#Half-way:-a-good-place-to-stop) | | |
+# | **Part two** | **300** | |
+# | [8 Accumulation](#8-Accumulation:-a-batch-that-does-not-fit) | 8 | [03a-accumulate](#Question-03a-accumulate-·-8-points) 20, [03a-p3](#Question-03a-p3-·-2-points,-graded-by-hand) 10 |
+# | [9 Clipping](#9-Clipping:-limit-the-length,-keep-the-direction) | 15 | [03a-clip](#Question-03a-clip-·-8-points) 15 |
+# | [10 Rate](#10-Rate:-how-large-a-step) | 15 | [03a-lrfinder](#Question-03a-lrfinder-·-8-points) 25 |
+# | [11 Batch size and rate](#11-Batch-size-and-rate:-change-them-together) | 8 | [03a-p1](#Question-03a-p1-·-2-points,-graded-by-hand) 10 |
+# | [12 Curves](#12-Curves:-how-to-read-a-run) | 8 | |
+# | [13 Loss and metric](#13-Loss-and-metric:-two-different-questions) | 12 | |
+# | [14 Evaluation](#14-Evaluation:-measure-and-change-nothing) | 8 | [03a-evaluate](#Question-03a-evaluate-·-8-points) 20 |
+# | [15 The best epoch](#15-The-best-epoch:-a-copy,-not-a-reference) | 12 | [03a-train](#Question-03a-train-·-9-points) 20 |
+# | [16 Save and resume](#16-Save-and-resume:-the-same-weights-to-the-last-bit) | 8 | [03a-checkpoint](#Question-03a-checkpoint-·-8-points) 20 |
+# | [17 Recipe](#17-Recipe:-one-short-function) | 15 | |
+# | [18 Reproducibility](#18-Reproducibility:-the-same-run-tomorrow) | 12 | [03a-recipe](#Question-03a-recipe-·-6-points) 25 |
+# | [19 Two habits](#19-Two-habits-that-are-not-the-same) | 4 | [03a-p5](#Question-03a-p5-·-2-points,-graded-by-hand) 10 |
 
 # %% tags=["setup"]
 import copy
 import inspect
 import math
 import tempfile
+import textwrap
 import time
 from dataclasses import asdict
 from functools import partial
@@ -43,6 +77,7 @@ from itertools import cycle, pairwise
 from pathlib import Path
 from timeit import timeit
 
+import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from PIL import Image
@@ -59,22 +94,22 @@ from lecture_lib.data import TensorLoader, cifar10, fashion_mnist, load_digits, 
 from lecture_lib.experiments import RunRecord, content_id, set_seed
 from lecture_lib.notebook import (
     check, predict, reveal, saved_bytes, show_arrows, show_figure, show_float_formats, show_images,
-    show_progress, show_runs, show_walk, train_live
+    show_progress, show_runs, show_walk, train_live, OKABE_ITO
 )
 from lecture_lib.training import choose_precision, evaluate, find_lr, train
 from lecture_lib.training.step import TrainingStep
 
 # %% [markdown]
-# ## 1 Tape: what `backward()` walks through
+# ## 1 Tape: what the backward pass reads
 #
 # **Goal.** Follow one training step by hand.
 #
-# A model with two parameters predicts $\hat y = w x + b$ and pays $L = (\hat y - y)^2$. While Python computes, autograd
-# writes every operation down, like a friend who notes each ingredient while you bake. `L.backward()` reads the notes
-# from the end to the start and multiplies the local slopes: $\partial L/\partial w = 2(\hat y - y)\cdot x$.
+# A model with two parameters predicts $\hat y = w x + b$. Its loss is $L = (\hat y - y)^2$. While Python computes the
+# loss, autograd records every operation. This record is called the *tape*. `L.backward()` reads the tape from the end to
+# the start and multiplies the local slopes: $\partial L/\partial w = 2(\hat y - y)\cdot x$.
 #
-# Here $x = 3$, $w = 2$, $b = 1$ and $y = 10$, so $\hat y = 7$ and the error is $-3$. Predict $\partial L/\partial w$:
-# its sign says in which direction the loss rises.
+# Here $x = 3$, $w = 2$, $b = 1$ and $y = 10$, so $\hat y = 7$ and the error is $-3$. Predict $\partial L/\partial w$. Mind
+# the sign: it says whether the loss rises or falls when $w$ grows.
 
 # %% tags=["demo"]
 predict("tape", None)
@@ -84,13 +119,17 @@ w = torch.tensor(2.0, requires_grad=True)
 b = torch.tensor(1.0, requires_grad=True)
 loss = (w * 3.0 + b - 10.0) ** 2
 loss.backward()
-reveal("tape", w.grad.item())
+reveal("tape", w.grad.item(), usual={
+    18: "The error is 7 − 10 = −3, so the slope is negative.",
+    -6: "This is ∂L/∂b. For w, the factor x = 3 is missing.",
+    -9: "The factor 2 from the square is missing.",
+})
 
 # %% [markdown]
-# You should see −18, and $\partial L/\partial b$ is −6: the input 3 makes the difference. Both are negative, so the loss
-# falls when $w$ and $b$ grow. One step of gradient descent with learning rate 0.01 moves each parameter against its
-# gradient: $w = 2 + 0.18$ and $b = 1 + 0.06$. The next cell takes this step and computes the loss again. Note the
-# `no_grad()`: the update itself must not be written on the tape.
+# $\partial L/\partial w$ is −18 and $\partial L/\partial b$ is −6. The first is three times the second because $w$ is
+# multiplied by 3. Both are negative, so the loss falls when $w$ and $b$ grow. One step of gradient descent with learning
+# rate 0.01 moves each parameter against its gradient: $w = 2 + 0.18$ and $b = 1 + 0.06$. The next cell takes this step and
+# computes the loss again. The update runs inside `no_grad()` because it must not be recorded on the tape.
 
 # %% tags=["demo"]
 with torch.no_grad():
@@ -101,20 +140,22 @@ print(f"w = {w.item():.2f}, b = {b.item():.2f}")
 print(f"loss {loss.item():.2f} -> {new_loss.item():.2f}")
 
 # %% [markdown]
-# **Recap.** A step is: forward (the tape is written), backward (it is read), update (off the tape). The loss fell from 9
-# to 5.76. Everything below is this step, repeated and made safe.
+# **Recap.** A training step has three parts. The forward pass records the tape, the backward pass reads it, and the
+# update changes the weights off the tape. The loss fell from 9 to 5.76. The rest of this notebook repeats this step and
+# makes it safe.
 
 # %% [markdown]
-# ## 2 Graph: the notes as a picture, by hand
+# ## 2 Graph: values and gradients by hand
 #
 # **Goal.** Compute every value and every gradient of a small graph with a pencil.
 #
-# What the friend writes down is a list, one line for each operation. Drawn, it is a *graph*: a box for each number, an
-# arrow from each operation's inputs to its result. Take $L = a x + b$ with $a = 2$, $x = 3$ and $b = 1$. Forwards,
-# the product is 6 and $L = 7$. Backwards, start with 1 at $L$. A sum hands its gradient on to both inputs. A product
-# hands each factor the gradient times the *other* factor. That is the whole chain rule, one arrow at a time.
+# The tape is a list with one line for each operation. Drawn as a picture it is a *graph*: a box for each number, and
+# arrows from the inputs of an operation to its result. Take $L = a x + b$ with $a = 2$, $x = 3$ and $b = 1$. In the forward
+# pass the product is 6 and $L = 7$. The backward pass starts with 1 at $L$. A sum passes its gradient to both inputs
+# unchanged. A product passes to each factor the gradient times the *other* factor. This is the chain rule, applied arrow
+# by arrow.
 #
-# `lecture_lib.tape` is a small autograd on NumPy, written to be read. It can show its notes.
+# `lecture_lib.tape` is a small autograd on NumPy that was written to be read. It can print its tape.
 
 # %% tags=["demo"]
 a, x, b = (tape.Tensor(number, requires_grad=True) for number in (2.0, 3.0, 1.0))
@@ -122,13 +163,13 @@ loss = a * x + b
 tape.trace(loss, a=a, x=x, b=b, L=loss)
 
 # %% [markdown]
-# You should see 7 in the last row, and the gradients 3, 2 and 1 for $a$, $x$ and $b$. The last column is the walk back:
-# what each row passes on to its inputs.
+# The last row shows $L = 7$. The gradients of $a$, $x$ and $b$ are 3, 2 and 1. The last column is the backward pass: what
+# each row passes to its inputs.
 #
-# Now one operation more: $L = (w x + b)^2$ with $w = 3$, $x = 2$ and $b = 1$. With $u = w x$ and $v = u + b$ the values
-# are 6, 7 and 49. The square's slope is $2v$, taken at its *input* $v$. Predict $\partial L/\partial w$. Then walk the
-# tape below, with the slider or the buttons; with the keyboard, Tab reaches them, the arrow keys move the slider, and
-# Enter presses a button. Where no widget can run, you see the picture of the last step.
+# Now add one operation: $L = (w x + b)^2$ with $w = 3$, $x = 2$ and $b = 1$. With $u = w x$ and $v = u + b$ the values are
+# 6, 7 and 49. The slope of the square is $2v$, computed from its *input* $v$. Predict $\partial L/\partial w$. Then step
+# through the tape below with the slider or the buttons. With the keyboard, Tab moves to them, the arrow keys move the
+# slider, and Enter presses a button. Where widgets cannot run, you see a picture of the last step.
 
 # %% tags=["demo"]
 predict("graph", None)
@@ -147,31 +188,34 @@ show_walk(
 loss.backward()
 print("values", u.item(), v.item(), loss.item())
 print("gradients of w, x, b:", w.grad, x.grad, b.grad)
-reveal("graph", float(w.grad))
+reveal("graph", float(w.grad), usual={
+    42: "This is ∂L/∂x. A product passes the other factor: w gets x = 2, and x gets w = 3.",
+    14: "This is ∂L/∂u. The product then multiplies it by x = 2.",
+})
 
 # %% [markdown]
-# You should see the values 6, 7, 49 and the gradients 28, 42, 14: the square contributes $2 \cdot 7 = 14$, which goes
-# through the sum as it is and through the product as $14 \cdot 2$ and $14 \cdot 3$.
+# The values are 6, 7 and 49, and the gradients are 28, 42 and 14. The square contributes $2 \cdot 7 = 14$. The sum passes
+# 14 on unchanged. The product passes $14 \cdot 2 = 28$ to $w$ and $14 \cdot 3 = 42$ to $x$.
 #
-# The tape is *dynamic*: nobody declares the graph beforehand. Every forward pass writes it anew, so a loop or an `if`
-# in Python gives another graph each time it runs differently, and `backward()` walks the one that was written.
+# The tape is *dynamic*: you do not declare the graph beforehand. Every forward pass records a new tape. A loop or an `if`
+# in Python can therefore produce a different graph each time, and `backward()` follows the graph that was recorded.
 
 # %% tags=["demo"]
 for exponent in (2, 4):
     power = w
     for _ in range(exponent - 1):
         power = power * w
-    notes = tape.trace(power, w=w)
-    print(f"w to the power {exponent}: {len(notes)} rows, gradient {notes['w'].gradient:g}")
+    rows = tape.trace(power, w=w)
+    print(f"w to the power {exponent}: {len(rows)} rows, gradient {rows['w'].gradient:g}")
 
 # %% [markdown]
-# You should see 2 rows and 4: a line for $w$ and one for each product. The gradients at $w = 3$ are $2w = 6$ and
-# $4w^3 = 108$, and nobody wrote these formulas down: $w$ is used several times, and its shares are added.
+# The tapes have 2 and 4 rows: one for $w$ and one for each product. The gradients at $w = 3$ are $2w = 6$ and
+# $4w^3 = 108$, and nobody wrote these formulas down. $w$ is used several times, and its contributions are summed.
 #
-# Two layers are only a longer walk. Take $h = \mathrm{relu}(w_1 x)$, $p = \mathrm{relu}(w_2 h)$ and $L = (p - y)^2$
-# with $x = 2$, $y = 1$ and both weights 0.5. Then $h = 1$, $p = 0.5$ and $L = 0.25$. Relu is a gate: its slope is 1 where its input is
-# positive, else 0. Both gates are open here. Predict $\partial L/\partial w_1$; the next cell also closes the first
-# gate, with $w_1 = -0.5$.
+# Two layers only make the graph longer. Take $h = \mathrm{relu}(w_1 x)$, $p = \mathrm{relu}(w_2 h)$ and $L = (p - y)^2$
+# with $x = 2$, $y = 1$ and both weights 0.5. Then $h = 1$, $p = 0.5$ and $L = 0.25$. Relu works like a gate: its slope is
+# 1 where its input is positive, and 0 elsewhere. Both gates are open here. Predict $\partial L/\partial w_1$. The next
+# cell also closes the first gate, with $w_1 = -0.5$.
 
 # %% tags=["demo"]
 predict("two_layers", None)
@@ -184,44 +228,49 @@ for first in (0.5, -0.5):
     loss.backward()
     slopes[first] = [slope + 0.0 for slope in weights.grad.tolist()]
     print(f"w1 = {first:g}: loss {loss.item():g}, gradients {slopes[first]}")
-reveal("two_layers", slopes[0.5][0])
+reveal("two_layers", slopes[0.5][0], usual={
+    1: "p is below y, so the loss falls when p grows: the sign is negative.",
+    -2: "The factor w2 = 0.5 between p and h is missing.",
+    -0.5: "The factor x = 2 between h and w1 is missing.",
+})
 
 
 # %% [markdown]
-# You should see −1 and −1, and with the gate closed 0 and 0. A closed gate lets nothing back: this example can teach
-# neither weight anything. A unit that is closed for every example gets no gradient at all, so as long as its inputs stay
-# as they are, training cannot open it (momentum or weight decay may still move its weights). The debug ladder in notebook 03b looks for such units.
+# Both gradients are −1. With the first gate closed, both are 0. A closed gate passes no gradient, so neither weight learns
+# from this example. A unit that is closed for every example gets no gradient at all. As long as its inputs stay the same,
+# training cannot open it again (momentum or weight decay may still move its weights). The debug ladder in notebook 03b
+# looks for such units.
 #
 # ### Question 03a-graph · 4 points
 #
-# Write the two backward passes above as formulas that hold for any numbers.
+# Write the two forward and backward passes above as formulas that hold for any numbers.
 #
-# - `square_graph(w, x, b)`, with $u = w x$, $v = u + b$ and $L = v^2$, returns two lists: the values $u, v, L$ and the
-#   gradients of $L$ towards $w, x, b$.
-# - `relu_graph(w1, w2, x, y)`, with $h$, $p$ and $L$ as above, returns two lists: the values $h, p, L$ and the gradients
-#   of $L$ towards $w_1, w_2$.
+# - `square_graph(w, x, b)`, with $u = w x$, $v = u + b$ and $L = v^2$, returns two lists: the values $u, v, L$, and the
+#   gradients of $L$ with respect to $w, x, b$.
+# - `relu_graph(w1, w2, x, y)`, with $h$, $p$ and $L$ as above, returns two lists: the values $h, p, L$, and the gradients
+#   of $L$ with respect to $w_1, w_2$.
 #
-# All arguments are floats, of either sign or 0, and the lists hold numbers. The slope of relu at exactly 0 is 0. Work
-# the formulas out by hand. Autograd is allowed and gives the same numbers and the same points, but then you would not
-# have practised.
+# All arguments are floats: positive, negative or 0. The lists hold numbers. The slope of relu at exactly 0 is 0. Work the
+# formulas out by hand. Autograd is allowed and gives the same numbers and the same points, but then you would not have
+# practised.
 #
 # Hidden cases: values and gradients of each graph, 1 point each, with every gate open, closed and at exactly 0.
 # Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
-# Write a name for the gradient of every node, starting with 1 at L, and fill them in from the last to the first.
+# Give the gradient of every node a name. Start with 1 at L, and fill them in from the last node to the first.
 #
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# A gate is a factor, 1 or 0. It stands in the product at the place where the walk passes it.
+# A gate is a factor of 1 or 0. It multiplies the gradient at the place where the backward pass goes through the gate.
 #
 # </details>
 
 # %% nbgrader={"grade": false, "grade_id": "03a-graph", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def square_graph(w, x, b):
-    """The values [u, v, L], and the gradients of L towards [w, x, b]."""
+    """Return the values [u, v, L], and the gradients of L with respect to [w, x, b]."""
     ### BEGIN SOLUTION
     u = w * x
     v = u + b
@@ -231,7 +280,7 @@ def square_graph(w, x, b):
 
 
 def relu_graph(w1, w2, x, y):
-    """The values [h, p, L], and the gradients of L towards [w1, w2]."""
+    """Return the values [h, p, L], and the gradients of L with respect to [w1, w2]."""
     ### BEGIN SOLUTION
     h = max(0.0, w1 * x)
     p = max(0.0, w2 * h)
@@ -250,19 +299,20 @@ probe("03a-graph", square_graph, relu_graph)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** Values forwards, gradients back; a sum copies, a product exchanges the factors, a gate lets through or
-# stops, and what is used twice adds up. The tape is written anew in every forward pass.
+# **Recap.** Values are computed forwards, gradients backwards. A sum copies the gradient. A product multiplies it by the
+# other factor. A gate passes it or stops it. Where a value is used twice, its gradients are summed. Every forward pass
+# records a new tape.
 
 # %% [markdown]
-# ## 3 Rules: what one operation does on the way back
+# ## 3 Rules: the backward pass of one operation
 #
-# **Goal.** Write a backward rule, and have it checked by differences.
+# **Goal.** Write a backward rule and check it with finite differences.
 #
-# An autograd knows nothing about networks. It knows one *rule* for each operation: given the gradient of the result,
-# what is the gradient of each input? A rule multiplies by the local slope, taken at the values of the forward pass, and
-# what it returns has the shape of the input. On our tape, `record` stores a value together with its rules. Here is the
-# operation $x^3$, once with the right slope $3x^2$ and once with a wrong one. `gradcheck` moves every entry a little and
-# compares.
+# An autograd knows nothing about networks. It knows one *rule* for each operation: given the gradient of the result, what
+# is the gradient of each input? A rule multiplies by the local slope at the values of the forward pass. What it returns
+# has the shape of the input. On our tape, `record` stores a value together with its rules. The next cell defines the
+# operation $x^3$, once with the right slope $3x^2$ and once with a wrong one. `gradcheck` changes every entry by a small
+# amount, computes the difference of the results, and compares.
 
 # %% tags=["demo"]
 def cube(x, factor=3):
@@ -274,20 +324,20 @@ def cube(x, factor=3):
 
 # %% tags=["demo"]
 points = tape.Tensor([0.5, -1.0, 2.0], requires_grad=True)
-print("right rule, off by less than 1e-6:", tape.gradcheck(cube, points) < 1e-6)
+print(f"right rule: largest error {tape.gradcheck(cube, points):.6f}")
 try:
     tape.gradcheck(lambda x: cube(x, factor=2), points)
 except tape.GradientError as error:
     print(error)
 
 # %% [markdown]
-# You should see that the rule with factor 2 gives 0.568 where the differences give 0.853, exactly 2 to 3. (Not 0.5 and
-# 0.75: `gradcheck` multiplies the results by fixed random weights and sums them, so that errors cannot cancel.) Such a
-# check needs no knowledge of calculus, and it finds nearly every wrong rule.
+# The right rule agrees to six decimals. The rule with factor 2 gives 0.568 where the differences give 0.853. That is a
+# ratio of exactly 2 to 3. (The numbers are not 0.5 and 0.75: `gradcheck` multiplies the results by fixed random weights
+# and sums them, so that errors cannot cancel.) The check needs no calculus, and it finds nearly every wrong rule.
 #
 # Two cases are easy to get wrong. The first is a *bias*. In `x @ weight + bias` the bias has shape `[outputs]` and is
-# stretched over a batch `[examples, outputs]`: each entry is used once for every example. Four examples, and a loss
-# that is the sum of all results, so that every result has gradient 1: predict the gradient of one entry of the bias.
+# broadcast over a batch `[examples, outputs]`: each entry is used once for every example. Take four examples, and a loss
+# that is the sum of all results, so that every result has gradient 1. Predict the gradient of one entry of the bias.
 
 # %% tags=["demo"]
 predict("bias", None)
@@ -297,14 +347,17 @@ batch, weight = torch.ones(4, 2), torch.ones(2, 3)
 bias = torch.zeros(3, requires_grad=True)
 (batch @ weight + bias).sum().backward()
 print("gradient of the bias:", bias.grad.tolist())
-reveal("bias", bias.grad[0].item())
+reveal("bias", bias.grad[0].item(), usual={
+    1: "This is the contribution of one example. The four examples are summed.",
+    12: "This is the sum over all three entries. Each entry gets 4.",
+})
 
 # %% [markdown]
-# You should see 4 for each of the three outputs: broadcasting forwards is a sum backwards.
+# Each of the three entries has gradient 4. What is broadcast in the forward pass is summed in the backward pass.
 #
-# The second is relu at exactly 0. Left of it the slope is 0, right of it 1, and at the kink there is no slope at all.
-# Any value in between could be defended. PyTorch takes 0, and so does our tape. It matters where many inputs are
-# exactly 0: empty pixels, for instance, and a bias that starts at 0.
+# The second case is relu at exactly 0. The slope is 0 to the left and 1 to the right, and at 0 itself there is no slope.
+# Any value between 0 and 1 could be defended. PyTorch takes 0, and so does our tape. The choice matters where many inputs
+# are exactly 0, for example empty pixels with a bias that starts at 0.
 
 # %% tags=["demo"]
 around_zero = torch.tensor([-1.0, 0.0, 1.0], requires_grad=True)
@@ -317,23 +370,23 @@ print("slopes:", around_zero.grad.tolist())
 #
 # Write two backward rules. All arguments are NumPy arrays of float64 with finite entries, and so is what you return.
 #
-# - `relu_rule(x, gradient)` returns the gradient of relu's input `x`. Both arrays have the same shape, with one axis or
-#   more. At x = 0 the gradient is 0.
+# - `relu_rule(x, gradient)` returns the gradient of relu's input `x`; `gradient` is the gradient of the result. Both
+#   arrays have the same, arbitrary shape with one axis or more. At x = 0 the gradient is 0.
 # - `linear_rule(x, weight, bias, gradient)` is for `x @ weight + bias`, with shapes `[examples, inputs]`,
 #   `[inputs, outputs]` and `[outputs]`; `gradient` is the gradient of the result. It returns three arrays: the gradients
 #   of `x`, `weight` and `bias`, each in the shape of the array that it belongs to.
 #
-# The arguments are read-only, because on the tape several rules share them: do not write into them.
+# The arguments are read-only, because several rules on the tape share them. Do not write into them.
 #
 # Hidden cases: relu 2 points, `x` and `weight` 3, `bias` 2, and two layers on the tape with your rules 1; also with one
-# example, one input, one output, and at the kink. Limit: 30 seconds. While your answer is checked, `relu`, `linear` and
-# `matmul` of `lecture_lib.tape` and all of PyTorch's autograd (`backward()`, `torch.autograd.grad`) are switched off:
-# here the rules themselves are the question.
+# example, one input, one output, and relu at exactly 0. Limit: 30 seconds. While your answer is checked, `relu`, `linear`
+# and `matmul` of `lecture_lib.tape` and all of PyTorch's autograd (`backward()`, `torch.autograd.grad`) are switched off,
+# because this question asks for the rules themselves.
 #
 # <details><summary>Hint 1</summary>
 #
-# Write the three shapes down first. Only one product of `x` and `gradient`, one of them transposed, has the weight's
-# shape.
+# Write the three shapes down first. Only one product of `x` and `gradient`, with one of them transposed, has the shape of
+# the weight.
 #
 # </details>
 # <details><summary>Hint 2</summary>
@@ -345,7 +398,7 @@ print("slopes:", around_zero.grad.tolist())
 
 # %% nbgrader={"grade": false, "grade_id": "03a-backward", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def relu_rule(x, gradient):
-    """The gradient of relu's input x, given that of its result."""
+    """Return the gradient of relu's input x, given the gradient of its result."""
     ### BEGIN SOLUTION
     closed_gate = np.zeros_like(gradient)
     return np.where(x > 0, gradient, closed_gate)
@@ -353,7 +406,7 @@ def relu_rule(x, gradient):
 
 
 def linear_rule(x, weight, bias, gradient):
-    """The gradients of x, weight and bias, given that of x @ weight + bias."""
+    """Return the gradients of x, weight and bias, given the gradient of x @ weight + bias."""
     ### BEGIN SOLUTION
     towards_x = gradient @ weight.T
     towards_weight = x.T @ gradient
@@ -371,18 +424,18 @@ probe("03a-backward", relu_rule, linear_rule)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** One rule for each operation: incoming gradient times local slope, in the shape of the input. What was
-# stretched forwards is summed backwards. Check a rule by differences before you trust it.
+# **Recap.** Each operation has one rule: incoming gradient times local slope, in the shape of the input. What is
+# broadcast forwards is summed backwards. Check a rule with finite differences before you trust it.
 
 # %% [markdown]
-# ## 4 Off the tape: `no_grad` and `detach`
+# ## 4 Off the tape: no_grad and detach
 #
 # **Goal.** Say which operations are recorded, and stop a gradient on purpose.
 #
-# Autograd does not note everything. An operation is recorded when recording is on *and* at least one input requires a
-# gradient. Two tools switch it off. Inside `torch.no_grad()` nothing is recorded, which suits evaluation and updates:
-# no notes to write, and no intermediate results to keep for a walk back that never comes. `detach()` gives the same value
-# without its history: from there on it is a constant. Five results below; predict how many of them are recorded.
+# Autograd does not record everything. It records an operation when recording is on *and* at least one input requires a
+# gradient. Two tools switch recording off. Inside `torch.no_grad()` nothing is recorded. This suits evaluation and
+# updates: no tape is built, and no intermediate results are kept for a backward pass. `detach()` returns the same value
+# without its history, so autograd treats it as a constant. Five results follow. Predict how many of them are recorded.
 
 # %% tags=["demo"]
 predict("recorded", None)
@@ -394,16 +447,20 @@ results["(w * x).detach()"] = (w * x).detach()
 with torch.no_grad():
     results["w * x in no_grad"] = w * x
 for name, result in results.items():
-    print(f"{name:17s} value {result.item():g}, recorded: {result.requires_grad}")
-reveal("recorded", sum(result.requires_grad for result in results.values()))
+    recorded = result.grad_fn.name() if result.requires_grad else "not recorded"
+    print(f"{name:17s} value {result.item():g}, {recorded}")
+reveal("recorded", sum(result.requires_grad for result in results.values()), usual={
+    1: "One factor of w * w.detach() still requires a gradient, so the product is recorded.",
+    3: "detach() returns a tensor without history, and x * x has no input that needs a gradient.",
+})
 
 # %% [markdown]
-# You should see 2. The values of `w * x` are 6 each time: neither tool changes what is computed, only what is written down.
+# Two of the five are recorded; their operation appears on the tape as `MulBackward0`. The value of `w * x` is 6 in all
+# three versions: neither tool changes what is computed, only what is recorded.
 #
-# One line deserves a second look. `w * w.detach()` has the value of $w^2$, but not its gradient: the second factor is
-# a constant, so the gradient is 3 instead of 6. This is what you want when a model is compared with a *target* that
-# another model computes, and it is a silent fault where you did not want it. The next cell compares a student with a
-# teacher; the teacher shall not move.
+# Look again at `w * w.detach()`. It has the value of $w^2$, but not its gradient: the second factor is a constant, so the
+# gradient is 3 instead of 6. This is what you want when a model is compared with a *target* that another model computes.
+# Anywhere else it is a silent fault. The next cell compares a student with a teacher. The teacher must not change.
 
 # %% tags=["demo"]
 (w * w.detach()).backward()
@@ -414,11 +471,11 @@ print("with one factor detached:", w.grad.item())
 print("student", student.grad.item(), "teacher", teacher.grad)
 
 # %% [markdown]
-# You should see 3, and a gradient of 2 for the student and `None` for the teacher.
+# With one factor detached the gradient is 3. The student has gradient 2, and the teacher has none.
 #
-# The opposite mistake is to keep history by accident. A running total of losses that adds up tensors is itself a
-# result with a history: it holds the notes of every step since the start, and memory grows until the total is dropped.
-# Our tape can count its notes.
+# The opposite mistake is to keep history by accident. If you add up losses as tensors, the total is itself a result with
+# a history. It keeps the tape of every step since the start, and memory grows until you drop the total. Our tape can
+# count its rows.
 
 # %% tags=["demo"]
 weight, total, number = tape.Tensor(3.0, requires_grad=True), 0.0, 0.0
@@ -429,26 +486,28 @@ print("one loss:", len(tape.trace(loss)), "rows; the total:", len(tape.trace(tot
 print(f"{number:g} as a plain number, without a row; the total is {total.item():g}")
 
 # %% [markdown]
-# **Recap.** `no_grad()` for evaluation and updates, `detach()` for targets, `.item()` for logs. None of them changes a
-# value. What `no_grad()` does *not* do is the subject of this notebook's last section: it does not put layers into eval
-# mode.
+# **Recap.** Use `no_grad()` for evaluation and updates, `detach()` for targets, and `.item()` for logs. None of them
+# changes a value. `no_grad()` does *not* put layers into eval mode: the last section of this notebook returns to this.
 
 # %% [markdown]
 # ## 5 Module: what belongs to a model
 #
-# **Goal.** Make everything that a model owns visible to optimizer, checkpoint and device.
+# **Goal.** Make everything that a model owns visible to the optimizer, the checkpoint and the device.
 #
-# An `nn.Module` is a container that keeps lists of what it owns. `parameters()`, `state_dict()` and `.to()` read these
-# lists and nothing else. What you assign in `__init__` gets onto them by its *type*; only a buffer is named in a call.
+# An `nn.Module` keeps lists of what it owns. `parameters()`, `state_dict()` and `.to()` read these lists and nothing else.
+# When you assign an attribute in `__init__`, its *type* decides whether it is registered.
 #
 # | you assign | trained | saved | moved |
 # |---|---|---|---|
 # | `nn.Parameter`: learned numbers | yes | yes | yes |
-# | a buffer, `register_buffer(name, tensor)`: numbers that are not learned | no | yes | yes |
+# | a buffer: numbers that are not learned | no | yes | yes |
 # | an `nn.Module`, or several in an `nn.ModuleList` | what it owns | what it owns | what it owns |
 # | anything else: a tensor, a number, a Python list | no | no | no |
 #
-# Batch normalisation has both kinds: scale and shift are learned, the running mean and variance are measured.
+# You create a buffer with `self.register_buffer(name, tensor)`, or, since PyTorch 2.5, with
+# `self.name = nn.Buffer(tensor)`. A buffer with `persistent=False` moves with the module but is not saved in the
+# `state_dict`. Batch normalisation has both kinds: scale and shift are learned parameters, the running mean and variance
+# are measured and kept in buffers.
 
 # %% tags=["demo"]
 norm = nn.BatchNorm1d(8)
@@ -456,9 +515,9 @@ print("parameters:", [name for name, _ in norm.named_parameters()])
 print("buffers:   ", [name for name, _ in norm.named_buffers()])
 
 # %% [markdown]
-# The next module computes what it should. Its layers stand in a Python list, its temperature and its running mean are
-# plain tensors; only the last layer is assigned as it is. There are two hidden layers with weight and bias, the temperature, and the
-# last layer with weight and bias: seven tensors to train. Predict how many of them `parameters()` finds.
+# The next module computes the right outputs. Its two hidden layers are in a Python list. Its temperature and its running
+# mean are plain tensors. Only the last layer is assigned as a module. There are seven tensors to train: weight and bias of
+# two hidden layers, the temperature, and weight and bias of the last layer. Predict how many of them `parameters()` finds.
 
 # %% tags=["demo"]
 predict("registered", None)
@@ -482,15 +541,18 @@ class Careless(nn.Module):
 
 # %% tags=["demo"]
 careless = Careless()
-reveal("registered", len(list(careless.parameters())))
+reveal("registered", len(list(careless.parameters())), usual={
+    7: "These are all that should be trained. Modules in a Python list are not registered.",
+    3: "The temperature requires a gradient, but it is a plain tensor and not an nn.Parameter.",
+})
 
 # %% tags=["demo"]
 before = careless.hidden[0].weight.detach().clone()
 sgd = torch.optim.SGD(careless.parameters(), lr=0.1)
 careless(torch.ones(4, 8)).square().sum().backward()
 sgd.step()
-print("hidden layer has a gradient:", careless.hidden[0].weight.grad is not None)
-print("hidden layer has moved:", not torch.equal(before, careless.hidden[0].weight))
+print("entries of the hidden layer's gradient:", careless.hidden[0].weight.grad.numel())
+print(f"largest change of its weights: {(careless.hidden[0].weight - before).abs().max():g}")
 
 # %% tags=["demo"]
 print("saved:", list(careless.state_dict()))
@@ -499,42 +561,43 @@ print("after double():", careless.last.weight.dtype, careless.hidden[0].weight.d
 
 
 # %% [markdown]
-# You should see 2, then a gradient that arrives and a layer that does not move. Nothing complains: autograd follows the
-# computation and does not care where a tensor is stored, but the optimizer was never given it. The checkpoint holds `last` only, and
-# `double()` left the hidden layers in `float32`, where the next forward pass fails. A move to the GPU would do
-# the same.
+# `parameters()` finds 2 of the 7 tensors. The hidden layer gets a gradient for all its 64 weights, and no weight changes.
+# No error is raised: autograd follows the computation, wherever a tensor is stored, but the optimizer never received this
+# layer. The checkpoint holds only `last`. `double()` left the hidden layers in `float32`, so the next forward pass fails.
+# A move to the GPU would fail in the same way.
 #
 # ### Question 03a-register · 7 points
 #
-# Complete `Scaled(layers, mean, temperature)`. Its `forward` is written and can stay as it is.
+# Complete `Scaled(layers, mean, temperature)`. Its `forward` is already written and can stay unchanged.
 #
 # - `layers` is a list of one or more different modules. All their parameters and buffers must be registered.
-# - `temperature` is a Python float other than 0. The module starts from it and learns it, as a `float32` parameter with
-#   one entry.
-# - `mean` is a `float32` tensor `[features]`. The running mean starts from it. It is not learned, but it is saved and it
-#   moves.
+# - `temperature` is a Python float other than 0. The module starts from this value and learns it, as a `float32`
+#   parameter with one entry.
+# - `mean` is a `float32` tensor `[features]`. The running mean starts from it. It is not learned, but it is saved, and it
+#   moves with the module.
 #
-# Nothing else is registered. Two names for the same layer or tensor are allowed, and the module may keep a copy of a
-# layer or of `mean` instead of the object that it was given.
+# Nothing else is registered. Two names for the same layer or tensor are allowed, and the module may keep a copy of a layer
+# or of `mean` instead of the object that it was given.
 #
 # Hidden cases, with one to three linear layers and layers that own a buffer: parameters 2 points, buffers 2, a second
-# module restored from the first one's `state_dict()` 1, and `double()` and `to("meta")` (a device without memory) take
-# everything along 2. Limit: 30 seconds.
+# module restored from the first one's `state_dict()` 1, and `double()` and `to("meta")` (a device without memory) move
+# everything 2. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
-# Three attributes, three rows of the table above. And before any of them, the container itself has to be set up.
+# There are three attributes, and the table above has a row for each. Before you assign any of them, the module itself
+# must be initialised.
 #
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# `nn.Parameter` wants a tensor of a floating-point dtype. After building a module, print `list(module.state_dict())`.
+# `nn.Parameter` wants a tensor of a floating-point dtype. After you build a module, print `list(module.state_dict())`.
 #
 # </details>
 
 # %% nbgrader={"grade": false, "grade_id": "03a-register", "locked": false, "schema_version": 3, "solution": true, "task": false}
 class Scaled(nn.Module):
-    """Centred by a running mean, through the layers, divided by a learned temperature."""
+    """Subtract a running mean, apply the layers, divide by a learned temperature."""
 
     def __init__(self, layers, mean, temperature):
         ### BEGIN SOLUTION
@@ -547,7 +610,7 @@ class Scaled(nn.Module):
     def forward(self, x):
         if self.training:
             with torch.no_grad():
-                self.running_mean.lerp_(x.mean(dim=0), 0.1)  # nine tenths old, one tenth new
+                self.running_mean.lerp_(x.mean(dim=0), 0.1)  # 90 % old, 10 % new
         x = x - self.running_mean
         for layer in self.layers:
             x = layer(x)
@@ -563,8 +626,9 @@ probe("03a-register", Scaled)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** Learned: `nn.Parameter`. Measured or fixed: a buffer. Several modules: `nn.ModuleList`. Anything else is
-# invisible, and nothing will tell you. Count `parameters()` and read `state_dict()` once for every model that you write.
+# **Recap.** Learned numbers are an `nn.Parameter`. Measured or fixed numbers are a buffer. Several modules go into an
+# `nn.ModuleList`. Nothing else is registered, and no error tells you so. Count `parameters()` and read `state_dict()` once
+# for every model that you write.
 
 # %% [markdown]
 # ## 6 Batch: what the model is about to see
