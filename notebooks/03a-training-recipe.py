@@ -73,7 +73,7 @@ import textwrap
 import time
 from dataclasses import asdict
 from functools import partial
-from itertools import cycle, pairwise
+from itertools import chain, cycle, pairwise
 from pathlib import Path
 from timeit import timeit
 
@@ -635,10 +635,10 @@ probe("03a-register", Scaled)
 #
 # **Goal.** Look at a batch before any model does.
 #
-# Many bugs that look like model bugs sit in the batch: pixels still in 0 to 255, labels stored as floats, a missing
-# batch dimension. A few lines of looking save hours. The digits come as images `[N, 1, 8, 8]` between 0 and 1 and labels
-# `[N]` of dtype `int64`, which is what `CrossEntropyLoss` wants for class indices. The split is stratified: every class
-# has nearly the same share in each part, and the seed makes it the same split tomorrow.
+# Many bugs that look like model bugs are in the batch: pixels still in 0 to 255, labels stored as floats, a missing batch
+# dimension. Looking at one batch takes a few lines and saves hours. The digits come as images `[N, 1, 8, 8]` between 0 and
+# 1, and labels `[N]` of dtype `int64`, which is what `CrossEntropyLoss` expects for class indices. The split is stratified:
+# every class has nearly the same share in each part. The seed makes the split repeatable.
 
 # %% tags=["demo"]
 digits = load_digits()
@@ -651,24 +651,24 @@ print("labels", list(labels.shape), labels.dtype, "classes", labels.unique().tol
 show_images(images[:8], labels[:8], "Eight training digits: image and label belong together.")
 
 # %% [markdown]
-# **Recap.** Shape, dtype, range, classes and a few pictures: five looks, before the first forward pass. The debug
+# **Recap.** Look at five things before the first forward pass: shape, dtype, range, classes, and a few pictures. The debug
 # ladder in notebook 03b starts with exactly this, and its first question automates part of it.
 
 # %% [markdown]
 # ### The contract, row by row
 #
-# **Goal.** Write the looks down as conditions, and know which broken batches nobody will tell you about.
+# **Goal.** Turn these checks into code, and know which broken batches raise no error.
 #
 # | item | what a classifier expects | common bug |
 # |---|---|---|
 # | shape of `x` | `[B, C, H, W]` images or `[B, d]` vectors | no batch dimension |
 # | dtype of `x` | `float32` or `bfloat16` | raw `uint8` pixels |
 # | range of `x` | a few units around 0 | values still in 0 to 255 |
-# | shape of `y` | `[B]`, one class index an example | one-hot rows |
+# | shape of `y` | `[B]`, one class index for each example | one-hot rows |
 # | dtype of `y` | `int64` for `CrossEntropyLoss` | labels stored as floats |
 #
-# The next cell breaks each row once. Every batch then goes through a small network and the loss. Some stop with an
-# error: those are the kind ones. Predict how many of the five stop.
+# The next cell breaks each row once. Every batch then goes through a small network and the loss. Some batches stop with an
+# error: those are the harmless ones. Predict how many of the five stop.
 
 # %% tags=["demo"]
 predict("contract", None)
@@ -691,21 +691,23 @@ for name, (x, y) in broken.items():
         silent.append(name)
     except RuntimeError:
         print(f"{name} stops the step")
-reveal("contract", len(broken) - len(silent))
+reveal("contract", len(broken) - len(silent), usual={
+    5: "Then no broken batch could go unnoticed. Two of them run without an error.",
+    2: "This is the number of batches that run without an error.",
+})
 
 # %% tags=["demo"]
-print("runs without a word:", ", ".join(silent))
+print("runs without an error:", ", ".join(silent))
 for name, (x, y) in broken.items():
-    found = lecture_lib.data.check_contract("classification", x, y)
-    print(f"{name} -> {found[0].item}, {found[0].kind}: {found[0].found}")
-
+    problem = lecture_lib.data.check_contract("classification", x, y)[0]
+    print(f"{name} -> {problem.item}, {problem.kind}: {problem.found}")
 
 # %% [markdown]
-# You should see that 3 stop. The other two train. `Flatten` took the channel of the single image for its batch
-# dimension, and pixels up to 255 only make the loss large and the steps wild. Both would have been found by two
-# comparisons. The second list is what the course's own check says about the same batches. One-hot rows stored as
-# *floats* run as well: the loss then reads them as probabilities, which is right when you mean it. That is why a
-# contract belongs to a task, here to class indices.
+# Three of the five stop. The other two train. With the single image, `Flatten` took the channel for the batch dimension.
+# Pixels up to 255 only make the loss large and the steps wild. Two comparisons would have found both. The second list
+# shows what the course's own check says about the same batches. One-hot rows stored as *floats* also run: the loss reads
+# them as probabilities, which is right if you mean it. So a contract belongs to a task. Here the task is classification
+# with class indices.
 #
 # ### Question 03a-contract · 8 points
 #
@@ -717,31 +719,32 @@ for name, (x, y) in broken.items():
 # - `"x.range"`: some entry of `x` does not lie between −10 and 10. Exactly −10 and 10 are allowed; NaN is a problem. Every
 #   other entry is at least 0.05 away from both limits. `x` may have any dtype of integers or floats;
 #   a `uint8` batch has an entry above 10.
-# - `"y.shape"`: `y` has not exactly one dimension, or not one label for each example (the first dimension of `x`).
+# - `"y.shape"`: `y` does not have exactly one dimension, or does not have one label for each example (the first dimension
+#   of `x`).
 # - `"y.dtype"`: `y` is not `int64`.
 #
-# Sizes are not limited: an image may have any number of channels, a batch may have one example. Both tensors have at
-# least one dimension and one entry; `x` need not be contiguous in memory. When `x` has the wrong number of dimensions, a `y` with one dimension always has as
-# many labels as the first dimension of `x`.
+# Sizes are not limited: an image may have any number of channels, and a batch may have one example. Both tensors have at
+# least one dimension and one entry; `x` need not be contiguous in memory. When `x` has the wrong number of dimensions, a
+# `y` with one dimension always has as many labels as the first dimension of `x`.
 #
-# Hidden cases: each name when it is reported for every batch that has the problem and for no other: `x.shape` 2 points,
-# `x.dtype` 1, `x.range` 2, `y.shape` 2, `y.dtype` 1. Batches have up to five problems. The course's own check is
+# Hidden cases: each name counts when you report it for every batch that has the problem and for no other: `x.shape` 2
+# points, `x.dtype` 1, `x.range` 2, `y.shape` 2, `y.dtype` 1. Batches have up to five problems. The course's own check is
 # switched off while your answer is checked. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
-# Five conditions, none of which waits for another: a batch of `uint8` pixels can have two problems.
+# Write five conditions that do not depend on each other. A batch of `uint8` pixels can have two problems.
 #
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# A comparison with NaN is false. Ask whether all entries are inside, not whether one is outside.
+# A comparison with NaN is false. Ask whether all entries are inside the limits, not whether one is outside.
 #
 # </details>
 
 # %% nbgrader={"grade": false, "grade_id": "03a-contract", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def check_batch(x, y):
-    """The names of the problems that the batch has, as a set."""
+    """Return the names of the problems that the batch has, as a set."""
     ### BEGIN SOLUTION
     fulfilled = {
         "x.shape": x.ndim in (2, 4),
@@ -763,20 +766,20 @@ probe("03a-contract", check_batch)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** Two of five broken batches run without a word. Five comparisons on the first batch find all of them, and
-# cost nothing.
+# **Recap.** Two of five broken batches run without an error. Five comparisons on the first batch find all of them, and
+# take no noticeable time.
 
 # %% [markdown]
 # ### A data set has two methods
 #
 # **Goal.** Turn a list of files into batches.
 #
-# A loader asks a data set for two things: how many examples there are (`__len__`), and example number `i`
-# (`__getitem__`). It decides the order, calls `__getitem__` once for each example, and stacks what it gets. A
-# *transform*, say a random shift of the image, is called in `__getitem__`.
+# A loader asks a data set for two things: the number of examples (`__len__`) and example number `i` (`__getitem__`). The
+# loader decides the order, calls `__getitem__` once for each example, and stacks the results. A *transform*, for example a
+# random shift of the image, is called in `__getitem__`.
 #
-# It could also be called once for all images, when the data set is made. Predict how many versions of one image a
-# model then sees in five epochs, if the transform is random.
+# The transform could also be called once for all images, when the data set is made. Suppose that the transform is random.
+# Predict how many versions of one image a model then sees in five epochs.
 
 # %% tags=["demo"]
 predict("versions", None)
@@ -792,38 +795,40 @@ made_once = brighter(image)
 versions = {made_once.sum().item() for epoch in range(5)}
 on_request = {brighter(image).sum().item() for epoch in range(5)}
 print("transformed on request:", len(on_request), "versions")
-reveal("versions", len(versions))
+reveal("versions", len(versions), usual={
+    5: "This is the number when the transform is called for each request.",
+})
 
 
 # %% [markdown]
-# You should see 1, against 5 on request: augmentation that is computed in advance is frozen. The rest is decided by
-# the loader.
+# The model sees 1 version, against 5 when the transform runs on request. Augmentation that is computed in advance never
+# changes. The loader decides everything else.
 #
-# | flag | what it does | take it |
+# | flag | what it does | when to use it |
 # |---|---|---|
 # | `shuffle` | a new order in every epoch | for training; validation keeps its order |
-# | `generator` | where the order is drawn from | to get the same orders again from a seed |
+# | `generator` | the source of the random order | to get the same orders again from a seed |
 # | `drop_last` | leaves out a last batch that is not full | for training; never where a score is computed |
-# | `num_workers` | processes that make batches ahead | when examples are expensive to make; measure |
+# | `num_workers` | processes that prepare batches in advance | when examples are expensive to make; measure |
 # | `persistent_workers` | keeps these processes between epochs | with workers and short epochs |
-# | `pin_memory` | memory that a GPU can copy from by itself | with CUDA only; measure |
+# | `pin_memory` | puts batches into memory that an accelerator can copy from directly | with an accelerator; measure |
 #
 # ### Question 03a-dataset · 6 points
 #
-# Write the two missing methods of `ImageFiles`, whose files are stored with their labels as pairs, and the function
+# Write the two missing methods of `ImageFiles`, which stores its files and their labels as pairs, and the function
 # `make_loader`.
 #
-# - The length is the number of files. Item `index` (0 or more) is a pair: the file as a `float32` tensor `[3, H, W]`, every
-#   pixel's byte divided by 255, and its label. Files are grey (mode L), coloured (RGB) or partly transparent (RGBA), and of
-#   different sizes; `Image.open(path).convert("RGB")` makes three channels of each. If there is a transform, it is called
-#   with this tensor *whenever the item is asked for*, and what it returns takes the tensor's place. It may change the
-#   tensor in place as well.
+# - The length is the number of files. Item `index` (0 or more) is a pair: the file as a `float32` tensor `[3, H, W]`, with
+#   every pixel's byte divided by 255, and its label. Files are grey (mode L), coloured (RGB) or partly transparent (RGBA),
+#   and of different sizes; `Image.open(path).convert("RGB")` makes three channels of each. If there is a transform, it is
+#   called with this tensor *whenever the item is asked for*, and its result replaces the tensor. It may change the tensor
+#   in place as well.
 # - `make_loader(dataset, batch_size, training, seed, workers=0)` returns a `DataLoader` of any data set with these two
 #   methods; `training` is `True` or `False`, `seed` a whole number from 0. For training: a new random order of all
-#   examples in every epoch, and no last batch that is not full; there are enough examples for a full one. Two loaders with the same `seed` give the same orders,
-#   whoever else draws random numbers or makes loaders in between; another seed gives others. For validation: every
-#   example, in the data set's order.
-# - A worker process may get its data set through `pickle`, so nothing may be stored in it that cannot be pickled, and
+#   examples in every epoch, and no last batch that is not full; there are enough examples for a full one. Two loaders
+#   with the same `seed` give the same orders, whoever else draws random numbers or makes loaders in between; another seed
+#   gives other orders. For validation: every example, in the data set's order.
+# - A worker process may receive its data set through `pickle`, so nothing may be stored in it that cannot be pickled, and
 #   two data sets must not share what they store. `workers` is the loader's number of worker processes. No process is
 #   started while your answer is checked.
 #
@@ -832,13 +837,13 @@ reveal("versions", len(versions))
 #
 # <details><summary>Hint 1</summary>
 #
-# `np.array(picture)` has the channels last and whole numbers up to 255. Two operations bring it to the contract.
+# `np.array(picture)` has the channels last and whole numbers up to 255. Two operations turn it into the tensor above.
 #
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# Seeding the whole process is not enough: others draw from the same stream. A `DataLoader` takes a generator of its
-# own.
+# Seeding the whole process is not enough, because other code draws from the same stream. A `DataLoader` takes a generator
+# of its own.
 #
 # </details>
 
@@ -848,13 +853,13 @@ class ImageFiles(Dataset):
         self.files, self.transform = list(zip(paths, labels, strict=True)), transform
 
     def __len__(self):
-        """How many examples there are."""
+        """Return the number of examples."""
         ### BEGIN SOLUTION
         return len(self.files)
         ### END SOLUTION
 
     def __getitem__(self, index):
-        """The image of a file, transformed, and its label."""
+        """Return the image of a file, transformed, and its label."""
         ### BEGIN SOLUTION
         path, label = self.files[index]
         picture = np.array(Image.open(path).convert("RGB"), dtype=np.float32)
@@ -864,7 +869,7 @@ class ImageFiles(Dataset):
 
 
 def make_loader(dataset, batch_size, training, seed, workers=0):
-    """A loader that shuffles for training and keeps everything for validation."""
+    """Return a loader that shuffles for training and keeps every example for validation."""
     ### BEGIN SOLUTION
     order = torch.Generator().manual_seed(seed)
     flags = {"shuffle": training, "drop_last": training, "generator": order}
@@ -881,9 +886,9 @@ probe("03a-dataset", ImageFiles, make_loader)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** `__len__` and `__getitem__`; random transforms on request; an order that belongs to the loader. On macOS,
-# Windows and newer versions of Python a worker is started from nothing and gets the data set through `pickle`: there
-# a class that is written in a notebook has to move into a file before workers can use it.
+# **Recap.** A data set needs `__len__` and `__getitem__`. Random transforms run on request. The loader has a random
+# generator of its own. On macOS, Windows and newer versions of Python, a worker is a fresh process that receives the data
+# set through `pickle`. A class that is written in a notebook must move into a file before workers can use it there.
 
 # %% [markdown]
 # ### Is the model waiting?
@@ -892,13 +897,13 @@ probe("03a-dataset", ImageFiles, make_loader)
 #
 # | symptom | likely cause | try first |
 # |---|---|---|
-# | the GPU's load goes up and down like a saw | batches are made too slowly | more workers |
+# | the GPU's load goes up and down | batches are made too slowly | more workers |
 # | the first batch of every epoch is slow | workers start anew | `persistent_workers=True` |
 # | copies to the GPU take long | memory that is not pinned | `pin_memory=True`, copies with `non_blocking=True` |
 # | random crops take most of the time | heavy transforms | cache, simplify, or move them to the GPU |
 #
-# A number of workers that is right for every GPU does not exist: a worker must save more time than it takes to hand
-# its batch over. The digits lie in memory already. Predict what two workers do to the number of batches a second:
+# No number of workers is right for every machine. A worker must save more time than it costs to hand its batch over to the
+# training process. The digits are in memory already. Predict what two workers do to the number of batches per second:
 # "more" or "fewer"?
 
 # %% tags=["demo"]
@@ -912,19 +917,22 @@ measured = lecture_lib.data.compare_loaders(
     step=lambda batch: None,
 )
 (_, without), (_, two) = measured.rows
-reveal("workers", "more" if two.loader > without.loader else "fewer")
+reveal("workers", "more" if two.loader > without.loader else "fewer", usual={
+    "more": "That holds where examples are expensive to make. Here handing over costs more.",
+})
 
 # %% tags=["demo", "nbval-ignore-output"]
 # Rates of the machine that this ran on: they differ from machine to machine and from run to run.
-print(measured)
-
+for settings, rates in measured.rows:
+    print(f"{settings['num_workers']} workers: the loader alone gives {rates.loader:.0f} batches/s")
 
 # %% [markdown]
-# You should see fewer, often by a factor of ten or more: a batch that lies in memory is made in a fraction of a
-# millisecond. Two processes have to be started for each epoch first (the table's bottleneck is the *first batch*), and
-# then every batch has to be handed over. Now an expensive transform, 2 ms an example, played by a pause. The measurement times
-# the loader alone, the step alone and both, says where an epoch's time goes, and what to try first. A better
-# optimizer or a larger model would change nothing here.
+# Two workers give fewer batches per second, often by a factor of ten or more. A batch that is in memory already is made in
+# a fraction of a millisecond. Two processes must first be started for each epoch, and then every batch must be handed
+# over.
+#
+# Now take an expensive transform: 2 ms for each example, simulated by a 2 ms sleep. The measurement times the loader
+# alone, the step alone, and both together. It reports which stage is the bottleneck and what to try first.
 
 # %% tags=["demo"]
 class Slow(Dataset):
@@ -942,37 +950,43 @@ slow = lecture_lib.data.measure_throughput(
 )
 print("bottleneck:", slow.bottleneck)
 print("first:", slow.first_fix.split(":")[0])
-print("the step waits more than half of the time:", slow.waiting > 0.5)
+print(f"share of the time in which the step waits: ≈ {slow.waiting:.2f}")
 
 # %% [markdown]
-# Pinned memory is a matter of CUDA only: a GPU copies from it by itself, while the CPU goes on. Whether it pays
-# depends on the size of the batches and on who pins. With workers, a thread of the loader does it beside the training.
-# Without workers, as in the next cell, the loader pins in the loop's own time, as `x.pin_memory().to("cuda")` does, and
-# that can be slower than a plain copy. The cell measures where there is a GPU; elsewhere pinning would change nothing.
+# The step waits for data nearly all the time. A better optimizer or a larger model would change nothing here.
+#
+# Pinned memory helps with the last row but one of the flags: the copy to an accelerator. Memory that is *pinned* is never
+# moved by the operating system, so the accelerator can copy from it directly while the CPU goes on. This is not specific to
+# CUDA: PyTorch pins memory for the accelerator that is present, if it supports pinning. Whether it is faster depends on
+# the batch size and on who pins. With workers, a thread of the loader pins in the background. Without workers, as in the
+# next cell, pinning takes the training loop's own time, as `x.pin_memory().to("cuda")` does. That can be slower than a
+# plain copy. The cell measures both where there is a CUDA GPU.
 
 # %% tags=["demo", "nbval-ignore-output"]
 # Depends on whether the machine has a GPU.
 print("CUDA device here:", torch.cuda.is_available())
 if torch.cuda.is_available():
-    print(lecture_lib.data.compare_loaders(
+    compared = lecture_lib.data.compare_loaders(
         lambda pin_memory: DataLoader(in_memory, batch_size=256, pin_memory=pin_memory),
         [{"pin_memory": False}, {"pin_memory": True}],
         step=lambda batch: batch[0].to("cuda", non_blocking=True),
-    ))
+    )
+    for settings, rates in compared.rows:
+        print(settings, f"loader and copy together: {rates.both:.0f} batches/s")
 
 # %% [markdown]
-# **Recap.** Measure the loader alone, then the step alone. Change one flag, measure again, keep it only if the rate of
-# both together rose.
+# **Recap.** Measure the loader alone, then the step alone. Change one flag and measure again. Keep the change only if
+# loader and step together became faster.
 
 # %% [markdown]
-# ## 7 Precision: range against digits
+# ## 7 Precision: range and digits
 #
-# **Goal.** Know what 16 bits can hold, and train a step with them without losing anything that matters.
+# **Goal.** Know what 16 bits can hold, and train a step in 16 bits without losing anything that matters.
 #
-# A floating-point number is a sign, an exponent and a fraction. The exponent says how large or small a number can be,
-# the fraction how many digits it has. FP32 spends 8 bits on the exponent and 23 on the fraction. With half of the bits
-# something has to go: FP16 keeps more digits (5 and 10), BF16 keeps the range (8 and 7). The field below takes other
-# numbers when the notebook runs: try 65519, 65520, 1e-8 and 1.001.
+# A floating-point number is a sign, an exponent and a fraction. The exponent determines how large or small a number can
+# be. The fraction determines how many digits it has. FP32 uses 8 bits for the exponent and 23 for the fraction. With half
+# of the bits, something is lost: FP16 keeps more digits (5 and 10 bits), BF16 keeps the range (8 and 7 bits). While the
+# notebook runs, you can type other numbers into the field below: try 65519, 65520, 1e-8 and 1.001.
 
 # %% tags=["demo"]
 show_float_formats(0.1)
@@ -988,12 +1002,12 @@ for number in (70000.0, 3.4e38, 1e-8):
     print(f"{number:g}: FP16 {stored.half().item():g}, BF16 {stored.bfloat16().item():.3g}")
 
 # %% [markdown]
-# FP16 ends at 65,504, and a gradient of 1e-8 becomes 0 in it. BF16 holds both, with two to three decimal digits. It can
-# overflow too: 3.4e38 still fits into FP32 and not into BF16. Its range is large, not infinite.
+# The largest FP16 number is 65,504, and a gradient of 1e-8 becomes 0 in FP16. BF16 holds both, with two to three decimal
+# digits. BF16 can overflow too: 3.4e38 fits into FP32 but not into BF16. Its range is large, not infinite.
 #
-# A gradient that is too small for FP16 can be saved: multiply the loss by a large number before `backward()`, and
-# divide the gradients by it before the step. `GradScaler` does this; when a gradient overflows, it skips the step and
-# lowers the number. BF16 holds such gradients as they are, so it needs no scaler.
+# A gradient that is too small for FP16 can be rescued. Multiply the loss by a large number, the *scale*, before
+# `backward()`, and divide the gradients by it before the step. `GradScaler` does this. When a gradient overflows, it skips
+# the step and lowers the scale. BF16 can represent such small gradients, so it needs no scaler.
 
 # %% tags=["demo"]
 gradient, scale = torch.tensor(1e-8), 2.0**16
@@ -1001,8 +1015,8 @@ print(f"plain:  {gradient.half().item():g}")
 print(f"scaled: {((gradient * scale).half().float() / scale).item():.1e}")
 
 # %% [markdown]
-# What BF16 lacks are digits. A weight is 1, and a thousand steps each add 0.001 to it. Predict where it ends when the
-# weight itself is stored in BF16.
+# BF16 lacks digits. A weight is 1, and each of a thousand steps adds 0.001 to it. Predict its final value when the weight
+# itself is stored in BF16.
 
 # %% tags=["demo"]
 predict("vanish", None)
@@ -1013,17 +1027,19 @@ for _ in range(1000):
     in_bf16 += 0.001
     in_fp32 += 0.001
 print(f"stored in FP32: {in_fp32.item():.3f}")
-reveal("vanish", in_bf16.item())
+reveal("vanish", in_bf16.item(), usual={
+    2: "This is the result in FP32. In BF16 each step is smaller than half the spacing at 1.",
+})
 
 # %% [markdown]
-# You should see 1: the next number after 1 in BF16 is 1.0078, and each step was rounded away. So the weights stay in
-# FP32, and with them the gradients and the optimizer's state. What changes format is the arithmetic. Inside
-# `torch.autocast`, inputs of matrix products and convolutions are converted to BF16, while losses such as
-# `CrossEntropyLoss` and `MSELoss` convert back to FP32. The backward pass belongs outside: it uses the formats of the
-# forward pass by itself.
+# The weight stays at 1. The next BF16 number after 1 is 1.0078, so each step was rounded away. This is why the weights
+# stay in FP32, and with them the gradients and the optimizer's state. Only the dtype of the arithmetic changes. Inside
+# `torch.autocast`, the inputs of matrix products and convolutions are converted to BF16, while losses such as
+# `CrossEntropyLoss` and `MSELoss` convert back to FP32. Call `backward()` outside autocast. It uses the dtypes of the
+# forward pass automatically.
 #
-# Does this halve the memory? The next cell counts the bytes that the forward pass keeps for the backward pass, and the
-# sum with weights, gradients and AdamW's two averages (four FP32 numbers for each parameter).
+# Does this halve the memory? The next cell counts the bytes that the forward pass keeps for the backward pass. It also
+# prints the total with the weights, the gradients and AdamW's two averages (four FP32 numbers for each parameter).
 
 # %% tags=["demo"]
 layers = [nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)]
@@ -1040,14 +1056,14 @@ def forward(batch, bf16):
 for batch in (64, 512):
     fp32, bf16 = (saved_bytes(mlp, partial(forward, batch, on)) for on in (False, True))
     total = (bf16 + stored) / (fp32 + stored)
-    print(f"batch {batch}: kept for backward {bf16 / fp32 - 1:+.0%}, in all {total - 1:+.0%}")
+    print(f"batch {batch}: kept for backward {bf16 / fp32 - 1:+.0%}, total {total - 1:+.0%}")
 
 
 # %% [markdown]
-# With 64 examples the total *grows* by 4 %: the BF16 copies of the weights are kept too. With 512 the activations
-# count for more, and the total falls by 18 %. Half is what a single activation saves. The speed depends on the hardware
-# and on the size: on one and the same processor BF16 can be slower for a small batch and faster for a large one.
-# Measure your own.
+# With 64 examples the total *grows* by 4 %, because the BF16 copies of the weights are kept too. With 512 examples the
+# activations are the larger part, and the total falls by 18 %. Only a single activation is halved. The speed depends on
+# the hardware and on the size: on the same processor BF16 can be slower for a small batch and faster for a large one.
+# Measure it on your own machine.
 
 # %% tags=["demo", "nbval-ignore-output"]
 # A time of the machine that this ran on.
@@ -1066,8 +1082,8 @@ print("CPU ->", choose_precision("auto", "cpu").name)
 
 
 # %% [markdown]
-# `choose_precision("auto", device)` is what the course's `train` asks: BF16 where the hardware multiplies in it, FP16
-# with a scaler on older GPUs, FP32 on a CPU, where you should measure first.
+# The course's `train` calls `choose_precision("auto", device)`. It chooses BF16 where the hardware multiplies in BF16,
+# FP16 with a scaler on older GPUs, and FP32 on a CPU, where you should measure first.
 #
 # ### Question 03a-precision · 6 points
 #
@@ -1085,28 +1101,28 @@ print("CPU ->", choose_precision("auto", "cpu").name)
 #
 # The models are linear layers without bias. Their weights, and `x` and `y` with them, are stored in FP32, BF16 or FP64
 # (which autocast leaves alone), and keep that dtype. One of the losses is computed in FP32 under autocast, another is
-# not. So look, instead of answering by heart.
+# not. So read the dtypes from the tensors; do not answer from memory.
 #
-# `fate(number, dtype)` returns what becomes of a finite Python float when it is stored in `dtype`, `torch.float16` or
-# `torch.bfloat16`: `"overflow"` (it becomes infinite), `"underflow"` (it becomes 0 and was not), `"exact"`, or
+# `fate(number, dtype)` says what happens to a finite Python float when it is stored in `dtype`, `torch.float16` or
+# `torch.bfloat16`. It returns `"overflow"` (it becomes infinite), `"underflow"` (it becomes 0 and was not 0), `"exact"`, or
 # `"rounded"`. FP32 holds every `number` exactly, also the very small ones down to $2^{-149}$.
 #
 # Hidden cases: weights after the step 2 points, dtypes 2, fates 2. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
-# Five lines of a step, and one context around two of them. Every tensor has a `.dtype`.
+# The step has five lines, and two of them are inside one context. Every tensor has a `.dtype`.
 #
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# You need no limits for the fate: convert the number, and compare what comes back with what went in.
+# You need no limits for `fate`: convert the number, convert it back, and compare it with the original.
 #
 # </details>
 
 # %% nbgrader={"grade": false, "grade_id": "03a-precision", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def autocast_step(model, optimizer, loss_fn, x, y):
-    """One step under BF16 autocast; the dtypes that were found in it."""
+    """Take one step under BF16 autocast and return the dtypes that were found in it."""
     ### BEGIN SOLUTION
     model.zero_grad()
     with torch.autocast("cpu", torch.bfloat16):
@@ -1122,7 +1138,7 @@ def autocast_step(model, optimizer, loss_fn, x, y):
 
 
 def fate(number, dtype):
-    """'overflow', 'underflow', 'exact' or 'rounded'."""
+    """Return 'overflow', 'underflow', 'exact' or 'rounded'."""
     ### BEGIN SOLUTION
     kept = torch.tensor(number).to(dtype).item()
     if kept == number:
@@ -1140,22 +1156,34 @@ probe("03a-precision", autocast_step, fate)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** FP16 has digits and a short range, so it needs a scaler; BF16 has the range of FP32 and few digits, so it
-# needs none, but weights stay in FP32. Autocast changes the arithmetic and what is kept for the backward
-# pass, not the weights, their gradients or the optimizer's state.
+# **Recap.** FP16 has more digits and a short range, so it needs a scaler. BF16 has the range of FP32 and few digits. It
+# needs no scaler, but the weights must stay in FP32. Autocast changes the arithmetic and what is kept for the backward
+# pass. It does not change the dtype of the weights, their gradients or the optimizer's state.
+
+# %% [markdown]
+# ## Half-way: a good place to stop
+#
+# Here is a good place to stop. Part one is done: the tape, modules, data and precision. Part two is about training, and its
+# code needs nothing from part one. After a break, run the two set-up cells at the top and the next cell. Then go on with
+# section 8.
+
+# %% tags=["setup"]
+digits = load_digits()
+pixels, classes = digits.images, digits.labels
+parts = stratified_split(classes, (0.6, 0.2, 0.2), seed=0)
 
 # %% [markdown]
 # ## 8 Accumulation: a batch that does not fit
 #
 # **Goal.** Train on a big batch in small pieces, with the same result.
 #
-# You want 256 examples in a step and 64 fit into memory. The gradient of a sum is the sum of the gradients, so four
-# *micro-batches* of 64 can be run one after the other: `backward()` adds to `.grad`, and the optimizer steps once, at
-# the end of the *window*. What needs care is the weight of each piece.
+# You want 256 examples in a step, and 64 fit into memory. The gradient of a sum is the sum of the gradients. So you can run
+# four *micro-batches* of 64 one after the other: `backward()` adds to `.grad`, and the optimizer steps once, at the end of
+# the *window* of four. The difficult part is the weight of each micro-batch.
 #
-# A worked example with $L = (w x - y)^2$, $w = 0$, learning rate 0.1 and two micro-batches of one example each:
-# $(x, y) = (2, 1)$ has gradient $2(0 - 1)\cdot 2 = -4$ and $(3, 2)$ has $-12$. Predict $w$ after the step of the big
-# batch, whose loss is the *mean* of the two.
+# Here is a worked example with $L = (w x - y)^2$, $w = 0$, learning rate 0.1 and two micro-batches of one example each.
+# $(x, y) = (2, 1)$ has gradient $2(0 - 1)\cdot 2 = -4$, and $(3, 2)$ has gradient $-12$. The loss of the big batch is the
+# *mean* of the two losses. Predict $w$ after the step of the big batch.
 
 # %% tags=["demo"]
 predict("accumulation", None)
@@ -1165,13 +1193,18 @@ w = torch.tensor(0.0, requires_grad=True)
 for x, y in [(2.0, 1.0), (3.0, 2.0)]:
     ((w * x - y) ** 2 / 2).backward()
     print(f"after ({x:g}, {y:g}): w.grad = {w.grad.item():g}")
-reveal("accumulation", 0.0 - 0.1 * w.grad.item())
+reveal("accumulation", 0.0 - 0.1 * w.grad.item(), usual={
+    1.6: "This is the step for the sum of the losses. The mean divides it by 2.",
+    0.2: "This is the first micro-batch alone. The gradients of both are added.",
+    0.6: "This is the second micro-batch alone, as if zero_grad() ran between them.",
+})
 
 
 # %% [markdown]
-# You should see gradients −2 and then −8, and $w = 0.8$. Without the division by 2 it would be 1.6: a learning rate
-# twice as large by accident (with SGD). It has become common to write `loss / K` and stop there. That is right only when every
-# micro-batch has the same size and every window is full. At the end of an epoch often neither holds.
+# The gradient is −2 after the first micro-batch and −8 after the second, so $w = 0.8$. Without the division by 2 it would
+# be 1.6. With SGD, that is a learning rate twice as large by accident. It has become common to write `loss / K` and stop
+# there. That is right only when every micro-batch has the same size and every window is full. At the end of an epoch often
+# neither is true.
 #
 # ### Question 03a-accumulate · 8 points
 #
@@ -1182,12 +1215,12 @@ reveal("accumulation", 0.0 - 0.1 * w.grad.item())
 # - `loss_fn(model(x), y)` is the mean over the examples of one micro-batch. It need not be symmetric in its arguments.
 # - `accumulate` (1 or more) micro-batches make one window, and one window is one optimizer step. The last window may be
 #   shorter; it is stepped as well.
-# - Every step must equal the step on one big batch with all examples of the window, for any model that treats each
-#   example by itself (here a linear layer) and for SGD with or without momentum.
-# - In one call the model may be given at most as many examples as the largest micro-batch has. To join the micro-batches
-#   of a window would defeat the point, which is to fit into memory.
+# - Every step must equal the step on one big batch with all examples of the window. This must hold for any model that
+#   treats each example by itself (here a linear layer), and for SGD with or without momentum.
+# - In one call the model may be given at most as many examples as the largest micro-batch has. Joining the micro-batches
+#   of a window would need the memory of the big batch, so it is not allowed.
 # - `.grad` is empty at the first call. The function is called again with the same list for the next epoch: gradients
-#   that one epoch leaves must not count in the next one. The function returns nothing.
+#   that are left from one epoch must not count in the next one. The function returns nothing.
 #
 # Hidden cases: even micro-batches 1 point, one micro-batch at a time 2, uneven micro-batches 3, a short last window 1,
 # a second epoch 1. Limit: 30 seconds.
@@ -1199,13 +1232,13 @@ reveal("accumulation", 0.0 - 0.1 * w.grad.item())
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# You can know how many examples a window has before you run it: it is a slice of a list.
+# You can count the examples of a window before you run it, because a window is a slice of a list.
 #
 # </details>
 
 # %% nbgrader={"grade": false, "grade_id": "03a-accumulate", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def accumulate_epoch(model, micro_batches, optimizer, loss_fn, accumulate):
-    """One epoch; each step equals the step on all examples of its window together."""
+    """Train for one epoch; each step equals the step on all examples of its window together."""
     ### BEGIN SOLUTION
     for first in range(0, len(micro_batches), accumulate):
         window = micro_batches[first : first + accumulate]
@@ -1227,9 +1260,11 @@ probe("03a-accumulate", accumulate_epoch)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** Sum of losses over the window's number of examples; one step a window, the last one included. One
-# `backward()` for each micro-batch frees its activations before the next one comes. For models with batch normalisation
-# the identity cannot hold: each micro-batch is normalised by itself.
+# **Recap.** Divide the sum of the losses by the number of examples in the window. Take one step for each window, also for
+# the last one. One `backward()` for each micro-batch frees its activations before the next one starts. Two kinds of layers
+# break the equality. Batch normalisation computes its statistics from each micro-batch alone. Dropout draws another mask
+# for each micro-batch than for the big batch. With either of them, K micro-batches are close to one big batch but not
+# equal to it.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03a-p3-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ### Question 03a-p3 · 2 points, graded by hand
@@ -1243,26 +1278,26 @@ probe("03a-accumulate", accumulate_epoch)
 #
 # <details><summary>Hint</summary>
 #
-# Write the mean over all N examples as a sum of sums, and put each micro-batch's mean in the place of its sum.
+# Write the mean over all N examples as a sum of sums. Then replace each inner sum by the micro-batch's mean.
 #
 # </details>
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "03a-p3", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
-# Let micro-batch $i$ hold $n_i$ of the $N$ examples and $L_i$ be the mean of its losses $\ell$. The large batch has
-# $L = \frac1N \sum_i \sum_{j \in i} \ell_j = \sum_i \frac{n_i}{N} L_i$, and since the gradient of a sum is the sum of
-# the gradients, $\nabla L = \sum_i \frac{n_i}{N} \nabla L_i$. That sum is what `backward()` collects in `.grad` when each
-# $L_i$ is multiplied by $n_i/N$. For equal sizes $n_i/N = 1/K$. For unequal ones dividing by K gives the examples of a
-# small micro-batch too much weight, and the weight stays $n_i/N$.
+# Let micro-batch $i$ hold $n_i$ of the $N$ examples, and let $L_i$ be the mean of its losses $\ell$. The large batch has
+# $L = \frac1N \sum_i \sum_{j \in i} \ell_j = \sum_i \frac{n_i}{N} L_i$. The gradient of a sum is the sum of the gradients,
+# so $\nabla L = \sum_i \frac{n_i}{N} \nabla L_i$. This is the sum that `backward()` collects in `.grad` when each $L_i$ is
+# multiplied by $n_i/N$. For equal sizes $n_i/N = 1/K$. For unequal sizes, dividing by K gives the examples of a small
+# micro-batch too much weight. The right weight is still $n_i/N$.
 
 # %% [markdown]
-# ## 9 Clipping: a limit on the step, not on its direction
+# ## 9 Clipping: limit the length, keep the direction
 #
-# **Goal.** Clip a gradient by its global norm, and see what clipping each tensor by itself does instead.
+# **Goal.** Clip a gradient by its global norm, and see what happens when each tensor is clipped by itself.
 #
-# A rare batch can give a gradient many times the usual length, and one such step can undo many good ones.
-# Clipping sets a limit: if the norm of the *whole* gradient, all parameters taken as one long vector, exceeds
-# `max_norm`, every entry is multiplied by `max_norm / norm`. Otherwise nothing changes. Two parameters with gradients
-# 3 and 4 have norm 5; with `max_norm` 1 they become 0.6 and 0.8.
+# A rare batch can give a gradient many times the usual length, and one such step can undo many good ones. Clipping sets a
+# limit on the norm of the *whole* gradient, all parameters taken as one long vector. If the norm exceeds `max_norm`,
+# every entry is multiplied by `max_norm / norm`. Otherwise nothing changes. Two parameters with gradients 3 and 4 have
+# norm 5. With `max_norm` 1 they become 0.6 and 0.8.
 #
 # Now clip each of the two by itself instead: both become 1. Predict by how many degrees this turns the gradient.
 
@@ -1274,20 +1309,23 @@ gradient = torch.tensor([3.0, 4.0])
 one_by_one = torch.tensor([1.0, 1.0])
 cosine = torch.nn.functional.cosine_similarity(gradient, one_by_one, dim=0).item()
 print(f"cosine {cosine:.4f}")
-reveal("clipping", math.degrees(math.acos(cosine)), "degrees", tolerance=2)
+reveal("clipping", math.degrees(math.acos(cosine)), "degrees", tolerance=2, usual={
+    0: "Only one common factor keeps the direction. Here 3 and 4 are divided by different numbers.",
+    45: "45 degrees is the direction of (1, 1) itself. The gradient points to 53 degrees.",
+})
 
 # %% tags=["demo"]
 show_arrows(
     {"gradient": (3, 4), "one by one": (1, 1), "global": (0.6, 0.8)},
     axis_labels=("first parameter's gradient", "second parameter's gradient"),
-    caption="Global clipping shortens the arrow; clipping one by one turns it.",
+    caption="Global clipping shortens the arrow. Clipping one by one also turns it.",
 )
 
 
 # %% [markdown]
-# You should see a cosine of 0.9899: a turn of 8 degrees with two numbers. With tensors of very different norms the turn
-# can be much larger: each whose norm exceeds the limit ends with the same norm, whatever it was before. That is why the global norm is
-# the usual choice. The norm *before* clipping is worth returning: plotted over time, it often shows trouble early.
+# The cosine is 0.9899, which is a turn of 8 degrees with only two numbers. When tensors have very different norms the turn
+# can be much larger, because every tensor above the limit ends up with the same norm. This is why the global norm is the
+# usual choice. Return the norm *before* clipping as well. Plotted over time, it often shows trouble early.
 #
 # ### Question 03a-clip · 8 points
 #
@@ -1299,8 +1337,8 @@ show_arrows(
 # - `per_parameter_cosine(gradients, max_norm)` clips *each tensor by its own norm* and returns the cosine of the angle
 #   between all old and all new entries, each taken as one long vector.
 #
-# You may change the tensors in place. A norm or cosine may be a number or a tensor of shape `[]`, everything in either
-# precision. A relative error of $10^{-5}$ counts as right.
+# You may change the tensors in place. A norm or cosine may be a number or a tensor of shape `[]`, and all results may be
+# in either precision. A relative error of $10^{-5}$ counts as right.
 #
 # Hidden cases: direction 3 points, untouched below the threshold 2, norm returned 1, cosine 2. Limit: 30 seconds.
 # PyTorch's own clipping function is switched off while your answer is checked.
@@ -1318,7 +1356,7 @@ show_arrows(
 
 # %% nbgrader={"grade": false, "grade_id": "03a-clip", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def clip_by_global_norm(gradients, max_norm):
-    """The clipped gradients, and the global norm before clipping."""
+    """Return the clipped gradients, and the global norm before clipping."""
     ### BEGIN SOLUTION
     global_norm = math.hypot(*(tensor.norm().item() for tensor in gradients))
     factor = max_norm / global_norm if global_norm > max_norm else 1.0
@@ -1327,7 +1365,7 @@ def clip_by_global_norm(gradients, max_norm):
 
 
 def per_parameter_cosine(gradients, max_norm):
-    """The cosine between the gradient and the one that is clipped tensor by tensor."""
+    """Return the cosine between the gradient and the gradient clipped tensor by tensor."""
     ### BEGIN SOLUTION
     separately = [clip_by_global_norm([tensor], max_norm)[0][0] for tensor in gradients]
     old, new = map(nn.utils.parameters_to_vector, (gradients, separately))
@@ -1344,20 +1382,150 @@ probe("03a-clip", clip_by_global_norm, per_parameter_cosine)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** One norm, one factor, one direction; nothing below the threshold; the norm before is returned.
+# **Recap.** Compute one norm over all tensors and multiply all of them by one factor: the direction stays. Below the
+# threshold nothing changes. Return the norm before clipping.
+
+# %% [markdown]
+# ### One bad batch, with and without clipping
+#
+# **Goal.** See what a single long gradient does to a run.
+#
+# The next run trains a network with SGD and momentum for 119 steps. At step 40 one batch arrives with pixels in 0 to 255
+# instead of 0 to 1: somebody forgot to scale a file. The run is done twice, without clipping and with `max_norm` 1.
+# Clipping with an infinite `max_norm` changes nothing and only returns the norm. Predict the accuracy on the validation
+# part at the end of the run *without* clipping, in percent. (With clipping, it is above 90 %.)
+
+# %% tags=["demo"]
+predict("exploded", None)
+
+# %% tags=["demo"]
+def deep_network():
+    torch.manual_seed(0)
+    layers = [nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)]
+    return nn.Sequential(nn.Flatten(), *layers)
+
+
+def run_with_a_bad_batch(max_norm):
+    """Return the trained model and the gradient norm before clipping at each step."""
+    model, norms = deep_network(), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    loader = TensorLoader(pixels[parts[0]], classes[parts[0]], batch_size=64, shuffle=True, seed=0)
+    for x, y in chain.from_iterable([loader] * 7):
+        x = 255 * x if len(norms) == 40 else x
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        norms.append(nn.utils.clip_grad_norm_(model.parameters(), max_norm).item())
+        optimizer.step()
+    return model, norms
+
+# %% tags=["demo"]
+validation = TensorLoader(pixels[parts[1]], classes[parts[1]], batch_size=256)
+norms, scores = {}, {}
+for name, max_norm in [("not clipped", math.inf), ("clipped to 1", 1.0)]:
+    trained, norms[name] = run_with_a_bad_batch(max_norm)
+    scores[name] = evaluate(trained, validation, nn.CrossEntropyLoss()).metric
+    before, bad, after = norms[name][39], norms[name][40], max(norms[name][41:])
+    print(f"{name}: norm ≈ {before:.2f} before, ≈ {bad:.0f} at step 40, ≈ {after:.1f} at most later")
+print(f"accuracy with clipping: ≈ {scores['clipped to 1']:.2f}")
+reveal("exploded", round(100 * scores["not clipped"]), "%", tolerance=3, usual={
+    94: "This is the run with clipping.",
+    80: "Then the network would recover in 78 steps. Its relu units are closed and stay closed.",
+})
+
+# %% tags=["demo"]
+figure, axis = plt.subplots(figsize=(5.5, 3))
+for (name, values), line, colour in zip(norms.items(), ("-", "--"), OKABE_ITO, strict=False):
+    axis.plot(values, line, color=colour, label=name)
+axis.axhline(1, color="grey", linestyle=":", label="max_norm")
+axis.set(yscale="log", xlabel="optimizer step", ylabel="gradient norm before clipping")
+axis.legend()
+show_figure(
+    figure,
+    caption="One bad batch at step 40. Clipped, the run goes on; unclipped, it never recovers.",
+    alt=f"Gradient norm over 119 steps, log axis. Both runs stay near 1 and jump to "
+    f"{norms['clipped to 1'][40]:.0f} at step 40. The clipped run returns to about 1 at once. "
+    f"The unclipped run stays above 20 for four steps and then falls to 0.1.",
+)
+
+# %% [markdown]
+# Both runs have the same gradient at step 40: a norm of about 211, where 0.9 is usual. The clipped run takes one step of
+# ordinary length in a useless direction and goes on. It reaches about 94 %. The unclipped run takes a step 200 times too
+# long. Momentum repeats it in the next steps, and the relu units end up closed for nearly every example. Afterwards the
+# norm is small, which looks calm, but the accuracy is 10 %: the network answers with the same class for every digit.
+# Clipping does not repair the batch. It limits what one batch can destroy.
+
+# %% [markdown]
+# ### FP16: unscale, then clip
+#
+# **Goal.** Put clipping in the right place of a step with `GradScaler`.
+#
+# With FP16 the loss is multiplied by a scale before `backward()` (section 7), and so are all gradients. `max_norm` refers
+# to the true gradients. The order is therefore fixed. The next cell is one step of such a loop, with a reason for each
+# line. It also runs on a CPU.
+
+# %% tags=["demo"]
+def fp16_step(model, optimizer, scaler, x, y, max_norm):
+    optimizer.zero_grad()
+    with torch.autocast("cpu", torch.float16):  # only the forward pass and the loss
+        loss = nn.functional.cross_entropy(model(x), y)
+    scaler.scale(loss).backward()  # scaled: small gradients do not become 0 in FP16
+    scaler.unscale_(optimizer)  # true gradients again, because max_norm refers to them
+    norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm)  # true norm, so log it
+    scaler.step(optimizer)  # skips the step when a gradient is infinite or NaN
+    scaler.update()  # last: halves the scale after a skip, doubles it after many good steps
+    return norm.item()
+
+# %% [markdown]
+# The scale of a new `GradScaler` is 65,536. Suppose that somebody clips to 0.1 *before* `unscale_`. Predict by what factor
+# the final gradient is then shorter than 0.1.
+
+# %% tags=["demo"]
+predict("unscale", None)
+
+# %% tags=["demo"]
+def final_norm(unscale_first):
+    model, scaler = deep_network(), torch.amp.GradScaler("cpu")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with torch.autocast("cpu", torch.float16):
+        loss = nn.functional.cross_entropy(model(pixels[parts[0][:64]]), classes[parts[0][:64]])
+    scaler.scale(loss).backward()
+    calls = [partial(scaler.unscale_, optimizer),
+             partial(nn.utils.clip_grad_norm_, model.parameters(), max_norm=0.1)]
+    for call in calls if unscale_first else reversed(calls):
+        call()
+    return nn.utils.clip_grad_norm_(model.parameters(), math.inf).item()
+
+# %% tags=["demo"]
+right_order, wrong_order = final_norm(unscale_first=True), final_norm(unscale_first=False)
+print(f"unscale, then clip: norm {right_order:.4f}")
+print(f"clip, then unscale: norm {wrong_order:.1e}")
+reveal("unscale", round(right_order / wrong_order), usual={
+    1: "Then the order would not matter. But clipping sees gradients 65,536 times too long.",
+    256: "This is the square root of the scale. A norm grows by the full scale.",
+})
+
+# %% [markdown]
+# In the right order the gradient has norm 0.1. In the wrong order it is 65,536 times shorter. Clipping first cuts the
+# scaled gradient to 0.1, and unscaling then divides by 65,536. No error is raised: the network just hardly learns.
+#
+# **Recap.** Scale the loss, `backward()`, unscale, clip, step, update. BF16 and FP32 need no scaler, and clipping then
+# comes directly after the last `backward()`.
 
 # %% [markdown]
 # ## 10 Rate: how large a step
 #
 # **Goal.** Find a learning rate in 100 steps instead of ten trainings.
 #
-# The finder is a short training on borrowed time: the rate grows by a constant factor at every step, the loss is
-# recorded, and at the end everything is put back as it was. From $10^{-5}$ to 1 in 100 steps the factor is
-# $10^{5/99} = 1.123$. At the small end the loss does not move, then it falls, then the steps are too long and it rises.
-# When the smoothed loss exceeds four times its lowest, the sweep ends early, as it does below. You want a large rate that
-# is still far from the rise: the rule used here is a third of the way across the floor of the valley, and at most a
-# seventh of the rate at which the loss diverges. Predict between which powers of ten it lies for a small convolutional network on digits trained with
-# AdamW: 0.0001 and 0.001, 0.001 and 0.01, or 0.01 and 0.1? Answer with the lower of the two.
+# The finder is a short trial run that is undone afterwards. The rate grows by a constant factor at every step, and the
+# loss is recorded. From $10^{-5}$ to 1 in 100 steps the factor is $10^{5/99} = 1.123$. At small rates the loss does not
+# change. Then it falls. Then the steps are too long and it rises. When the smoothed loss exceeds four times its lowest
+# value, the sweep ends early, as it does below.
+#
+# You want a large rate that is still far from the rise. This course's rule works on the logarithmic axis. It takes the
+# floor of the valley, where the loss is near its lowest, and chooses the rate a third of the way across it. It never
+# chooses more than a seventh of the rate at which the loss diverges. The network below is a small convolutional network on
+# digits, trained with AdamW. Predict between which powers of ten its rate lies: 0.0001 and 0.001, 0.001 and 0.01, or 0.01
+# and 0.1? Answer with the lower of the two.
 
 # %% tags=["demo"]
 predict("rate", None)
@@ -1377,31 +1545,54 @@ def make_model(seed, channels=1, side=8):
 # %% tags=["demo"]
 model = make_model(seed=0)
 optimizer = torch.optim.AdamW(model.parameters())
-pixels, classes = digits.images, digits.labels
 train_loader = TensorLoader(
     pixels[parts[0]], classes[parts[0]], batch_size=64, shuffle=True, seed=0
 )
 sweep = find_lr(model, train_loader, optimizer, nn.CrossEntropyLoss(), start=1e-5, stop=1.0)
 decade = 10 ** math.floor(math.log10(sweep.suggestion))
-reveal("rate", decade)
+reveal("rate", decade, usual={
+    0.01: "In this decade the loss is already at its lowest or rises again.",
+    0.0001: "In this decade the loss has only begun to fall. A larger rate learns faster.",
+})
 
 # %% tags=["demo"]
 show_figure(
     sweep.plot(),
-    caption="The loss is flat, falls, and rises; the rate is a third of the way across the floor.",
+    caption="The loss is flat, falls and rises. The bold line is the rate that the rule chooses.",
     alt="Loss against learning rate, log axis: flat near 2.3, falling to a minimum, rising. "
     f"Bold line between {decade:g} and {10 * decade:g}, before the minimum; two others mark "
     "the fall.",
 )
 
 # %% [markdown]
-# How to read it: on the left the steps are too short to see, in the valley the loss falls, on the right a step jumps over
-# what it aims at. The lowest point is no good choice. It is the last rate before the rise, and a rate that one step
-# survives can still ruin a training of thousands.
+# At the left the steps are too short to change the loss. In the valley the loss falls. At the right a step jumps over its
+# target. The rate of the lowest loss is not a good choice, for two reasons. Between the lowest point and the rise there is
+# often a flat floor, and where the lowest point lies on it depends on chance. And a rate that is good for one step can ruin
+# a training of thousands of steps.
 #
-# Two details are worth checking. The first is the factor. It follows from the two ends and from the number of steps, and
-# a fixed one need not get there. Take 1.05, which is often recommended. Predict how many times its start a rate reaches
-# that is multiplied by 1.05 a hundred times.
+# Does the chosen rate train? The next cell trains the same network for two epochs with a hundredth of the rate, with the
+# rate itself, and with 30 times the rate.
+
+# %% tags=["demo"]
+def accuracy_after_two_epochs(rate):
+    model = make_model(seed=0)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
+    loader = TensorLoader(pixels[parts[0]], classes[parts[0]], batch_size=64, shuffle=True, seed=0)
+    history = train(model, loader, validation, optimizer, nn.CrossEntropyLoss(), epochs=2)
+    return history.rows[-1].val_metric
+
+
+for factor in (0.01, 1, 30):
+    accuracy = accuracy_after_two_epochs(factor * sweep.suggestion)
+    print(f"{factor:g} times the finder's rate: validation accuracy ≈ {accuracy:.2f}")
+
+# %% [markdown]
+# After two epochs the finder's rate gives an accuracy of about 0.96. A hundredth of it gives 0.64, because the steps are
+# too short. Thirty times the rate gives about 0.7, because the steps are too long.
+#
+# Two details of the finder are worth checking. The first is the factor. It follows from the two ends and from the number
+# of steps. A fixed factor need not reach the other end. A factor of 1.05 is often recommended. A rate is multiplied by 1.05
+# a hundred times. Predict by what factor it has grown.
 
 # %% tags=["demo"]
 predict("factor", None)
@@ -1409,14 +1600,18 @@ predict("factor", None)
 # %% tags=["demo"]
 print(f"100 rates from 1e-7 to 10: a factor of {1e8 ** (1 / 99):.4f}")
 print(f"1e-7 after 100 steps of 1.05: {1e-7 * 1.05**100:.1e}")
-reveal("factor", math.floor(1.05**100), "times")
+reveal("factor", math.floor(1.05**100), "times", usual={
+    6: "This adds 5 % of the start a hundred times. Growth by a factor compounds.",
+})
 
 # %% [markdown]
-# You should see 131, little more than two of the eight decades: such a sweep ends long before anything happens.
+# The rate has grown by a factor of 131. That is little more than two of the eight decades from 1e-7 to 10. Such a sweep
+# ends long before the loss changes.
 #
-# The second is the rule. Here is a curve as a table, a row for each decade, and four ways to read it. They give
-# three different rates, a hundred times apart at most. `sweep.suggestions` holds such a set for the curve above, so say which
-# rule you used when you report a rate. One decade before the minimum is the usual rule of thumb.
+# The second detail is the rule. The next cell has a curve as a table, one row for each decade, and reads it in four ways.
+# They give three different rates, and the largest is a hundred times the smallest. So when you report a rate, name the rule
+# that you used. One decade before the minimum is the usual rule of thumb. `sweep.suggestions` holds several such rates for
+# the curve above.
 
 # %% tags=["demo"]
 table = {1e-4: 3.2, 1e-3: 2.5, 1e-2: 1.1, 1e-1: 0.9, 1.0: 2.8}
@@ -1430,8 +1625,8 @@ print(f"steepest central difference at {rates[1 + slopes.index(min(slopes))]:g}"
 
 
 # %% [markdown]
-# You should see 0.1 for the minimum, 0.01 for the decade before it and for the largest fall, and 0.001 for the central
-# difference.
+# The minimum is at 0.1. One decade before it is 0.01, and the largest fall also ends at 0.01. The central difference gives
+# 0.001.
 #
 # ### Question 03a-lrfinder · 8 points
 #
@@ -1439,37 +1634,39 @@ print(f"steepest central difference at {rates[1 + slopes.index(min(slopes))]:g}"
 # the losses.
 #
 # - The `steps` rates (two or more) grow by a constant factor; the first is `start` and the last is `stop`.
-# - Step `i` uses batch `i` of the list `batches` of pairs `(x, y)`, begun again at its end; there can be more batches than
-#   steps. The loss is `loss_fn(model(x), y)`. The model, with every module in it, is in train mode during the sweep.
-# - A step is one of plain SGD: each parameter moves by the rate times its gradient. Gradients may be left from before
+# - Step `i` uses batch `i` of the list `batches` of pairs `(x, y)`. At its end the list starts again; there can be more
+#   batches than steps. The loss is `loss_fn(model(x), y)`. The model, with every module in it, is in train mode during the
+#   sweep.
+# - A step is a step of plain SGD: each parameter moves by the rate times its gradient. Gradients may be left from before
 #   the sweep; they do not count. A parameter may be frozen (`requires_grad` is `False`); it does not move, whatever its
 #   `.grad` holds.
 # - The loss is recorded before its step. The sweep ends early, and leaves out the loss and its rate, when a loss is
-#   not finite or exceeds 4 times the lowest of those recorded before it. The first loss is finite, and none is negative.
-# - Afterwards the weights, all buffers (also those that `state_dict()` leaves out) and the mode of every module are as
-#   they were. You may sweep a deep copy of the model instead.
+#   not finite or exceeds 4 times the lowest of those recorded before it. The first loss is finite, and no loss is negative.
+# - Afterwards the weights, all buffers (also those that `state_dict()` leaves out) and the mode of every module are the
+#   same as before. You may sweep a deep copy of the model instead.
 #
 # `choose_rate(rates, losses)` takes two lists of Python floats, all finite and positive, with one lowest loss. It returns a
-# tenth of the rate with the lowest loss, or `None` when the curve never falls: when its lowest loss is more than 90 % of its
-# first. (The lowest loss is never within 0.1 % of these 90 %.)
+# tenth of the rate with the lowest loss, or `None` when the curve never falls: when its lowest loss is more than 90 % of
+# its first. (The lowest loss is never within 0.1 % of these 90 %.)
 #
 # Hidden cases: the rates 1 point, the losses 2, the early end 1, everything put back 2, the choice 1, no suggestion 1.
 # Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
-# A copy that shares memory with the model follows every step. What does `copy.deepcopy` do that `state_dict()` does not?
+# A copy that still shares memory with the model changes with every step. What does `copy.deepcopy` copy that
+# `state_dict()` does not?
 #
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# Between the first and the last of five rates lie four factors. And what does a comparison with NaN give?
+# Five rates have four factors between them. And what does a comparison with NaN give?
 #
 # </details>
 
 # %% nbgrader={"grade": false, "grade_id": "03a-lrfinder", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def run_sweep(model, batches, loss_fn, start, stop, steps):
-    """The rates and the losses of an exponential sweep; the model is afterwards as before."""
+    """Return the rates and losses of an exponential sweep; afterwards the model is unchanged."""
     ### BEGIN SOLUTION
     trained = copy.deepcopy(model).train()
     optimizer = torch.optim.SGD(trained.parameters(), lr=start)
@@ -1489,7 +1686,7 @@ def run_sweep(model, batches, loss_fn, start, stop, steps):
 
 
 def choose_rate(rates, losses):
-    """A tenth of the rate with the lowest loss; None when the curve never falls."""
+    """Return a tenth of the rate with the lowest loss; None when the curve never falls."""
     ### BEGIN SOLUTION
     if min(losses) > 0.9 * losses[0]:
         return None
@@ -1506,19 +1703,21 @@ probe("03a-lrfinder", run_sweep, choose_rate)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** The finder gives the size, not the third digit. Its factor comes from the ends, its answer from a rule that
-# you name, and the network and the optimizer are exactly as before it ran.
+# **Recap.** The finder gives the order of magnitude of the rate, not its third digit. Its factor follows from the two ends
+# and the number of steps. Its answer depends on a rule, so name the rule. After the sweep the network and the optimizer
+# are exactly as before.
 
 # %% [markdown]
-# ## 11 Batch size and rate: two knobs that turn together
+# ## 11 Batch size and rate: change them together
 #
-# **Goal.** Change the batch size without changing how well the training goes.
+# **Goal.** Change the batch size and keep the quality of the training.
 #
-# A batch eight times as large gives a less noisy gradient, and an epoch with an eighth of the steps. At the same rate
-# the weights therefore go about an eighth as far in an epoch. The *linear scaling rule* multiplies the rate by the same
-# 8: one long step in place of eight short ones, which is right as long as the gradient hardly changes on the way. The
-# four runs below take five epochs of plain SGD on digits, with batches of 32 at rate 0.1 first. Predict by which factor the
-# validation loss is higher when the batches grow to 256 and nothing else changes.
+# A batch eight times as large gives a less noisy gradient, and an epoch has an eighth of the steps. At the same rate the
+# weights therefore move about an eighth as far in an epoch. The *linear scaling rule* multiplies the rate by the same
+# factor 8. One long step then replaces eight short ones. That is right as long as the gradient hardly changes on the way.
+#
+# The next runs take five epochs of plain SGD on digits. The first one uses batches of 32 and rate 0.1. Now the batches
+# grow to 256 and nothing else changes. Predict by what factor the validation loss is higher.
 
 # %% tags=["demo"]
 predict("batch", None)
@@ -1538,31 +1737,35 @@ def loss_of_five_epochs(batch_size, rate):
 
 # %% tags=["demo"]
 small, large = loss_of_five_epochs(32, 0.1), loss_of_five_epochs(256, 0.1)
-print(f"batches of 32, rate 0.1: {small:.1f}; batches of 256, rate 0.1: {large:.1f}")
-reveal("batch", round(large / small, 1), tolerance=1)
+print(f"batches of 32, rate 0.1: ≈ {small:.1f}; batches of 256, rate 0.1: ≈ {large:.1f}")
+reveal("batch", round(large / small, 1), tolerance=1, usual={
+    1: "Then only the number of epochs would count. But there are eight times fewer steps.",
+    8: "There are eight times fewer steps, but the loss is not proportional to their number.",
+})
 
 # %% tags=["demo"]
 everything = len(parts[0])
 scaled = loss_of_five_epochs(256, 0.8)
 whole = loss_of_five_epochs(everything, 0.1 * everything / 32)
-print(f"256 at 0.8: {scaled:.1f}, much nearer to the first run: {scaled < (small + large) / 2}")
-print(f"all of it at {0.1 * everything / 32:.1f}: more than twice as high: {whole > 2 * scaled}")
+print(f"batches of 256, rate 0.8: ≈ {scaled:.1f}")
+print(f"one batch of all {everything}, rate {0.1 * everything / 32:.1f}: ≈ {whole:.1f}")
 
 # %% [markdown]
-# You should see 0.6 and 2.2, then 0.9, and `True` twice. The larger batch alone does not diverge: it is slow. Scaling
-# the rate by 8 brings most of it back. The same rule fails for the whole set in one batch: its rate would be 3.4, and
-# no step that long is one that many short ones would have taken. Early in training the gradient changes fastest, so
-# large rates are reached by a *warm-up*: some steps at a growing rate. And the rule is SGD's: Adam divides by the
-# gradient's size and needs another one, often the square root.
+# The losses are about 0.6 with batches of 32 and 2.2 with batches of 256. The larger batch alone does not diverge: it is
+# slow. With 8 times the rate the loss is 0.9, so most of the difference is gone. The same rule fails for the whole set in
+# one batch. Its rate would be 3.4, and the loss stays at WHOLE. A step that long does not replace many short ones.
 #
-# **Recap.** k times the batch, k times the rate, with warm-up, for SGD, up to some size; then measure.
+# The gradient changes fastest early in training, so large rates are reached by a *warm-up*: some steps at a growing rate.
+# And the rule is for SGD. Adam divides by the size of the gradient and needs another rule, often the square root.
+#
+# **Recap.** With SGD, k times the batch needs k times the rate, with warm-up, up to some size. Then measure.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03a-p1-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ### Question 03a-p1 · 2 points, graded by hand
 #
-# A run with SGD, batches of 32 and rate 0.05 moves to a machine that holds batches of 256. What happens if the rate
-# stays as it is, and why? Name the standard rule and the rate that it gives here, with what it needs at the start of
-# training. In which case would you not trust it? Four sentences are enough.
+# A run with SGD, batches of 32 and rate 0.05 moves to a machine that holds batches of 256. What happens if the rate stays
+# the same, and why? Name the standard rule, the rate that it gives here, and what it needs at the start of training. In
+# which case would you not trust it? Four sentences are enough.
 #
 # Graded on: fewer steps of the same length, hence the linear scaling rule, here rate 0.4 (1); warm-up, and one limit:
 # very large batches, or another optimizer such as Adam (1).
@@ -1574,10 +1777,11 @@ print(f"all of it at {0.1 * everything / 32:.1f}: more than twice as high: {whol
 # </details>
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "03a-p1", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
-# An epoch then has an eighth of the steps, each about as long as before, so after the same number of epochs the weights
-# have gone much less far. The linear scaling rule multiplies the rate by the factor of the batch, 8: it is 0.4 here, and
-# is reached by a warm-up, because the gradient changes fastest at the start. I would not trust it for a batch that is
-# much of the whole data set, where one long step no longer stands for many short ones, nor with Adam.
+# An epoch then has an eighth of the steps, and each is about as long as before. So after the same number of epochs the
+# weights have moved much less far. The linear scaling rule multiplies the rate by the factor of the batch size, 8: the
+# rate is 0.4 here. It is reached by a warm-up, because the gradient changes fastest at the start. I would not trust the
+# rule for a batch that is a large part of the whole data set, where one long step no longer replaces many short ones. Nor
+# would I trust it with Adam.
 
 # %% [markdown]
 # ## 12 Curves: the language of a run
