@@ -37,7 +37,7 @@
 # ## Contents
 #
 # The minutes are estimates: time to read, predict and run a section, and time to answer its questions. Work the notebook
-# in two sittings. Part one takes about 3 hours, part two about 5 hours.
+# in two sittings. Part one takes about 3 hours, part two about 5 hours. Part two has a natural break after section 11.
 #
 # | section | minutes | questions, with minutes |
 # |---|---|---|
@@ -309,7 +309,7 @@ probe("03a-graph", square_graph, relu_graph)
 #
 # **Goal.** Write a backward rule and check it with finite differences.
 #
-# An autograd knows nothing about networks. It knows one *rule* for each operation: given the gradient of the result, what
+# An autograd system knows nothing about networks. It knows one *rule* for each operation: given the gradient of the result, what
 # is the gradient of each input? A rule multiplies by the local slope at the values of the forward pass. What it returns
 # has the shape of the input. On our tape, `record` stores a value together with its rules. The next cell defines the
 # operation $x^3$, once with the right slope $3x^2$ and once with a wrong one. `gradcheck` changes every entry by a small
@@ -482,10 +482,13 @@ weight, total, number = tape.Tensor(3.0, requires_grad=True), 0.0, 0.0
 for _ in range(100):
     loss = (weight * 2.0 - 1.0) ** 2
     total, number = total + loss, number + loss.item()
-print("one loss:", len(tape.trace(loss)), "rows; the total:", len(tape.trace(total)), "rows")
-print(f"{number:g} as a plain number, without a row; the total is {total.item():g}")
+print(f"one loss: {len(tape.trace(loss))} rows")
+print(f"total of tensors: {total.item():g}, {len(tape.trace(total))} rows")
+print(f"total of plain numbers: {number:g}, no rows")
 
 # %% [markdown]
+# One loss has 7 rows on the tape. The total of 100 losses has 702, and the total of plain numbers has none.
+#
 # **Recap.** Use `no_grad()` for evaluation and updates, `detach()` for targets, and `.item()` for logs. None of them
 # changes a value. `no_grad()` does *not* put layers into eval mode: the last section of this notebook returns to this.
 
@@ -690,7 +693,7 @@ for name, (x, y) in broken.items():
         nn.functional.cross_entropy(network(x), y)
         silent.append(name)
     except RuntimeError:
-        print(f"{name} stops the step")
+        print(f"stops with an error: {name}")
 reveal("contract", len(broken) - len(silent), usual={
     5: "Then no broken batch could go unnoticed. Two of them run without an error.",
     2: "This is the number of batches that run without an error.",
@@ -705,7 +708,7 @@ for name, (x, y) in broken.items():
 
 # %% [markdown]
 # Three of the five stop. The other two train. With the single image, `Flatten` took the channel for the batch dimension.
-# Pixels up to 255 only make the loss large and the steps wild. Two comparisons would have found both. The second list
+# Pixels up to 255 only make the loss large and the steps much too long. Two comparisons would have found both. The second list
 # shows what the course's own check says about the same batches. One-hot rows stored as *floats* also run: the loss reads
 # them as probabilities, which is right if you mean it. So a contract belongs to a task. Here the task is classification
 # with class indices.
@@ -779,7 +782,7 @@ probe("03a-contract", check_batch)
 # loader decides the order, calls `__getitem__` once for each example, and stacks the results. A *transform*, for example a
 # random shift of the image, is called in `__getitem__`.
 #
-# The transform could also be called once for all images, when the data set is made. Suppose that the transform is random.
+# The transform could also run only once for each image, when the data set is made. Suppose that the transform is random.
 # Predict how many versions of one image a model then sees in five epochs.
 
 # %% tags=["demo"]
@@ -904,8 +907,8 @@ probe("03a-dataset", ImageFiles, make_loader)
 # | random crops take most of the time | heavy transforms | cache, simplify, or move them to the GPU |
 #
 # No number of workers is right for every machine. A worker must save more time than it costs to hand its batch over to the
-# training process. The digits are in memory already. Predict what two workers do to the number of batches per second:
-# "more" or "fewer"?
+# training process. The digits are in memory already. Predict whether two workers give more or fewer batches per second.
+# Answer "more" or "fewer".
 
 # %% tags=["demo"]
 predict("workers", None)
@@ -957,10 +960,10 @@ print(f"share of the time in which the step waits: ≈ {slow.waiting:.2f}")
 # %% [markdown]
 # The step waits for data nearly all the time. A better optimizer or a larger model would change nothing here.
 #
-# Pinned memory helps with the last row but one of the flags: the copy to an accelerator. Memory that is *pinned* is never
-# moved by the operating system, so the accelerator can copy from it directly while the CPU goes on. This is not specific to
-# CUDA: PyTorch pins memory for the accelerator that is present, if it supports pinning. Whether it is faster depends on
-# the batch size and on who pins. With workers, a thread of the loader pins in the background. Without workers, as in the
+# The flag `pin_memory` is about the copy to an accelerator. The operating system never moves *pinned* memory, so the
+# accelerator can copy from it directly while the CPU continues. This is not specific to CUDA: PyTorch pins memory for the
+# accelerator that is present, if that accelerator supports pinning (Apple's MPS does not). Whether pinning is faster
+# depends on the batch size and on the process that does it. With workers, a thread of the loader pins the batches in the background. Without workers, as in the
 # next cell, pinning takes the training loop's own time, as `x.pin_memory().to("cuda")` does. That can be slower than a
 # plain copy. The cell measures both where there is a CUDA GPU.
 
@@ -1004,8 +1007,8 @@ for number in (70000.0, 3.4e38, 1e-8):
     print(f"{number:g}: FP16 {stored.half().item():g}, BF16 {stored.bfloat16().item():.3g}")
 
 # %% [markdown]
-# The largest FP16 number is 65,504, and a gradient of 1e-8 becomes 0 in FP16. BF16 holds both, with two to three decimal
-# digits. BF16 can overflow too: 3.4e38 fits into FP32 but not into BF16. Its range is large, not infinite.
+# The largest FP16 number is 65,504, and a gradient of 1e-8 becomes 0 in FP16. BF16 holds both 70,000 and
+# 1e-8, with two to three decimal digits. BF16 can overflow too: 3.4e38 fits into FP32 but not into BF16. Its range is large, not infinite.
 #
 # A gradient that is too small for FP16 can be rescued. Multiply the loss by a large number, the *scale*, before
 # `backward()`, and divide the gradients by it before the step. `GradScaler` does this. When a gradient overflows, it skips
@@ -1063,7 +1066,8 @@ for batch in (64, 512):
 
 # %% [markdown]
 # With 64 examples the total *grows* by 4 %, because the BF16 copies of the weights are kept too. With 512 examples the
-# activations are the larger part, and the total falls by 18 %. Only a single activation is halved. The speed depends on
+# activations are the larger part, and the total falls by 18 %. A single activation needs half of
+# the bytes, the whole step does not. The speed depends on
 # the hardware and on the size: on the same processor BF16 can be slower for a small batch and faster for a large one.
 # Measure it on your own machine.
 
@@ -1165,9 +1169,8 @@ probe("03a-precision", autocast_step, fate)
 # %% [markdown]
 # ## Half-way: a good place to stop
 #
-# Here is a good place to stop. Part one is done: the tape, modules, data and precision. Part two is about training, and its
-# code needs nothing from part one. After a break, run the two set-up cells at the top and the next cell. Then go on with
-# section 8.
+# Here is a good place to stop. Part one (tape, modules, data, precision) is done. Part two (training) needs nothing from
+# it: after a break, run the two set-up cells at the top and the next cell, and go on with section 8.
 
 # %% tags=["setup"]
 digits = load_digits()
@@ -1264,9 +1267,9 @@ probe("03a-accumulate", accumulate_epoch)
 # %% [markdown]
 # **Recap.** Divide the sum of the losses by the number of examples in the window. Take one step for each window, also for
 # the last one. One `backward()` for each micro-batch frees its activations before the next one starts. Two kinds of layers
-# break the equality. Batch normalisation computes its statistics from each micro-batch alone. Dropout draws another mask
-# for each micro-batch than for the big batch. With either of them, K micro-batches are close to one big batch but not
-# equal to it.
+# break the equality. Batch normalisation computes its statistics from each micro-batch alone. Dropout draws
+# other masks for the micro-batches than it would draw for the big batch. With either of them, K micro-batches are close to
+# one big batch but not equal to it.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03a-p3-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ### Question 03a-p3 · 2 points, graded by hand
@@ -1393,7 +1396,7 @@ probe("03a-clip", clip_by_global_norm, per_parameter_cosine)
 # **Goal.** See what a single long gradient does to a run.
 #
 # The next run trains a network with SGD and momentum for 119 steps. At step 40 one batch arrives with pixels in 0 to 255
-# instead of 0 to 1: somebody forgot to scale a file. The run is done twice, without clipping and with `max_norm` 1.
+# instead of 0 to 1: somebody forgot to scale a file. It runs twice: without clipping, and with `max_norm` 1.
 # Clipping with an infinite `max_norm` changes nothing and only returns the norm. Predict the accuracy on the validation
 # part at the end of the run *without* clipping, in percent. (With clipping, it is above 90 %.)
 
@@ -1455,19 +1458,18 @@ show_figure(
 
 # %% [markdown]
 # Both runs have the same gradient at step 40: a norm of about 211, where 0.9 is usual. The clipped run takes one step of
-# ordinary length in a useless direction and goes on. It reaches about 95 %. The unclipped run takes a step 200 times too
-# long. Momentum repeats it in the next steps, and afterwards every relu unit of the second hidden layer is closed for
-# every digit. The norm is now small, which looks harmless, but the accuracy is 10 %: the network answers with the same
-# class for every digit.
-# Clipping does not repair the batch. It limits what one batch can destroy.
+# ordinary length in a useless direction and goes on. It reaches about 95 %. The unclipped run takes a step 200
+# times as long. Momentum repeats it in the next steps, and afterwards every relu unit of the second hidden layer is closed
+# for every digit. The norm is now small, which looks harmless. But the accuracy is 10 %: the network predicts the same
+# class for every digit. Clipping does not repair the batch. It limits what one batch can destroy.
 
 # %% [markdown]
 # ### FP16: unscale, then clip
 #
 # **Goal.** Put clipping in the right place of a step with `GradScaler`.
 #
-# With FP16 the loss is multiplied by a scale before `backward()` (section 7), and so are all gradients. `max_norm` refers
-# to the true gradients. The order is therefore fixed. The next cell is one step of such a loop, with a reason for each
+# With FP16 the loss is multiplied by a scale before `backward()` (section 7), so all gradients are multiplied by it too.
+# `max_norm` refers to the true gradients. Therefore the order of the calls is fixed. The next cell is one step of such a loop, with a reason for each
 # line. It also runs on a CPU.
 
 # %% tags=["demo"]
@@ -1485,7 +1487,7 @@ def fp16_step(model, optimizer, scaler, x, y, max_norm):
 
 # %% [markdown]
 # A new `GradScaler` starts with the scale 65,536. In the next cell the scale is 1,024. Suppose that somebody clips to norm
-# 0.1 *before* `unscale_`. Predict by what factor the norm of the final gradient is then below 0.1.
+# 0.1 *before* `unscale_`. Predict by what factor the norm of the final gradient is then too small.
 
 # %% tags=["demo"]
 predict("unscale", None)
@@ -1536,7 +1538,7 @@ reveal("unscale", round(right_order / wrong_order), usual={
 # floor of the valley, where the loss is near its lowest, and chooses the rate a third of the way across it. It never
 # chooses more than a seventh of the rate at which the loss diverges. The network below is a small convolutional network on
 # digits, trained with AdamW. Predict between which powers of ten its rate lies: 0.0001 and 0.001, 0.001 and 0.01, or 0.01
-# and 0.1? Answer with the lower of the two.
+# and 0.1. Answer with the lower of the two.
 
 # %% tags=["demo"]
 predict("rate", None)
@@ -1578,9 +1580,9 @@ show_figure(
 
 # %% [markdown]
 # At the left the steps are too short to change the loss. In the valley the loss falls. At the right a step jumps over its
-# target. The rate of the lowest loss is not a good choice, for two reasons. Between the lowest point and the rise there is
-# often a flat floor, and where the lowest point lies on it depends on chance. And a rate that is good for one step can ruin
-# a training of thousands of steps.
+# target. The rate with the lowest loss is not a good choice, for two reasons. The valley often has a flat floor, and
+# chance decides which point on it is lowest. And a rate that survives one step can still ruin a training of thousands of
+# steps.
 #
 # Does the chosen rate train? The next cell trains the same network for two epochs with a hundredth of the rate, with the
 # rate itself, and with 30 times the rate.
@@ -1771,7 +1773,7 @@ print(f"one batch of all {everything}, rate {0.1 * everything / 32:.1f}: ≈ {wh
 # The gradient changes fastest early in training, so large rates are reached by a *warm-up*: some steps at a growing rate.
 # And the rule is for SGD. Adam divides by the size of the gradient and needs another rule, often the square root.
 #
-# **Recap.** With SGD, k times the batch needs k times the rate, with warm-up, up to some size. Then measure.
+# **Recap.** With SGD, k times the batch needs k times the rate, with warm-up. This holds only up to some size, so measure.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03a-p1-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ### Question 03a-p1 · 2 points, graded by hand
@@ -1803,7 +1805,7 @@ print(f"one batch of all {everything}, rate {0.1 * everything / 32:.1f}: ≈ {wh
 #
 # Every epoch gives two numbers: the training loss and the validation loss. Ask three questions about them. Do both fall? If
 # not, the network learns nothing, or the steps are too long. Is the training loss low enough? If not, the model is too
-# small, or it is held back. Is the validation loss close to the training loss? If not, the model knows its examples better
+# small, or something keeps it from fitting, such as strong regularisation. Is the validation loss close to the training loss? If not, the model knows its examples better
 # than the task.
 #
 # Here are three runs of one small network: 600 digits at rate 0.002, 600 digits at rate 0.1, and 40 digits at rate 0.2. The
@@ -1840,7 +1842,7 @@ reveal("curves", diagnose(runs["40 digits, rate 0.2"]).pattern, usual={
 # %% tags=["demo"]
 show_runs(
     runs,
-    caption="Flat: both stay up. Healthy: both fall. Overfit: training leaves validation behind.",
+    caption="Flat: both stay up. Healthy: both fall. Overfit: training falls far below validation.",
 )
 
 # %% tags=["demo"]
@@ -2168,8 +2170,8 @@ probe("03a-train", train_keeping_best)
 #
 # *Early stopping* ends a run when the validation loss has not fallen for some epochs. This number of epochs is called the
 # *patience*. The next cell trains on 200 digits, and a third of their labels are replaced by random ones. The network can
-# only learn the wrong labels by heart, so the validation loss soon rises. Both runs may take 60 epochs. Predict after how
-# many epochs the run with patience 5 ends.
+# only memorise wrong labels, so the validation loss rises after some epochs. There are two runs of at most 60 epochs: one
+# without early stopping, and one with patience 5. Predict after how many epochs the second run ends.
 
 # %% tags=["demo"]
 predict("patience", None)
@@ -2201,12 +2203,13 @@ reveal("patience", len(stopped.rows), "epochs", tolerance=3, usual={
 
 # %% [markdown]
 # The best epoch is the 15th in both runs. With patience 5 the run ends five epochs later and saves two thirds of the time.
-# Without it the run goes on to epoch 60, and the validation loss rises from 0.62 to 1.05. `history.best_state` holds the same weights in
-# both runs. Early stopping saves time; the copy of the best weights saves the result.
+# Without it the run goes on to epoch 60, and the validation loss rises from 0.62 to 1.05. `history.best_state` holds the
+# same weights in both runs. Early stopping saves time; the copy of the best weights saves the result.
 #
 # The second argument is `ema`, an *exponential moving average* of the weights. After each step the average moves a little
 # towards the new weights: average ← 0.98 · average + 0.02 · weights. With a large rate the weights jump around a good
-# place, and their average lies nearer to it. `train` evaluates the average and keeps it as the best weights.
+# place, and their average lies nearer to it. `train` evaluates the average and keeps it as the best weights. (In the
+# first steps it uses a smaller decay than 0.98, so that the initial weights are soon forgotten.)
 
 # %% tags=["demo"]
 for decay in (None, 0.98):
@@ -2219,9 +2222,9 @@ for decay in (None, 0.98):
     print(f"ema {decay}: validation loss ≈ {last.val_loss:.2f}, accuracy ≈ {last.val_metric:.2f}")
 
 # %% [markdown]
-# The same run, read through its average, has a validation loss of 0.18 instead of 0.44. Training itself is unchanged: only
-# the weights that are evaluated and kept differ. With a small rate at the end, as in the one-cycle schedule of section 17,
-# the weights hardly jump any more, and the average gains little.
+# With averaged weights the same run has a validation loss of 0.18 instead of 0.44. Training itself is unchanged: only the
+# weights that are evaluated and kept differ. When the rate is small at the end, as in the one-cycle schedule of section 17,
+# the weights jump less, and the average has less to gain.
 #
 # **Recap.** `patience` stops a run that no longer improves. `ema` averages the weights of the last steps. Neither costs an
 # extra pass over the data.
@@ -2311,7 +2314,7 @@ reveal("pickle", try_to_load("object.pt", False).split(",")[0], usual={
 # %% [markdown]
 # Only the `state_dict` loads. If you trust the file, the object still fails, because there is no class of that name any
 # more. With `weights_only=True`, PyTorch's default, the object is refused even without a renaming. This mode reads only
-# tensors, numbers, texts and containers of them, so that a file from a stranger should not run code. So read with
+# tensors, numbers, strings and containers of them, so that a file from a stranger should not run code. So read with
 # `weights_only=True`, and write files that it accepts.
 #
 # ### Question 03a-checkpoint · 8 points
@@ -2583,12 +2586,12 @@ reveal("seeds", differences.count(0.0), usual={
 # A seed cannot reach the last layer, the environment. Floating-point sums depend on their order. Another number of threads,
 # another GPU or another version adds in another order, and some GPU operations use another order in every run.
 #
-# `torch.use_deterministic_algorithms(True)` helps with the last of these. Where an operation has a deterministic
+# `torch.use_deterministic_algorithms(True)` helps where the order changes from run to run. Where an operation has a deterministic
 # implementation, PyTorch uses it. Where it has none, PyTorch raises an error. On NVIDIA GPUs the matrix library cuBLAS also
 # needs the environment variable `CUBLAS_WORKSPACE_CONFIG=:4096:8`, set before the program starts. Set
 # `torch.backends.cudnn.benchmark = False` as well, because benchmarking may choose another algorithm in each run. All this
 # costs speed, and sometimes memory. It does not fix the order of your data, the seeds of worker processes, the versions of
-# libraries or the hardware. These you have to fix and record yourself.
+# libraries or the hardware. You have to fix and record these yourself.
 #
 # The next cells show a sum that depends on its order, and measure what determinism costs. The switch that they use covers
 # only cuDNN's convolutions. On a CPU it changes nothing, so the ratio there is 1 up to the noise of the clock.
@@ -2783,6 +2786,6 @@ reveal("eval", sum(bool((row == 1).all()) for row in rows.values()), usual={
 show_progress("03a")
 
 # %% [markdown]
-# When you are content with all checks, save the notebook and run `lecture submit --id YOUR-ID --name "Your Name"` in a
+# When you are satisfied with the checks, save the notebook and run `lecture submit --id YOUR-ID --name "Your Name"` in a
 # terminal, in the folder of the course and with its environment active. The command packs your notebooks and tells you
 # which answers are still missing.
