@@ -9,15 +9,15 @@
 # %% [markdown]
 # # 03a · The training recipe
 #
-# You will train a small network on real handwritten digits: 1,797 images, 1,078 of them for training. You will write each
-# part of the training loop yourself: the gradients, the batches, the step, the evaluation, the checkpoint and the
-# learning-rate sweep. Every part looks easy, and each part can be wrong without raising an error. This notebook is about
-# those silent errors.
+# You will train a small network on real handwritten digits: 1,797 images, 1,078 of them for training. You will write
+# each part of the training loop yourself: the gradients, the batches, the step, the evaluation, the checkpoint and the
+# learning-rate sweep. Every part looks easy, and each part can be wrong without raising an error. This notebook is
+# about those silent errors.
 #
 # How to work: each section states a goal and asks for a prediction before it shows a result. Write the prediction down
-# first. A wrong guess teaches more than a result that you only read. Each question has an answer cell and a visible check
-# below it. The check tells you what happened and where to look. Points come from hidden tests on other inputs. You may
-# skip a question: nothing later depends on your answer.
+# first. A wrong guess teaches more than a result that you only read. Each question has an answer cell and a visible
+# check below it. The check tells you what happened and where to look. Points come from hidden tests on other inputs.
+# You may skip a question: nothing later depends on your answer.
 #
 # While your answers are graded, each cell has limits: 30 s of CPU time, 120 s of wall-clock time, 3 GB of memory, 64
 # processes, 256 MB of files and 1 MB of output. A cell that exceeds a limit, or ends its kernel, loses only its own
@@ -36,8 +36,9 @@
 # %% [markdown]
 # ## Contents
 #
-# The minutes are estimates: time to read, predict and run a section, and time to answer its questions. Work the notebook
-# in two sittings. Part one takes about 3 hours, part two about 5 hours. Part two has a natural break after section 11.
+# The minutes are estimates: time to read, predict and run a section, and time to answer its questions. Work the
+# notebook in two sittings. Part one takes about 3 hours, part two about 5 hours. Part two has a natural break after
+# section 11.
 #
 # | section | minutes | questions, with minutes |
 # |---|---|---|
@@ -106,11 +107,11 @@ from lecture_lib.training.step import TrainingStep
 # **Goal.** Follow one training step by hand.
 #
 # A model with two parameters predicts $\hat y = w x + b$. Its loss is $L = (\hat y - y)^2$. While Python computes the
-# loss, autograd records every operation. This record is called the *tape*. `L.backward()` reads the tape from the end to
-# the start and multiplies the local slopes: $\partial L/\partial w = 2(\hat y - y)\cdot x$.
+# loss, autograd records every operation. This record is called the *tape*. `L.backward()` reads the tape from the end
+# to the start and multiplies the local slopes: $\partial L/\partial w = 2(\hat y - y)\cdot x$.
 #
-# Here $x = 3$, $w = 2$, $b = 1$ and $y = 10$, so $\hat y = 7$ and the error is $-3$. Predict $\partial L/\partial w$. Mind
-# the sign: it says whether the loss rises or falls when $w$ grows.
+# Here $x = 3$, $w = 2$, $b = 1$ and $y = 10$, so $\hat y = 7$ and the error is $-3$. Predict $\partial L/\partial w$.
+# Mind the sign: it says whether the loss rises or falls when $w$ grows.
 
 # %% tags=["demo"]
 predict("tape", None)
@@ -128,9 +129,9 @@ reveal("tape", w.grad.item(), usual={
 
 # %% [markdown]
 # $\partial L/\partial w$ is −18 and $\partial L/\partial b$ is −6. The first is three times the second because $w$ is
-# multiplied by 3. Both are negative, so the loss falls when $w$ and $b$ grow. One step of gradient descent with learning
-# rate 0.01 moves each parameter against its gradient: $w = 2 + 0.18$ and $b = 1 + 0.06$. The next cell takes this step and
-# computes the loss again. The update runs inside `no_grad()` because it must not be recorded on the tape.
+# multiplied by 3. Both are negative, so the loss falls when $w$ and $b$ grow. One step of gradient descent with
+# learning rate 0.01 moves each parameter against its gradient: $w = 2 + 0.18$ and $b = 1 + 0.06$. The next cell takes
+# this step and computes the loss again. The update runs inside `no_grad()` because it must not be recorded on the tape.
 
 # %% tags=["demo"]
 with torch.no_grad():
@@ -151,10 +152,10 @@ print(f"loss {loss.item():.2f} -> {new_loss.item():.2f}")
 # **Goal.** Compute every value and every gradient of a small graph with a pencil.
 #
 # The tape is a list with one line for each operation. Drawn as a picture it is a *graph*: a box for each number, and
-# arrows from the inputs of an operation to its result. Take $L = a x + b$ with $a = 2$, $x = 3$ and $b = 1$. In the forward
-# pass the product is 6 and $L = 7$. The backward pass starts with 1 at $L$. A sum passes its gradient to both inputs
-# unchanged. A product passes to each factor the gradient times the *other* factor. This is the chain rule, applied arrow
-# by arrow.
+# arrows from the inputs of an operation to its result. Take $L = a x + b$ with $a = 2$, $x = 3$ and $b = 1$. In the
+# forward pass the product is 6 and $L = 7$. The backward pass starts with 1 at $L$. A sum passes its gradient to both
+# inputs unchanged. A product passes to each factor the gradient times the *other* factor. This is the chain rule,
+# applied arrow by arrow.
 #
 # `lecture_lib.tape` is a small autograd on NumPy that was written to be read. It can print its tape.
 
@@ -164,13 +165,13 @@ loss = a * x + b
 tape.trace(loss, a=a, x=x, b=b, L=loss)
 
 # %% [markdown]
-# The last row shows $L = 7$. The gradients of $a$, $x$ and $b$ are 3, 2 and 1. The last column is the backward pass: what
-# each row passes to its inputs.
+# The last row shows $L = 7$. The gradients of $a$, $x$ and $b$ are 3, 2 and 1. The last column is the backward pass:
+# what each row passes to its inputs.
 #
-# Now add one operation: $L = (w x + b)^2$ with $w = 3$, $x = 2$ and $b = 1$. With $u = w x$ and $v = u + b$ the values are
-# 6, 7 and 49. The slope of the square is $2v$, computed from its *input* $v$. Predict $\partial L/\partial w$. Then step
-# through the tape below with the slider or the buttons. With the keyboard, Tab moves to them, the arrow keys move the
-# slider, and Enter presses a button. Where widgets cannot run, you see a picture of the last step.
+# Now add one operation: $L = (w x + b)^2$ with $w = 3$, $x = 2$ and $b = 1$. With $u = w x$ and $v = u + b$ the values
+# are 6, 7 and 49. The slope of the square is $2v$, computed from its *input* $v$. Predict $\partial L/\partial w$. Then
+# step through the tape below with the slider or the buttons. With the keyboard, Tab moves to them, the arrow keys move
+# the slider, and Enter presses a button. Where widgets cannot run, you see a picture of the last step.
 
 # %% tags=["demo"]
 predict("graph", None)
@@ -195,11 +196,12 @@ reveal("graph", float(w.grad), usual={
 })
 
 # %% [markdown]
-# The values are 6, 7 and 49, and the gradients are 28, 42 and 14. The square contributes $2 \cdot 7 = 14$. The sum passes
-# 14 on unchanged. The product passes $14 \cdot 2 = 28$ to $w$ and $14 \cdot 3 = 42$ to $x$.
+# The values are 6, 7 and 49, and the gradients are 28, 42 and 14. The square contributes $2 \cdot 7 = 14$. The sum
+# passes 14 on unchanged. The product passes $14 \cdot 2 = 28$ to $w$ and $14 \cdot 3 = 42$ to $x$.
 #
-# The tape is *dynamic*: you do not declare the graph beforehand. Every forward pass records a new tape. A loop or an `if`
-# in Python can therefore produce a different graph each time, and `backward()` follows the graph that was recorded.
+# The tape is *dynamic*: you do not declare the graph beforehand. Every forward pass records a new tape. A loop or an
+# `if` in Python can therefore produce a different graph each time, and `backward()` follows the graph that was
+# recorded.
 
 # %% tags=["demo"]
 for exponent in (2, 4):
@@ -214,9 +216,9 @@ for exponent in (2, 4):
 # $4w^3 = 108$, and nobody wrote these formulas down. $w$ is used several times, and its contributions are summed.
 #
 # Two layers only make the graph longer. Take $h = \mathrm{relu}(w_1 x)$, $p = \mathrm{relu}(w_2 h)$ and $L = (p - y)^2$
-# with $x = 2$, $y = 1$ and both weights 0.5. Then $h = 1$, $p = 0.5$ and $L = 0.25$. Relu works like a gate: its slope is
-# 1 where its input is positive, and 0 elsewhere. Both gates are open here. Predict $\partial L/\partial w_1$. The next
-# cell also closes the first gate, with $w_1 = -0.5$.
+# with $x = 2$, $y = 1$ and both weights 0.5. Then $h = 1$, $p = 0.5$ and $L = 0.25$. Relu works like a gate: its slope
+# is 1 where its input is positive, and 0 elsewhere. Both gates are open here. Predict $\partial L/\partial w_1$. The
+# next cell also closes the first gate, with $w_1 = -0.5$.
 
 # %% tags=["demo"]
 predict("two_layers", None)
@@ -237,10 +239,10 @@ reveal("two_layers", slopes[0.5][0], usual={
 
 
 # %% [markdown]
-# Both gradients are −1. With the first gate closed, both are 0. A closed gate passes no gradient, so neither weight learns
-# from this example. A unit that is closed for every example gets no gradient at all. As long as its inputs stay the same,
-# training cannot open it again (momentum or weight decay may still move its weights). The debug ladder in notebook 03b
-# looks for such units.
+# Both gradients are −1. With the first gate closed, both are 0. A closed gate passes no gradient, so neither weight
+# learns from this example. A unit that is closed for every example gets no gradient at all. As long as its inputs stay
+# the same, training cannot open it again (momentum or weight decay may still move its weights). The debug ladder in
+# notebook 03b looks for such units.
 #
 # ### Question 03a-graph · 4 points
 #
@@ -248,15 +250,15 @@ reveal("two_layers", slopes[0.5][0], usual={
 #
 # - `square_graph(w, x, b)`, with $u = w x$, $v = u + b$ and $L = v^2$, returns two lists: the values $u, v, L$, and the
 #   gradients of $L$ with respect to $w, x, b$.
-# - `relu_graph(w1, w2, x, y)`, with $h$, $p$ and $L$ as above, returns two lists: the values $h, p, L$, and the gradients
-#   of $L$ with respect to $w_1, w_2$.
+# - `relu_graph(w1, w2, x, y)`, with $h$, $p$ and $L$ as above, returns two lists: the values $h, p, L$, and the
+#   gradients of $L$ with respect to $w_1, w_2$.
 #
-# All arguments are floats: positive, negative or 0. The lists hold numbers. The slope of relu at exactly 0 is 0. Work the
-# formulas out by hand. Autograd is allowed and gives the same numbers and the same points, but then you would not have
-# practised.
+# All arguments are floats: positive, negative or 0. The lists hold numbers. The slope of relu at exactly 0 is 0. Work
+# the formulas out by hand. Autograd is allowed and gives the same numbers and the same points, but then you would not
+# have practised.
 #
-# Hidden cases: values and gradients of each graph, 1 point each, with every gate open, closed and at exactly 0.
-# Limit: 30 seconds.
+# Hidden cases: values and gradients of each graph, 1 point each, with every gate open, closed and at exactly 0. Limit:
+# 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -300,20 +302,20 @@ probe("03a-graph", square_graph, relu_graph)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** Values are computed forwards, gradients backwards. A sum copies the gradient. A product multiplies it by the
-# other factor. A gate passes it or stops it. Where a value is used twice, its gradients are summed. Every forward pass
-# records a new tape.
+# **Recap.** Values are computed forwards, gradients backwards. A sum copies the gradient. A product multiplies it by
+# the other factor. A gate passes it or stops it. Where a value is used twice, its gradients are summed. Every forward
+# pass records a new tape.
 
 # %% [markdown]
 # ## 3 Rules: the backward pass of one operation
 #
 # **Goal.** Write a backward rule and check it with finite differences.
 #
-# An autograd system knows nothing about networks. It knows one *rule* for each operation: given the gradient of the result, what
-# is the gradient of each input? A rule multiplies by the local slope at the values of the forward pass. What it returns
-# has the shape of the input. On our tape, `record` stores a value together with its rules. The next cell defines the
-# operation $x^3$, once with the right slope $3x^2$ and once with a wrong one. `gradcheck` changes every entry by a small
-# amount, computes the difference of the results, and compares.
+# An autograd system knows nothing about networks. It knows one *rule* for each operation: given the gradient of the
+# result, what is the gradient of each input? A rule multiplies by the local slope at the values of the forward pass.
+# What it returns has the shape of the input. On our tape, `record` stores a value together with its rules. The next
+# cell defines the operation $x^3$, once with the right slope $3x^2$ and once with a wrong one. `gradcheck` changes
+# every entry by a small amount, computes the difference of the results, and compares.
 
 # %% tags=["demo"]
 def cube(x, factor=3):
@@ -337,8 +339,9 @@ except tape.GradientError as error:
 # and sums them, so that errors cannot cancel.) The check needs no calculus, and it finds nearly every wrong rule.
 #
 # Two cases are easy to get wrong. The first is a *bias*. In `x @ weight + bias` the bias has shape `[outputs]` and is
-# broadcast over a batch `[examples, outputs]`: each entry is used once for every example. Take four examples, and a loss
-# that is the sum of all results, so that every result has gradient 1. Predict the gradient of one entry of the bias.
+# broadcast over a batch `[examples, outputs]`: each entry is used once for every example. Take four examples, and a
+# loss that is the sum of all results, so that every result has gradient 1. Predict the gradient of one entry of the
+# bias.
 
 # %% tags=["demo"]
 predict("bias", None)
@@ -356,9 +359,9 @@ reveal("bias", bias.grad[0].item(), usual={
 # %% [markdown]
 # Each of the three entries has gradient 4. What is broadcast in the forward pass is summed in the backward pass.
 #
-# The second case is relu at exactly 0. The slope is 0 to the left and 1 to the right, and at 0 itself there is no slope.
-# Any value between 0 and 1 could be defended. PyTorch takes 0, and so does our tape. The choice matters where many inputs
-# are exactly 0, for example empty pixels with a bias that starts at 0.
+# The second case is relu at exactly 0. The slope is 0 to the left and 1 to the right, and at 0 itself there is no
+# slope. Any value between 0 and 1 could be defended. PyTorch takes 0, and so does our tape. The choice matters where
+# many inputs are exactly 0, for example empty pixels with a bias that starts at 0.
 
 # %% tags=["demo"]
 around_zero = torch.tensor([-1.0, 0.0, 1.0], requires_grad=True)
@@ -374,20 +377,20 @@ print("slopes:", around_zero.grad.tolist())
 # - `relu_rule(x, gradient)` returns the gradient of relu's input `x`; `gradient` is the gradient of the result. Both
 #   arrays have the same, arbitrary shape with one axis or more. At x = 0 the gradient is 0.
 # - `linear_rule(x, weight, bias, gradient)` is for `x @ weight + bias`, with shapes `[examples, inputs]`,
-#   `[inputs, outputs]` and `[outputs]`; `gradient` is the gradient of the result. It returns three arrays: the gradients
-#   of `x`, `weight` and `bias`, each in the shape of the array that it belongs to.
+#   `[inputs, outputs]` and `[outputs]`; `gradient` is the gradient of the result. It returns three arrays: the
+#   gradients of `x`, `weight` and `bias`, each in the shape of the array that it belongs to.
 #
 # The arguments are read-only, because several rules on the tape share them. Do not write into them.
 #
 # Hidden cases: relu 2 points, `x` and `weight` 3, `bias` 2, and two layers on the tape with your rules 1; also with one
-# example, one input, one output, and relu at exactly 0. Limit: 30 seconds. While your answer is checked, `relu`, `linear`
-# and `matmul` of `lecture_lib.tape` and all of PyTorch's autograd (`backward()`, `torch.autograd.grad`) are switched off,
-# because this question asks for the rules themselves.
+# example, one input, one output, and relu at exactly 0. Limit: 30 seconds. While your answer is checked, `relu`,
+# `linear` and `matmul` of `lecture_lib.tape` and all of PyTorch's autograd (`backward()`, `torch.autograd.grad`) are
+# switched off, because this question asks for the rules themselves.
 #
 # <details><summary>Hint 1</summary>
 #
-# Write the three shapes down first. Only one product of `x` and `gradient`, with one of them transposed, has the shape of
-# the weight.
+# Write the three shapes down first. Only one product of `x` and `gradient`, with one of them transposed, has the shape
+# of the weight.
 #
 # </details>
 # <details><summary>Hint 2</summary>
@@ -459,9 +462,10 @@ reveal("recorded", sum(result.requires_grad for result in results.values()), usu
 # Two of the five are recorded; their operation appears on the tape as `MulBackward0`. The value of `w * x` is 6 in all
 # three versions: neither tool changes what is computed, only what is recorded.
 #
-# Look again at `w * w.detach()`. It has the value of $w^2$, but not its gradient: the second factor is a constant, so the
-# gradient is 3 instead of 6. This is what you want when a model is compared with a *target* that another model computes.
-# Anywhere else it is a silent fault. The next cell compares a student with a teacher. The teacher must not change.
+# Look again at `w * w.detach()`. It has the value of $w^2$, but not its gradient: the second factor is a constant, so
+# the gradient is 3 instead of 6. This is what you want when a model is compared with a *target* that another model
+# computes. Anywhere else it is a silent fault. The next cell compares a student with a teacher. The teacher must not
+# change.
 
 # %% tags=["demo"]
 (w * w.detach()).backward()
@@ -473,9 +477,9 @@ print("student", student.grad.item(), "teacher", teacher.grad)
 # %% [markdown]
 # With one factor detached the gradient is 3. The student has gradient 2, and the teacher has none.
 #
-# The opposite mistake is to keep history by accident. If you add up losses as tensors, the total is itself a result with
-# a history. It keeps the tape of every step since the start, and memory grows until you drop the total. Our tape can
-# count its rows.
+# The opposite mistake is to keep history by accident. If you add up losses as tensors, the total is itself a result
+# with a history. It keeps the tape of every step since the start, and memory grows until you drop the total. Our tape
+# can count its rows.
 
 # %% tags=["demo"]
 weight, total, number = tape.Tensor(3.0, requires_grad=True), 0.0, 0.0
@@ -497,8 +501,8 @@ print(f"total of plain numbers: {number:g}, no rows")
 #
 # **Goal.** Make everything that a model owns visible to the optimizer, the checkpoint and the device.
 #
-# An `nn.Module` keeps lists of what it owns. `parameters()`, `state_dict()` and `.to()` read these lists and nothing else.
-# When you assign an attribute in `__init__`, its *type* decides whether it is registered.
+# An `nn.Module` keeps lists of what it owns. `parameters()`, `state_dict()` and `.to()` read these lists and nothing
+# else. When you assign an attribute in `__init__`, its *type* decides whether it is registered.
 #
 # | you assign | trained | saved | moved |
 # |---|---|---|---|
@@ -509,8 +513,8 @@ print(f"total of plain numbers: {number:g}, no rows")
 #
 # You create a buffer with `self.register_buffer(name, tensor)`, or, since PyTorch 2.5, with
 # `self.name = nn.Buffer(tensor)`. A buffer with `persistent=False` moves with the module but is not saved in the
-# `state_dict`. Batch normalisation has both kinds: scale and shift are learned parameters, the running mean and variance
-# are measured and kept in buffers.
+# `state_dict`. Batch normalisation has both kinds: scale and shift are learned parameters, the running mean and
+# variance are measured and kept in buffers.
 
 # %% tags=["demo"]
 norm = nn.BatchNorm1d(8)
@@ -518,9 +522,10 @@ print("parameters:", [name for name, _ in norm.named_parameters()])
 print("buffers:   ", [name for name, _ in norm.named_buffers()])
 
 # %% [markdown]
-# The next module computes the right outputs. Its two hidden layers are in a Python list. Its temperature and its running
-# mean are plain tensors. Only the last layer is assigned as a module. There are seven tensors to train: weight and bias of
-# two hidden layers, the temperature, and weight and bias of the last layer. Predict how many of them `parameters()` finds.
+# The next module computes the right outputs. Its two hidden layers are in a Python list. Its temperature and its
+# running mean are plain tensors. Only the last layer is assigned as a module. There are seven tensors to train: weight
+# and bias of two hidden layers, the temperature, and weight and bias of the last layer. Predict how many of them
+# `parameters()` finds.
 
 # %% tags=["demo"]
 predict("registered", None)
@@ -564,10 +569,10 @@ print("after double():", careless.last.weight.dtype, careless.hidden[0].weight.d
 
 
 # %% [markdown]
-# `parameters()` finds 2 of the 7 tensors. The hidden layer gets a gradient for all its 64 weights, and no weight changes.
-# No error is raised: autograd follows the computation, wherever a tensor is stored, but the optimizer never received this
-# layer. The checkpoint holds only `last`. `double()` left the hidden layers in `float32`, so the next forward pass fails.
-# A move to the GPU would fail in the same way.
+# `parameters()` finds 2 of the 7 tensors. The hidden layer gets a gradient for all its 64 weights, and no weight
+# changes. No error is raised: autograd follows the computation, wherever a tensor is stored, but the optimizer never
+# received this layer. The checkpoint holds only `last`. `double()` left the hidden layers in `float32`, so the next
+# forward pass fails. A move to the GPU would fail in the same way.
 #
 # ### Question 03a-register · 7 points
 #
@@ -576,11 +581,11 @@ print("after double():", careless.last.weight.dtype, careless.hidden[0].weight.d
 # - `layers` is a list of one or more different modules. All their parameters and buffers must be registered.
 # - `temperature` is a Python float other than 0. The module starts from this value and learns it, as a `float32`
 #   parameter with one entry.
-# - `mean` is a `float32` tensor `[features]`. The running mean starts from it. It is not learned, but it is saved, and it
-#   moves with the module.
+# - `mean` is a `float32` tensor `[features]`. The running mean starts from it. It is not learned, but it is saved, and
+#   it moves with the module.
 #
-# Nothing else is registered. Two names for the same layer or tensor are allowed, and the module may keep a copy of a layer
-# or of `mean` instead of the object that it was given.
+# Nothing else is registered. Two names for the same layer or tensor are allowed, and the module may keep a copy of a
+# layer or of `mean` instead of the object that it was given.
 #
 # Hidden cases, with one to three linear layers and layers that own a buffer: parameters 2 points, buffers 2, a second
 # module restored from the first one's `state_dict()` 1, and `double()` and `to("meta")` (a device without memory) move
@@ -630,18 +635,18 @@ probe("03a-register", Scaled)
 
 # %% [markdown]
 # **Recap.** Learned numbers are an `nn.Parameter`. Measured or fixed numbers are a buffer. Several modules go into an
-# `nn.ModuleList`. Nothing else is registered, and no error tells you so. Count `parameters()` and read `state_dict()` once
-# for every model that you write.
+# `nn.ModuleList`. Nothing else is registered, and no error tells you so. Count `parameters()` and read `state_dict()`
+# once for every model that you write.
 
 # %% [markdown]
 # ## 6 Batch: what the model is about to see
 #
 # **Goal.** Look at a batch before any model does.
 #
-# Many bugs that look like model bugs are in the batch: pixels still in 0 to 255, labels stored as floats, a missing batch
-# dimension. Looking at one batch takes a few lines and saves hours. The digits come as images `[N, 1, 8, 8]` between 0 and
-# 1, and labels `[N]` of dtype `int64`, which is what `CrossEntropyLoss` expects for class indices. The split is stratified:
-# every class has nearly the same share in each part. The seed makes the split repeatable.
+# Many bugs that look like model bugs are in the batch: pixels still in 0 to 255, labels stored as floats, a missing
+# batch dimension. Looking at one batch takes a few lines and saves hours. The digits come as images `[N, 1, 8, 8]`
+# between 0 and 1, and labels `[N]` of dtype `int64`, which is what `CrossEntropyLoss` expects for class indices. The
+# split is stratified: every class has nearly the same share in each part. The seed makes the split repeatable.
 
 # %% tags=["demo"]
 digits = load_digits()
@@ -654,8 +659,8 @@ print("labels", list(labels.shape), labels.dtype, "classes", labels.unique().tol
 show_images(images[:8], labels[:8], "Eight training digits: image and label belong together.")
 
 # %% [markdown]
-# **Recap.** Look at five things before the first forward pass: shape, dtype, range, classes, and a few pictures. The debug
-# ladder in notebook 03b starts with exactly this, and its first question automates part of it.
+# **Recap.** Look at five things before the first forward pass: shape, dtype, range, classes, and a few pictures. The
+# debug ladder in notebook 03b starts with exactly this, and its first question automates part of it.
 
 # %% [markdown]
 # ### The contract, row by row
@@ -670,8 +675,8 @@ show_images(images[:8], labels[:8], "Eight training digits: image and label belo
 # | shape of `y` | `[B]`, one class index for each example | one-hot rows |
 # | dtype of `y` | `int64` for `CrossEntropyLoss` | labels stored as floats |
 #
-# The next cell breaks each row once. Every batch then goes through a small network and the loss. Some batches stop with an
-# error: those are the harmless ones. Predict how many of the five stop.
+# The next cell breaks each row once. Every batch then goes through a small network and the loss. Some batches stop with
+# an error: those are the harmless ones. Predict how many of the five stop.
 
 # %% tags=["demo"]
 predict("contract", None)
@@ -707,33 +712,33 @@ for name, (x, y) in broken.items():
 
 
 # %% [markdown]
-# Three of the five stop. The other two train. With the single image, `Flatten` took the channel for the batch dimension.
-# Pixels up to 255 only make the loss large and the steps much too long. Two comparisons would have found both. The second list
-# shows what the course's own check says about the same batches. One-hot rows stored as *floats* also run: the loss reads
-# them as probabilities, which is right if you mean it. So a contract belongs to a task. Here the task is classification
-# with class indices.
+# Three of the five stop. The other two train. With the single image, `Flatten` took the channel for the batch
+# dimension. Pixels up to 255 only make the loss large and the steps much too long. Two comparisons would have found
+# both. The second list shows what the course's own check says about the same batches. One-hot rows stored as *floats*
+# also run: the loss reads them as probabilities, which is right if you mean it. So a contract belongs to a task. Here
+# the task is classification with class indices.
 #
 # ### Question 03a-contract · 8 points
 #
-# Write `check_batch(x, y)`. It gets two tensors and returns the set of the names of all problems that the batch has;
-# a good batch gives the empty set.
+# Write `check_batch(x, y)`. It gets two tensors and returns the set of the names of all problems that the batch has; a
+# good batch gives the empty set.
 #
 # - `"x.shape"`: `x` has neither 4 dimensions (images) nor 2 (vectors).
 # - `"x.dtype"`: `x` is neither `float32` nor `bfloat16`.
-# - `"x.range"`: some entry of `x` does not lie between −10 and 10. Exactly −10 and 10 are allowed; NaN is a problem. Every
-#   other entry is at least 0.05 away from both limits. `x` may have any dtype of integers or floats;
-#   a `uint8` batch has an entry above 10.
-# - `"y.shape"`: `y` does not have exactly one dimension, or does not have one label for each example (the first dimension
-#   of `x`).
+# - `"x.range"`: some entry of `x` does not lie between −10 and 10. Exactly −10 and 10 are allowed; NaN is a problem.
+#   Every other entry is at least 0.05 away from both limits. `x` may have any dtype of integers or floats; a `uint8`
+#   batch has an entry above 10.
+# - `"y.shape"`: `y` does not have exactly one dimension, or does not have one label for each example (the first
+#   dimension of `x`).
 # - `"y.dtype"`: `y` is not `int64`.
 #
-# Sizes are not limited: an image may have any number of channels, and a batch may have one example. Both tensors have at
-# least one dimension and one entry; `x` need not be contiguous in memory. When `x` has the wrong number of dimensions, a
-# `y` with one dimension always has as many labels as the first dimension of `x`.
+# Sizes are not limited: an image may have any number of channels, and a batch may have one example. Both tensors have
+# at least one dimension and one entry; `x` need not be contiguous in memory. When `x` has the wrong number of
+# dimensions, a `y` with one dimension always has as many labels as the first dimension of `x`.
 #
 # Hidden cases: each name counts when you report it for every batch that has the problem and for no other: `x.shape` 2
-# points, `x.dtype` 1, `x.range` 2, `y.shape` 2, `y.dtype` 1. Batches have up to five problems. The course's own check is
-# switched off while your answer is checked. Limit: 30 seconds.
+# points, `x.dtype` 1, `x.range` 2, `y.shape` 2, `y.dtype` 1. Batches have up to five problems. The course's own check
+# is switched off while your answer is checked. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -778,12 +783,12 @@ probe("03a-contract", check_batch)
 #
 # **Goal.** Turn a list of files into batches.
 #
-# A loader asks a data set for two things: the number of examples (`__len__`) and example number `i` (`__getitem__`). The
-# loader decides the order, calls `__getitem__` once for each example, and stacks the results. A *transform*, for example a
-# random shift of the image, is called in `__getitem__`.
+# A loader asks a data set for two things: the number of examples (`__len__`) and example number `i` (`__getitem__`).
+# The loader decides the order, calls `__getitem__` once for each example, and stacks the results. A *transform*, for
+# example a random shift of the image, is called in `__getitem__`.
 #
-# The transform could also run only once for each image, when the data set is made. Suppose that the transform is random.
-# Predict how many versions of one image a model then sees in five epochs.
+# The transform could also run only once for each image, when the data set is made. Suppose that the transform is
+# random. Predict how many versions of one image a model then sees in five epochs.
 
 # %% tags=["demo"]
 predict("versions", None)
@@ -822,19 +827,19 @@ reveal("versions", len(versions), usual={
 # Write the two missing methods of `ImageFiles`, which stores its files and their labels as pairs, and the function
 # `make_loader`.
 #
-# - The length is the number of files. Item `index` (0 or more) is a pair: the file as a `float32` tensor `[3, H, W]`, with
-#   every pixel's byte divided by 255, and its label. Files are grey (mode L), coloured (RGB) or partly transparent (RGBA),
-#   and of different sizes; `Image.open(path).convert("RGB")` makes three channels of each. If there is a transform, it is
-#   called with this tensor *whenever the item is asked for*, and its result replaces the tensor. It may change the tensor
-#   in place as well.
+# - The length is the number of files. Item `index` (0 or more) is a pair: the file as a `float32` tensor `[3, H, W]`,
+#   with every pixel's byte divided by 255, and its label. Files are grey (mode L), coloured (RGB) or partly transparent
+#   (RGBA), and of different sizes; `Image.open(path).convert("RGB")` makes three channels of each. If there is a
+#   transform, it is called with this tensor *whenever the item is asked for*, and its result replaces the tensor. It
+#   may change the tensor in place as well.
 # - `make_loader(dataset, batch_size, training, seed, workers=0)` returns a `DataLoader` of any data set with these two
 #   methods; `training` is `True` or `False`, `seed` a whole number from 0. For training: a new random order of all
 #   examples in every epoch, and no last batch that is not full; there are enough examples for a full one. Two loaders
-#   with the same `seed` give the same orders, whoever else draws random numbers or makes loaders in between; another seed
-#   gives other orders. For validation: every example, in the data set's order.
-# - A worker process may receive its data set through `pickle`, so nothing may be stored in it that cannot be pickled, and
-#   two data sets must not share what they store. `workers` is the loader's number of worker processes. No process is
-#   started while your answer is checked.
+#   with the same `seed` give the same orders, whoever else draws random numbers or makes loaders in between; another
+#   seed gives other orders. For validation: every example, in the data set's order.
+# - A worker process may receive its data set through `pickle`, so nothing may be stored in it that cannot be pickled,
+#   and two data sets must not share what they store. `workers` is the loader's number of worker processes. No process
+#   is started while your answer is checked.
 #
 # Hidden cases: items 2 points, transform 1, loader for validation 1, loader for training 1, copies for workers 1.
 # Limit: 30 seconds.
@@ -846,8 +851,8 @@ reveal("versions", len(versions), usual={
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# Seeding the whole process is not enough, because other code draws from the same stream. A `DataLoader` takes a generator
-# of its own.
+# Seeding the whole process is not enough, because other code draws from the same stream. A `DataLoader` takes a
+# generator of its own.
 #
 # </details>
 
@@ -891,8 +896,9 @@ probe("03a-dataset", ImageFiles, make_loader)
 
 # %% [markdown]
 # **Recap.** A data set needs `__len__` and `__getitem__`. Random transforms run on request. The loader has a random
-# generator of its own. On macOS, Windows and newer versions of Python, a worker is a fresh process that receives the data
-# set through `pickle`. A class that is written in a notebook must move into a file before workers can use it there.
+# generator of its own. On macOS, Windows and newer versions of Python, a worker is a fresh process that receives the
+# data set through `pickle`. A class that is written in a notebook must move into a file before workers can use it
+# there.
 
 # %% [markdown]
 # ### Is the model waiting?
@@ -906,9 +912,9 @@ probe("03a-dataset", ImageFiles, make_loader)
 # | copies to the GPU take long | memory that is not pinned | `pin_memory=True`, copies with `non_blocking=True` |
 # | random crops take most of the time | heavy transforms | cache, simplify, or move them to the GPU |
 #
-# No number of workers is right for every machine. A worker must save more time than it costs to hand its batch over to the
-# training process. The digits are in memory already. Predict whether two workers give more or fewer batches per second.
-# Answer "more" or "fewer".
+# No number of workers is right for every machine. A worker must save more time than it costs to hand its batch over to
+# the training process. The digits are in memory already. Predict whether two workers give more or fewer batches per
+# second. Answer "more" or "fewer".
 
 # %% tags=["demo"]
 predict("workers", None)
@@ -932,9 +938,9 @@ for settings, rates in measured.rows:
 
 
 # %% [markdown]
-# Two workers give fewer batches per second, often by a factor of ten or more. A batch that is in memory already is made in
-# a fraction of a millisecond. Two processes must first be started for each epoch, and then every batch must be handed
-# over.
+# Two workers give fewer batches per second, often by a factor of ten or more. A batch that is in memory already is made
+# in a fraction of a millisecond. Two processes must first be started for each epoch, and then every batch must be
+# handed over.
 #
 # Now take an expensive transform: 2 ms for each example, simulated by a 2 ms sleep. The measurement times the loader
 # alone, the step alone, and both together. It reports which stage is the bottleneck and what to try first.
@@ -961,11 +967,12 @@ print(f"share of the time in which the step waits: ≈ {slow.waiting:.2f}")
 # The step waits for data nearly all the time. A better optimizer or a larger model would change nothing here.
 #
 # The flag `pin_memory` is about the copy to an accelerator. The operating system never moves *pinned* memory, so the
-# accelerator can copy from it directly while the CPU continues. This is not specific to CUDA: PyTorch pins memory for the
-# accelerator that is present, if that accelerator supports pinning (Apple's MPS does not). Whether pinning is faster
-# depends on the batch size and on the process that does it. With workers, a thread of the loader pins the batches in the background. Without workers, as in the
-# next cell, pinning takes the training loop's own time, as `x.pin_memory().to("cuda")` does. That can be slower than a
-# plain copy. The cell measures both where there is a CUDA GPU.
+# accelerator can copy from it directly while the CPU continues. This is not specific to CUDA: PyTorch pins memory for
+# the accelerator that is present, if that accelerator supports pinning (Apple's MPS does not). Whether pinning is
+# faster depends on the batch size and on the process that does it. With workers, a thread of the loader pins the
+# batches in the background. Without workers, as in the next cell, pinning takes the training loop's own time, as
+# `x.pin_memory().to("cuda")` does. That can be slower than a plain copy. The cell measures both where there is a CUDA
+# GPU.
 
 # %% tags=["demo", "nbval-ignore-output"]
 # Depends on whether the machine has a GPU.
@@ -989,9 +996,9 @@ if torch.cuda.is_available():
 # **Goal.** Know what 16 bits can hold, and train a step in 16 bits without losing anything that matters.
 #
 # A floating-point number is a sign, an exponent and a fraction. The exponent determines how large or small a number can
-# be. The fraction determines how many digits it has. FP32 uses 8 bits for the exponent and 23 for the fraction. With half
-# of the bits, something is lost: FP16 keeps more digits (5 and 10 bits), BF16 keeps the range (8 and 7 bits). While the
-# notebook runs, you can type other numbers into the field below: try 65519, 65520, 1e-8 and 1.001.
+# be. The fraction determines how many digits it has. FP32 uses 8 bits for the exponent and 23 for the fraction. With
+# half of the bits, something is lost: FP16 keeps more digits (5 and 10 bits), BF16 keeps the range (8 and 7 bits).
+# While the notebook runs, you can type other numbers into the field below: try 65519, 65520, 1e-8 and 1.001.
 
 # %% tags=["demo"]
 show_float_formats(0.1)
@@ -1007,12 +1014,13 @@ for number in (70000.0, 3.4e38, 1e-8):
     print(f"{number:g}: FP16 {stored.half().item():g}, BF16 {stored.bfloat16().item():.3g}")
 
 # %% [markdown]
-# The largest FP16 number is 65,504, and a gradient of 1e-8 becomes 0 in FP16. BF16 holds both 70,000 and
-# 1e-8, with two to three decimal digits. BF16 can overflow too: 3.4e38 fits into FP32 but not into BF16. Its range is large, not infinite.
+# The largest FP16 number is 65,504, and a gradient of 1e-8 becomes 0 in FP16. BF16 holds both 70,000 and 1e-8, with two
+# to three decimal digits. BF16 can overflow too: 3.4e38 fits into FP32 but not into BF16. Its range is large, not
+# infinite.
 #
 # A gradient that is too small for FP16 can be rescued. Multiply the loss by a large number, the *scale*, before
-# `backward()`, and divide the gradients by it before the step. `GradScaler` does this. When a gradient overflows, it skips
-# the step and lowers the scale. BF16 can represent such small gradients, so it needs no scaler.
+# `backward()`, and divide the gradients by it before the step. `GradScaler` does this. When a gradient overflows, it
+# skips the step and lowers the scale. BF16 can represent such small gradients, so it needs no scaler.
 
 # %% tags=["demo"]
 gradient, scale = torch.tensor(1e-8), 2.0**16
@@ -1020,8 +1028,8 @@ print(f"plain:  {gradient.half().item():g}")
 print(f"scaled: {((gradient * scale).half().float() / scale).item():.1e}")
 
 # %% [markdown]
-# BF16 lacks digits. A weight is 1, and each of a thousand steps adds 0.001 to it. Predict its final value when the weight
-# itself is stored in BF16.
+# BF16 lacks digits. A weight is 1, and each of a thousand steps adds 0.001 to it. Predict its final value when the
+# weight itself is stored in BF16.
 
 # %% tags=["demo"]
 predict("vanish", None)
@@ -1066,10 +1074,9 @@ for batch in (64, 512):
 
 # %% [markdown]
 # With 64 examples the total *grows* by 4 %, because the BF16 copies of the weights are kept too. With 512 examples the
-# activations are the larger part, and the total falls by 18 %. A single activation needs half of
-# the bytes, the whole step does not. The speed depends on
-# the hardware and on the size: on the same processor BF16 can be slower for a small batch and faster for a large one.
-# Measure it on your own machine.
+# activations are the larger part, and the total falls by 18 %. A single activation needs half of the bytes, the whole
+# step does not. The speed depends on the hardware and on the size: on the same processor BF16 can be slower for a small
+# batch and faster for a large one. Measure it on your own machine.
 
 # %% tags=["demo", "nbval-ignore-output"]
 # A time of the machine that this ran on.
@@ -1095,10 +1102,10 @@ print("CPU ->", choose_precision("auto", "cpu").name)
 #
 # Write two functions.
 #
-# `autocast_step(model, optimizer, loss_fn, x, y)` trains `model` for one step with BF16 autocast on the CPU. The forward
-# pass and the loss, `loss_fn(model(x), y)`, are both computed under autocast. `optimizer` is SGD with momentum and may
-# have taken steps before; gradients of an earlier step may still be there and must not count. It returns a dict with the
-# dtypes that you *find* in this step, for example `torch.float32`:
+# `autocast_step(model, optimizer, loss_fn, x, y)` trains `model` for one step with BF16 autocast on the CPU. The
+# forward pass and the loss, `loss_fn(model(x), y)`, are both computed under autocast. `optimizer` is SGD with momentum
+# and may have taken steps before; gradients of an earlier step may still be there and must not count. It returns a dict
+# with the dtypes that you *find* in this step, for example `torch.float32`:
 #
 # - `"parameter"` and `"gradient"`: of the model's parameters after `backward()`;
 # - `"output"`: what the model returned under autocast; `"loss"`: what `loss_fn` returned;
@@ -1110,8 +1117,8 @@ print("CPU ->", choose_precision("auto", "cpu").name)
 # not. So read the dtypes from the tensors; do not answer from memory.
 #
 # `fate(number, dtype)` says what happens to a finite Python float when it is stored in `dtype`, `torch.float16` or
-# `torch.bfloat16`. It returns `"overflow"` (it becomes infinite), `"underflow"` (it becomes 0 and was not 0), `"exact"`, or
-# `"rounded"`. FP32 holds every `number` exactly, also the very small ones down to $2^{-149}$.
+# `torch.bfloat16`. It returns `"overflow"` (it becomes infinite), `"underflow"` (it becomes 0 and was not 0),
+# `"exact"`, or `"rounded"`. FP32 holds every `number` exactly, also the very small ones down to $2^{-149}$.
 #
 # Hidden cases: weights after the step 2 points, dtypes 2, fates 2. Limit: 30 seconds.
 #
@@ -1169,8 +1176,8 @@ probe("03a-precision", autocast_step, fate)
 # %% [markdown]
 # ## Half-way: a good place to stop
 #
-# Here is a good place to stop. Part one (tape, modules, data, precision) is done. Part two (training) needs nothing from
-# it: after a break, run the two set-up cells at the top and the next cell, and go on with section 8.
+# Here is a good place to stop. Part one (tape, modules, data, precision) is done. Part two (training) needs nothing
+# from it: after a break, run the two set-up cells at the top and the next cell, and go on with section 8.
 
 # %% tags=["setup"]
 digits = load_digits()
@@ -1182,13 +1189,13 @@ parts = stratified_split(classes, (0.6, 0.2, 0.2), seed=0)
 #
 # **Goal.** Train on a big batch in small pieces, with the same result.
 #
-# You want 256 examples in a step, and 64 fit into memory. The gradient of a sum is the sum of the gradients. So you can run
-# four *micro-batches* of 64 one after the other: `backward()` adds to `.grad`, and the optimizer steps once, at the end of
-# the *window* of four. The difficult part is the weight of each micro-batch.
+# You want 256 examples in a step, and 64 fit into memory. The gradient of a sum is the sum of the gradients. So you can
+# run four *micro-batches* of 64 one after the other: `backward()` adds to `.grad`, and the optimizer steps once, at the
+# end of the *window* of four. The difficult part is the weight of each micro-batch.
 #
 # Here is a worked example with $L = (w x - y)^2$, $w = 0$, learning rate 0.1 and two micro-batches of one example each.
-# $(x, y) = (2, 1)$ has gradient $2(0 - 1)\cdot 2 = -4$, and $(3, 2)$ has gradient $-12$. The loss of the big batch is the
-# *mean* of the two losses. Predict $w$ after the step of the big batch.
+# $(x, y) = (2, 1)$ has gradient $2(0 - 1)\cdot 2 = -4$, and $(3, 2)$ has gradient $-12$. The loss of the big batch is
+# the *mean* of the two losses. Predict $w$ after the step of the big batch.
 
 # %% tags=["demo"]
 predict("accumulation", None)
@@ -1206,10 +1213,10 @@ reveal("accumulation", 0.0 - 0.1 * w.grad.item(), usual={
 
 
 # %% [markdown]
-# The gradient is −2 after the first micro-batch and −8 after the second, so $w = 0.8$. Without the division by 2 it would
-# be 1.6. With SGD, that is a learning rate twice as large by accident. It has become common to write `loss / K` and stop
-# there. That is right only when every micro-batch has the same size and every window is full. At the end of an epoch often
-# neither is true.
+# The gradient is −2 after the first micro-batch and −8 after the second, so $w = 0.8$. Without the division by 2 it
+# would be 1.6. With SGD, that is a learning rate twice as large by accident. It has become common to write `loss / K`
+# and stop there. That is right only when every micro-batch has the same size and every window is full. At the end of an
+# epoch often neither is true.
 #
 # ### Question 03a-accumulate · 8 points
 #
@@ -1222,8 +1229,8 @@ reveal("accumulation", 0.0 - 0.1 * w.grad.item(), usual={
 #   shorter; it is stepped as well.
 # - Every step must equal the step on one big batch with all examples of the window. This must hold for any model that
 #   treats each example by itself (here a linear layer), and for SGD with or without momentum.
-# - In one call the model may be given at most as many examples as the largest micro-batch has. Joining the micro-batches
-#   of a window would need the memory of the big batch, so it is not allowed.
+# - In one call the model may be given at most as many examples as the largest micro-batch has. Joining the
+#   micro-batches of a window would need the memory of the big batch, so it is not allowed.
 # - `.grad` is empty at the first call. The function is called again with the same list for the next epoch: gradients
 #   that are left from one epoch must not count in the next one. The function returns nothing.
 #
@@ -1265,11 +1272,11 @@ probe("03a-accumulate", accumulate_epoch)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** Divide the sum of the losses by the number of examples in the window. Take one step for each window, also for
-# the last one. One `backward()` for each micro-batch frees its activations before the next one starts. Two kinds of layers
-# break the equality. Batch normalisation computes its statistics from each micro-batch alone. Dropout draws
-# other masks for the micro-batches than it would draw for the big batch. With either of them, K micro-batches are close to
-# one big batch but not equal to it.
+# **Recap.** Divide the sum of the losses by the number of examples in the window. Take one step for each window, also
+# for the last one. One `backward()` for each micro-batch frees its activations before the next one starts. Two kinds of
+# layers break the equality. Batch normalisation computes its statistics from each micro-batch alone. Dropout draws
+# other masks for the micro-batches than it would draw for the big batch. With either of them, K micro-batches are close
+# to one big batch but not equal to it.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03a-p3-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ### Question 03a-p3 · 2 points, graded by hand
@@ -1288,19 +1295,19 @@ probe("03a-accumulate", accumulate_epoch)
 # </details>
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "03a-p3", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
-# Let micro-batch $i$ hold $n_i$ of the $N$ examples, and let $L_i$ be the mean of its losses $\ell$. The large batch has
-# $L = \frac1N \sum_i \sum_{j \in i} \ell_j = \sum_i \frac{n_i}{N} L_i$. The gradient of a sum is the sum of the gradients,
-# so $\nabla L = \sum_i \frac{n_i}{N} \nabla L_i$. This is the sum that `backward()` collects in `.grad` when each $L_i$ is
-# multiplied by $n_i/N$. For equal sizes $n_i/N = 1/K$. For unequal sizes, dividing by K gives the examples of a small
-# micro-batch too much weight. The right weight is still $n_i/N$.
+# Let micro-batch $i$ hold $n_i$ of the $N$ examples, and let $L_i$ be the mean of its losses $\ell$. The large batch
+# has $L = \frac1N \sum_i \sum_{j \in i} \ell_j = \sum_i \frac{n_i}{N} L_i$. The gradient of a sum is the sum of the
+# gradients, so $\nabla L = \sum_i \frac{n_i}{N} \nabla L_i$. This is the sum that `backward()` collects in `.grad` when
+# each $L_i$ is multiplied by $n_i/N$. For equal sizes $n_i/N = 1/K$. For unequal sizes, dividing by K gives the
+# examples of a small micro-batch too much weight. The right weight is still $n_i/N$.
 
 # %% [markdown]
 # ## 9 Clipping: limit the length, keep the direction
 #
 # **Goal.** Clip a gradient by its global norm, and see what happens when each tensor is clipped by itself.
 #
-# A rare batch can give a gradient many times the usual length, and one such step can undo many good ones. Clipping sets a
-# limit on the norm of the *whole* gradient, all parameters taken as one long vector. If the norm exceeds `max_norm`,
+# A rare batch can give a gradient many times the usual length, and one such step can undo many good ones. Clipping sets
+# a limit on the norm of the *whole* gradient, all parameters taken as one long vector. If the norm exceeds `max_norm`,
 # every entry is multiplied by `max_norm / norm`. Otherwise nothing changes. Two parameters with gradients 3 and 4 have
 # norm 5. With `max_norm` 1 they become 0.6 and 0.8.
 #
@@ -1328,22 +1335,23 @@ show_arrows(
 
 
 # %% [markdown]
-# The cosine is 0.9899, which is a turn of 8 degrees with only two numbers. When tensors have very different norms the turn
-# can be much larger, because every tensor above the limit ends up with the same norm. This is why the global norm is the
-# usual choice. Return the norm *before* clipping as well. Plotted over time, it often shows trouble early.
+# The cosine is 0.9899, which is a turn of 8 degrees with only two numbers. When tensors have very different norms the
+# turn can be much larger, because every tensor above the limit ends up with the same norm. This is why the global norm
+# is the usual choice. Return the norm *before* clipping as well. Plotted over time, it often shows trouble early.
 #
 # ### Question 03a-clip · 8 points
 #
-# Write two functions of a list of one or more gradients and a number `max_norm`. The gradients are tensors of any shapes,
-# also `[]`, all float32 or all float64. They need not be contiguous in memory. `max_norm` and the norm of each tensor lie
-# between 0.1 and 1000, so squares are safe in float32.
+# Write two functions of a list of one or more gradients and a number `max_norm`. The gradients are tensors of any
+# shapes, also `[]`, all float32 or all float64. They need not be contiguous in memory. `max_norm` and the norm of each
+# tensor lie between 0.1 and 1000, so squares are safe in float32.
 #
-# - `clip_by_global_norm(gradients, max_norm)` returns the list of clipped gradients and the global norm before clipping.
+# - `clip_by_global_norm(gradients, max_norm)` returns the list of clipped gradients and the global norm before
+#   clipping.
 # - `per_parameter_cosine(gradients, max_norm)` clips *each tensor by its own norm* and returns the cosine of the angle
 #   between all old and all new entries, each taken as one long vector.
 #
-# You may change the tensors in place. A norm or cosine may be a number or a tensor of shape `[]`, and all results may be
-# in either precision. A relative error of $10^{-5}$ counts as right.
+# You may change the tensors in place. A norm or cosine may be a number or a tensor of shape `[]`, and all results may
+# be in either precision. A relative error of $10^{-5}$ counts as right.
 #
 # Hidden cases: direction 3 points, untouched below the threshold 2, norm returned 1, cosine 2. Limit: 30 seconds.
 # PyTorch's own clipping function is switched off while your answer is checked.
@@ -1395,8 +1403,8 @@ probe("03a-clip", clip_by_global_norm, per_parameter_cosine)
 #
 # **Goal.** See what a single long gradient does to a run.
 #
-# The next run trains a network with SGD and momentum for 119 steps. At step 40 one batch arrives with pixels in 0 to 255
-# instead of 0 to 1: somebody forgot to scale a file. It runs twice: without clipping, and with `max_norm` 1.
+# The next run trains a network with SGD and momentum for 119 steps. At step 40 one batch arrives with pixels in 0 to
+# 255 instead of 0 to 1: somebody forgot to scale a file. It runs twice: without clipping, and with `max_norm` 1.
 # Clipping with an infinite `max_norm` changes nothing and only returns the norm. Predict the accuracy on the validation
 # part at the end of the run *without* clipping, in percent. (With clipping, it is above 90 %.)
 
@@ -1457,9 +1465,9 @@ show_figure(
 
 
 # %% [markdown]
-# Both runs have the same gradient at step 40: a norm of about 211, where 0.9 is usual. The clipped run takes one step of
-# ordinary length in a useless direction and goes on. It reaches about 95 %. The unclipped run takes a step 200
-# times as long. Momentum repeats it in the next steps, and afterwards every relu unit of the second hidden layer is closed
+# Both runs have the same gradient at step 40: a norm of about 211, where 0.9 is usual. The clipped run takes one step
+# of ordinary length in a useless direction and goes on. It reaches about 95 %. The unclipped run takes a step 200 times
+# as long. Momentum repeats it in the next steps, and afterwards every relu unit of the second hidden layer is closed
 # for every digit. The norm is now small, which looks harmless. But the accuracy is 10 %: the network predicts the same
 # class for every digit. Clipping does not repair the batch. It limits what one batch can destroy.
 
@@ -1468,9 +1476,9 @@ show_figure(
 #
 # **Goal.** Put clipping in the right place of a step with `GradScaler`.
 #
-# With FP16 the loss is multiplied by a scale before `backward()` (section 7), so all gradients are multiplied by it too.
-# `max_norm` refers to the true gradients. Therefore the order of the calls is fixed. The next cell is one step of such a loop, with a reason for each
-# line. It also runs on a CPU.
+# With FP16 the loss is multiplied by a scale before `backward()` (section 7), so all gradients are multiplied by it
+# too. `max_norm` refers to the true gradients. Therefore the order of the calls is fixed. The next cell is one step of
+# such a loop, with a reason for each line. It also runs on a CPU.
 
 # %% tags=["demo"]
 def fp16_step(model, optimizer, scaler, x, y, max_norm):
@@ -1486,8 +1494,8 @@ def fp16_step(model, optimizer, scaler, x, y, max_norm):
 
 
 # %% [markdown]
-# A new `GradScaler` starts with the scale 65,536. In the next cell the scale is 1,024. Suppose that somebody clips to norm
-# 0.1 *before* `unscale_`. Predict by what factor the norm of the final gradient is then too small.
+# A new `GradScaler` starts with the scale 65,536. In the next cell the scale is 1,024. Suppose that somebody clips to
+# norm 0.1 *before* `unscale_`. Predict by what factor the norm of the final gradient is then too small.
 
 # %% tags=["demo"]
 predict("unscale", None)
@@ -1517,9 +1525,8 @@ reveal("unscale", round(right_order / wrong_order), usual={
 })
 
 # %% [markdown]
-# In the right order the gradient has norm 0.1. In the wrong order the norm is 1,024 times smaller. Clipping first
-# cuts the scaled gradient to 0.1, and unscaling then divides it by 1,024. No error is raised, but the network hardly
-# learns.
+# In the right order the gradient has norm 0.1. In the wrong order the norm is 1,024 times smaller. Clipping first cuts
+# the scaled gradient to 0.1, and unscaling then divides it by 1,024. No error is raised, but the network hardly learns.
 #
 # **Recap.** Scale the loss, `backward()`, unscale, clip, step, update. BF16 and FP32 need no scaler, and clipping then
 # comes directly after the last `backward()`.
@@ -1536,9 +1543,9 @@ reveal("unscale", round(right_order / wrong_order), usual={
 #
 # You want a large rate that is still far from the rise. This course's rule works on the logarithmic axis. It takes the
 # floor of the valley, where the loss is near its lowest, and chooses the rate a third of the way across it. It never
-# chooses more than a seventh of the rate at which the loss diverges. The network below is a small convolutional network on
-# digits, trained with AdamW. Predict between which powers of ten its rate lies: 0.0001 and 0.001, 0.001 and 0.01, or 0.01
-# and 0.1. Answer with the lower of the two.
+# chooses more than a seventh of the rate at which the loss diverges. The network below is a small convolutional network
+# on digits, trained with AdamW. Predict between which powers of ten its rate lies: 0.0001 and 0.001, 0.001 and 0.01, or
+# 0.01 and 0.1. Answer with the lower of the two.
 
 # %% tags=["demo"]
 predict("rate", None)
@@ -1579,13 +1586,13 @@ show_figure(
 
 
 # %% [markdown]
-# At the left the steps are too short to change the loss. In the valley the loss falls. At the right a step jumps over its
-# target. The rate with the lowest loss is not a good choice, for two reasons. The valley often has a flat floor, and
-# chance decides which point on it is lowest. And a rate that survives one step can still ruin a training of thousands of
-# steps.
+# At the left the steps are too short to change the loss. In the valley the loss falls. At the right a step jumps over
+# its target. The rate with the lowest loss is not a good choice, for two reasons. The valley often has a flat floor,
+# and chance decides which point on it is lowest. And a rate that survives one step can still ruin a training of
+# thousands of steps.
 #
-# Does the chosen rate train? The next cell trains the same network for two epochs with a hundredth of the rate, with the
-# rate itself, and with 30 times the rate.
+# Does the chosen rate train? The next cell trains the same network for two epochs with a hundredth of the rate, with
+# the rate itself, and with 30 times the rate.
 
 # %% tags=["demo"]
 def accuracy_after_two_epochs(rate):
@@ -1601,12 +1608,12 @@ for factor in (0.01, 1, 30):
     print(f"{factor:g} times the finder's rate: validation accuracy ≈ {accuracy:.2f}")
 
 # %% [markdown]
-# After two epochs the finder's rate gives an accuracy of about 0.96. A hundredth of it gives about 0.55, because the steps are
-# too short. Thirty times the rate gives less than 0.8, because the steps are too long.
+# After two epochs the finder's rate gives an accuracy of about 0.96. A hundredth of it gives about 0.55, because the
+# steps are too short. Thirty times the rate gives less than 0.8, because the steps are too long.
 #
-# Two details of the finder are worth checking. The first is the factor. It follows from the two ends and from the number
-# of steps. A fixed factor need not reach the other end. A factor of 1.05 is often recommended. A rate is multiplied by 1.05
-# a hundred times. Predict by what factor it has grown.
+# Two details of the finder are worth checking. The first is the factor. It follows from the two ends and from the
+# number of steps. A fixed factor need not reach the other end. A factor of 1.05 is often recommended. A rate is
+# multiplied by 1.05 a hundred times. Predict by what factor it has grown.
 
 # %% tags=["demo"]
 predict("factor", None)
@@ -1622,10 +1629,10 @@ reveal("factor", math.floor(1.05**100), "times", usual={
 # The rate has grown by a factor of 131. That is little more than two of the eight decades from 1e-7 to 10. Such a sweep
 # ends long before the loss changes.
 #
-# The second detail is the rule. The next cell has a curve as a table, one row for each decade, and reads it in four ways.
-# They give three different rates, and the largest is a hundred times the smallest. So when you report a rate, name the rule
-# that you used. One decade before the minimum is the usual rule of thumb. `sweep.suggestions` holds several such rates for
-# the curve above.
+# The second detail is the rule. The next cell has a curve as a table, one row for each decade, and reads it in four
+# ways. They give three different rates, and the largest is a hundred times the smallest. So when you report a rate,
+# name the rule that you used. One decade before the minimum is the usual rule of thumb. `sweep.suggestions` holds
+# several such rates for the curve above.
 
 # %% tags=["demo"]
 table = {1e-4: 3.2, 1e-3: 2.5, 1e-2: 1.1, 1e-1: 0.9, 1.0: 2.8}
@@ -1639,29 +1646,29 @@ print(f"steepest central difference at {rates[1 + slopes.index(min(slopes))]:g}"
 
 
 # %% [markdown]
-# The minimum is at 0.1. One decade before it is 0.01, and the largest fall also ends at 0.01. The central difference gives
-# 0.001.
+# The minimum is at 0.1. One decade before it is 0.01, and the largest fall also ends at 0.01. The central difference
+# gives 0.001.
 #
 # ### Question 03a-lrfinder · 8 points
 #
-# Write two functions. `run_sweep(model, batches, loss_fn, start, stop, steps)` sweeps and returns two lists, the rates and
-# the losses.
+# Write two functions. `run_sweep(model, batches, loss_fn, start, stop, steps)` sweeps and returns two lists, the rates
+# and the losses.
 #
 # - The `steps` rates (two or more) grow by a constant factor; the first is `start` and the last is `stop`.
 # - Step `i` uses batch `i` of the list `batches` of pairs `(x, y)`. At its end the list starts again; there can be more
-#   batches than steps. The loss is `loss_fn(model(x), y)`. The model, with every module in it, is in train mode during the
-#   sweep.
-# - A step is a step of plain SGD: each parameter moves by the rate times its gradient. Gradients may be left from before
-#   the sweep; they do not count. A parameter may be frozen (`requires_grad` is `False`); it does not move, whatever its
-#   `.grad` holds.
-# - The loss is recorded before its step. The sweep ends early, and leaves out the loss and its rate, when a loss is
-#   not finite or exceeds 4 times the lowest of those recorded before it. The first loss is finite, and no loss is negative.
+#   batches than steps. The loss is `loss_fn(model(x), y)`. The model, with every module in it, is in train mode during
+#   the sweep.
+# - A step is a step of plain SGD: each parameter moves by the rate times its gradient. Gradients may be left from
+#   before the sweep; they do not count. A parameter may be frozen (`requires_grad` is `False`); it does not move,
+#   whatever its `.grad` holds.
+# - The loss is recorded before its step. The sweep ends early, and leaves out the loss and its rate, when a loss is not
+#   finite or exceeds 4 times the lowest of those recorded before it. The first loss is finite, and no loss is negative.
 # - Afterwards the weights, all buffers (also those that `state_dict()` leaves out) and the mode of every module are the
 #   same as before. You may sweep a deep copy of the model instead.
 #
-# `choose_rate(rates, losses)` takes two lists of Python floats, all finite and positive, with one lowest loss. It returns a
-# tenth of the rate with the lowest loss, or `None` when the curve never falls: when its lowest loss is more than 90 % of
-# its first. (The lowest loss is never within 0.1 % of these 90 %.)
+# `choose_rate(rates, losses)` takes two lists of Python floats, all finite and positive, with one lowest loss. It
+# returns a tenth of the rate with the lowest loss, or `None` when the curve never falls: when its lowest loss is more
+# than 90 % of its first. (The lowest loss is never within 0.1 % of these 90 %.)
 #
 # Hidden cases: the rates 1 point, the losses 2, the early end 1, everything put back 2, the choice 1, no suggestion 1.
 # Limit: 30 seconds.
@@ -1717,18 +1724,19 @@ probe("03a-lrfinder", run_sweep, choose_rate)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** The finder gives the order of magnitude of the rate, not its third digit. Its factor follows from the two ends
-# and the number of steps. Its answer depends on a rule, so name the rule. After the sweep the network and the optimizer
-# are exactly as before.
+# **Recap.** The finder gives the order of magnitude of the rate, not its third digit. Its factor follows from the two
+# ends and the number of steps. Its answer depends on a rule, so name the rule. After the sweep the network and the
+# optimizer are exactly as before.
 
 # %% [markdown]
 # ## 11 Batch size and rate: change them together
 #
 # **Goal.** Change the batch size and keep the quality of the training.
 #
-# A batch eight times as large gives a less noisy gradient, and an epoch has an eighth of the steps. At the same rate the
-# weights therefore move about an eighth as far in an epoch. The *linear scaling rule* multiplies the rate by the same
-# factor 8. One long step then replaces eight short ones. That is right as long as the gradient hardly changes on the way.
+# A batch eight times as large gives a less noisy gradient, and an epoch has an eighth of the steps. At the same rate
+# the weights therefore move about an eighth as far in an epoch. The *linear scaling rule* multiplies the rate by the
+# same factor 8. One long step then replaces eight short ones. That is right as long as the gradient hardly changes on
+# the way.
 #
 # The next runs take five epochs of plain SGD on digits. The first one uses batches of 32 and rate 0.1. Now the batches
 # grow to 256 and nothing else changes. Predict by what factor the validation loss is higher.
@@ -1765,22 +1773,23 @@ print(f"batches of 256, rate 0.8: ≈ {scaled:.1f}")
 print(f"one batch of all {everything}, rate {0.1 * everything / 32:.1f}: ≈ {whole:.1f}")
 
 # %% [markdown]
-# The losses are about 0.6 with batches of 32 and 2.2 with batches of 256. The larger batch alone does not diverge: it is
-# slow. With 8 times the rate the loss is 0.9, so most of the difference is gone. The same rule fails for the whole set in
-# one batch. Its rate would be 3.4, and the loss ends at 2.4, worse than guessing (ln 10 = 2.3). A step that long does not
-# replace many short ones.
+# The losses are about 0.6 with batches of 32 and 2.2 with batches of 256. The larger batch alone does not diverge: it
+# is slow. With 8 times the rate the loss is 0.9, so most of the difference is gone. The same rule fails for the whole
+# set in one batch. Its rate would be 3.4, and the loss ends at 2.4, worse than guessing (ln 10 = 2.3). A step that long
+# does not replace many short ones.
 #
-# The gradient changes fastest early in training, so large rates are reached by a *warm-up*: some steps at a growing rate.
-# And the rule is for SGD. Adam divides by the size of the gradient and needs another rule, often the square root.
+# The gradient changes fastest early in training, so large rates are reached by a *warm-up*: some steps at a growing
+# rate. And the rule is for SGD. Adam divides by the size of the gradient and needs another rule, often the square root.
 #
-# **Recap.** With SGD, k times the batch needs k times the rate, with warm-up. This holds only up to some size, so measure.
+# **Recap.** With SGD, k times the batch needs k times the rate, with warm-up. This holds only up to some size, so
+# measure.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03a-p1-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ### Question 03a-p1 · 2 points, graded by hand
 #
-# A run with SGD, batches of 32 and rate 0.05 moves to a machine that holds batches of 256. What happens if the rate stays
-# the same, and why? Name the standard rule, the rate that it gives here, and what it needs at the start of training. In
-# which case would you not trust it? Four sentences are enough.
+# A run with SGD, batches of 32 and rate 0.05 moves to a machine that holds batches of 256. What happens if the rate
+# stays the same, and why? Name the standard rule, the rate that it gives here, and what it needs at the start of
+# training. In which case would you not trust it? Four sentences are enough.
 #
 # Graded on: fewer steps of the same length, hence the linear scaling rule, here rate 0.4 (1); warm-up, and one limit:
 # very large batches, or another optimizer such as Adam (1).
@@ -1795,21 +1804,21 @@ print(f"one batch of all {everything}, rate {0.1 * everything / 32:.1f}: ≈ {wh
 # An epoch then has an eighth of the steps, and each is about as long as before. So after the same number of epochs the
 # weights have moved much less far. The linear scaling rule multiplies the rate by the factor of the batch size, 8: the
 # rate is 0.4 here. It is reached by a warm-up, because the gradient changes fastest at the start. I would not trust the
-# rule for a batch that is a large part of the whole data set, where one long step no longer replaces many short ones. Nor
-# would I trust it with Adam.
+# rule for a batch that is a large part of the whole data set, where one long step no longer replaces many short ones.
+# Nor would I trust it with Adam.
 
 # %% [markdown]
 # ## 12 Curves: how to read a run
 #
 # **Goal.** Say from two curves what a run needs.
 #
-# Every epoch gives two numbers: the training loss and the validation loss. Ask three questions about them. Do both fall? If
-# not, the network learns nothing, or the steps are too long. Is the training loss low enough? If not, the model is too
-# small, or something keeps it from fitting, such as strong regularisation. Is the validation loss close to the training loss? If not, the model knows its examples better
-# than the task.
+# Every epoch gives two numbers: the training loss and the validation loss. Ask three questions about them. Do both
+# fall? If not, the network learns nothing, or the steps are too long. Is the training loss low enough? If not, the
+# model is too small, or something keeps it from fitting, such as strong regularisation. Is the validation loss close to
+# the training loss? If not, the model knows its examples better than the task.
 #
-# Here are three runs of one small network: 600 digits at rate 0.002, 600 digits at rate 0.1, and 40 digits at rate 0.2. The
-# possible words are *flat*, *underfit*, *healthy*, *overfit* and *oscillating*. Predict the word for the third run.
+# Here are three runs of one small network: 600 digits at rate 0.002, 600 digits at rate 0.1, and 40 digits at rate 0.2.
+# The possible words are *flat*, *underfit*, *healthy*, *overfit* and *oscillating*. Predict the word for the third run.
 
 # %% tags=["demo"]
 predict("curves", None)
@@ -1850,20 +1859,20 @@ for name, history in runs.items():
     print(f"{name}: {diagnose(history).actions[0]}")
 
 # %% [markdown]
-# The three runs are *flat*, *healthy* and *overfit*. In the third run the validation loss still falls. *Overfit* means here
-# that the gap is wide. When the validation loss turns and rises, `diagnose` says *improves then worsens*.
+# The three runs are *flat*, *healthy* and *overfit*. In the third run the validation loss still falls. *Overfit* means
+# here that the gap is wide. When the validation loss turns and rises, `diagnose` says *improves then worsens*.
 #
-# `diagnose` turns the three questions into numbers, each relative to the loss at the start. The first line of its advice
-# is the cheapest thing to try. Test a flat run on one batch first. Stop the third run early, or regularise it; more digits
-# would cost more. Some things cannot be read from a curve: an easy task looks like leakage, and noisy labels look like a
-# model that is too small.
+# `diagnose` turns the three questions into numbers, each relative to the loss at the start. The first line of its
+# advice is the cheapest thing to try. Test a flat run on one batch first. Stop the third run early, or regularise it;
+# more digits would cost more. Some things cannot be read from a curve: an easy task looks like leakage, and noisy
+# labels look like a model that is too small.
 #
-# The validation loss may also be *below* the training loss without a fault, as at the start of the second run. The training
-# loss is a mean over the epoch, and validation comes at its end. Dropout and augmentation have the same effect, because
-# they make the training examples harder.
+# The validation loss may also be *below* the training loss without a fault, as at the start of the second run. The
+# training loss is a mean over the epoch, and validation comes at its end. Dropout and augmentation have the same
+# effect, because they make the training examples harder.
 #
-# **Recap.** Ask three questions in this order: do both curves fall, is the training loss low enough, is validation close
-# enough? Each has its own remedy.
+# **Recap.** Ask three questions in this order: do both curves fall, is the training loss low enough, is validation
+# close enough? Each has its own remedy.
 
 # %% [markdown]
 # ## 13 Loss and metric: two different questions
@@ -1872,8 +1881,8 @@ for name, history in runs.items():
 #
 # Training minimises a loss because a loss has a gradient. You report a metric because somebody needs it. The two agree
 # often enough to be confused. The first case has two balanced classes. Two models give the right class of four examples
-# these probabilities: A 0.6, 0.6, 0.6, 0.4, and B 0.99, 0.99, 0.99, 0.01. Both are right three times. Predict which one has
-# the lower cross-entropy, A or B.
+# these probabilities: A 0.6, 0.6, 0.6, 0.4, and B 0.99, 0.99, 0.99, 0.01. Both are right three times. Predict which one
+# has the lower cross-entropy, A or B.
 
 # %% tags=["demo"]
 predict("calibration", None)
@@ -1888,12 +1897,12 @@ reveal("calibration", min(losses, key=losses.get), usual={
 })
 
 # %% [markdown]
-# Both have accuracy 0.75, but the losses are 0.61 and 1.16. B is confident when it is wrong, and its loss is high for that
-# one example. Accuracy does not show this.
+# Both have accuracy 0.75, but the losses are 0.61 and 1.16. B is confident when it is wrong, and its loss is high for
+# that one example. Accuracy does not show this.
 #
-# The second case has imbalanced classes: 95 healthy people, 5 ill ones, and a model that says *healthy* to everybody. Its
-# accuracy is 0.95. Two other metrics show what it is worth: the F1 of each class, averaged, and the area under the ROC
-# curve.
+# The second case has imbalanced classes: 95 healthy people, 5 ill ones, and a model that says *healthy* to everybody.
+# Its accuracy is 0.95. Two other metrics show what it is worth: the F1 of each class, averaged, and the area under the
+# ROC curve.
 
 # %% tags=["demo"]
 ill = torch.tensor([0] * 95 + [1] * 5)
@@ -1903,12 +1912,12 @@ print(f"accuracy {accuracy:.2f}, macro F1 {macro_f1(says_healthy, ill):.2f}")
 print(f"area under the ROC curve {auroc(says_healthy, ill):.2f}")
 
 # %% [markdown]
-# Accuracy is 0.95, macro F1 is 0.49, and the area under the ROC curve is 0.50, which is no better than chance. The model's
-# probabilities are even right on average, so the loss shows nothing alarming.
+# Accuracy is 0.95, macro F1 is 0.49, and the area under the ROC curve is 0.50, which is no better than chance. The
+# model's probabilities are even right on average, so the loss shows nothing alarming.
 #
 # The third case is regression: the best constant prediction for 1, 2, 3, 4 and 100. The squared error is lowest at the
-# mean, 22. The absolute error is lowest at the median, 3. Which one is better depends on whether one large error is worse
-# for you than many small ones.
+# mean, 22. The absolute error is lowest at the median, 3. Which one is better depends on whether one large error is
+# worse for you than many small ones.
 
 # %% tags=["demo"]
 values = torch.tensor([1.0, 2.0, 3.0, 4.0, 100.0])
@@ -1920,8 +1929,8 @@ for name, constant in [("mean", values.mean()), ("median", values.median())]:
 # The mean has RMSE 39.0 and MAE 31.2, the median 43.4 and 20.2. Each is better by its own measure.
 #
 # The fourth case is ranking: three candidates for each query, and only the first place counts (recall at 1). Scorer C
-# always gives the right candidate 0.45 and a wrong one 0.50. Scorer D gives the right candidate 0.90 in half of the queries
-# and 0.05 in the others.
+# always gives the right candidate 0.45 and a wrong one 0.50. Scorer D gives the right candidate 0.90 in half of the
+# queries and 0.05 in the others.
 
 # %% tags=["demo"]
 right = torch.tensor([0, 0])
@@ -1950,12 +1959,12 @@ for name, p in {
 #
 # **Goal.** Measure a model without changing the training that continues afterwards.
 #
-# An evaluation between two epochs must not affect the run. It needs four things. The model is in eval mode, so that dropout
-# and batch normalisation behave as in use. Nothing is recorded on the tape. Every example is counted once. And everything
-# is put back afterwards, including the modes of the layers and the random stream.
+# An evaluation between two epochs must not affect the run. It needs four things. The model is in eval mode, so that
+# dropout and batch normalisation behave as in use. Nothing is recorded on the tape. Every example is counted once. And
+# everything is put back afterwards, including the modes of the layers and the random stream.
 #
-# The third point is arithmetic. A batch of 100 examples with mean loss 1 is followed by a last batch of one example with
-# loss 5. Predict the mean loss of the 101 examples.
+# The third point is arithmetic. A batch of 100 examples with mean loss 1 is followed by a last batch of one example
+# with loss 5. Predict the mean loss of the 101 examples.
 
 # %% tags=["demo"]
 predict("evaluation", None)
@@ -1970,11 +1979,13 @@ reveal("evaluation", round(mean_loss, 2), tolerance=0.02, usual={
 })
 
 # %% [markdown]
-# The mean loss is 1.04. The mean of the two batch means would be 3.00, because it counts one example as much as a hundred.
+# The mean loss is 1.04. The mean of the two batch means would be 3.00, because it counts one example as much as a
+# hundred.
 #
-# The fourth point is easily missed. A model that is being trained may have a layer in eval mode on purpose, such as batch
-# normalisation with frozen statistics. `model.train()` at the end of the evaluation puts this layer back into train mode.
-# And a loader may draw from torch's random stream even when it does not shuffle. The next two cells show both.
+# The fourth point is easily missed. A model that is being trained may have a layer in eval mode on purpose, such as
+# batch normalisation with frozen statistics. `model.train()` at the end of the evaluation puts this layer back into
+# train mode. And a loader may draw from torch's random stream even when it does not shuffle. The next two cells show
+# both.
 
 # %% tags=["demo"]
 loader = torch.utils.data.DataLoader(torch.arange(4), batch_size=2, shuffle=False)
@@ -1998,13 +2009,13 @@ print(f"running mean after eval(), train() and one batch: {frozen.running_mean[0
 
 # %% [markdown]
 # The loop over the loader changes the next random number from 0.4963 to 0.0885. A run then depends on how often you
-# evaluated it. After `eval()` and `train()`, one batch moves the frozen running mean from 0 to 0.1, although it was meant
-# to stay. Neither raises an error.
+# evaluated it. After `eval()` and `train()`, one batch moves the frozen running mean from 0 to 0.1, although it was
+# meant to stay. Neither raises an error.
 #
 # ### Question 03a-evaluate · 8 points
 #
-# Write `evaluate_outputs(model, batches, loss_fn)`. It returns two things: the mean loss over all examples, as a number,
-# and the outputs for all examples in their order, as one tensor `[N, 1]`, for looking at the mistakes later.
+# Write `evaluate_outputs(model, batches, loss_fn)`. It returns two things: the mean loss over all examples, as a
+# number, and the outputs for all examples in their order, as one tensor `[N, 1]`, for looking at the mistakes later.
 #
 # - `batches` is a list or a loader of at least one pair `(x, y)`, with `x` `[n, features]` and `y` `[n, 1]` in float64.
 #   The number of examples `n` can differ. If you read it again, it gives the same batches. The model is on the CPU, its
@@ -2015,10 +2026,10 @@ print(f"running mean after eval(), train() and one batch: {frozen.running_mean[0
 #   whether gradients are recorded (`torch.is_grad_enabled()`, which the caller may have switched off), the parameters
 #   with their `.grad` and `requires_grad`, and torch's random stream, from which numbers may have been drawn before.
 #
-# The test networks reveal these mistakes: they add a number to their outputs when they are recorded, and their outputs show
-# which layers were in eval mode. Hidden cases: uneven batches 2 points, eval mode 2, no tape 1, modes and parameters put
-# back 2, random stream 1. The last two parts count once one of the others is right. Limit: 30 seconds. The library's own
-# evaluation is switched off while your answer is checked.
+# The test networks reveal these mistakes: they add a number to their outputs when they are recorded, and their outputs
+# show which layers were in eval mode. Hidden cases: uneven batches 2 points, eval mode 2, no tape 1, modes and
+# parameters put back 2, random stream 1. The last two parts count once one of the others is right. Limit: 30 seconds.
+# The library's own evaluation is switched off while your answer is checked.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -2066,9 +2077,9 @@ probe("03a-evaluate", evaluate_outputs)
 #
 # **Goal.** Train, and keep the weights of the best epoch.
 #
-# The last epoch is rarely the best one. So after each epoch the validation loss is compared with the lowest so far. When it
-# is lower, the weights are kept. To keep them you must copy them: `model.state_dict()` returns the tensors themselves under
-# their names, not copies, and the next step writes into the same memory.
+# The last epoch is rarely the best one. So after each epoch the validation loss is compared with the lowest so far.
+# When it is lower, the weights are kept. To keep them you must copy them: `model.state_dict()` returns the tensors
+# themselves under their names, not copies, and the next step writes into the same memory.
 #
 # The next cell keeps a weight of 1 in two ways: as a `state_dict`, and as a deep copy of it. Then a step adds 1 to the
 # weight. Predict the value in the `state_dict` afterwards.
@@ -2091,10 +2102,10 @@ reveal("alias", named["weight"].item(), usual={
 # %% [markdown]
 # The copy holds 1 and the `state_dict` holds 2. No error is raised: the *best* weights are silently the last ones.
 #
-# The order of calls inside the loop can fail in the same silent way. `backward()` adds to `.grad`, `step()` uses `.grad`,
-# and `zero_grad()` empties it. So call `zero_grad()` before the next `backward()`, and never between `backward()` and
-# `step()`. A plain evaluation calls `model.eval()` and puts nothing back. So each epoch begins with `model.train()`. (No
-# layer is frozen here. With a frozen layer, put the modes back as in section 14.)
+# The order of calls inside the loop can fail in the same silent way. `backward()` adds to `.grad`, `step()` uses
+# `.grad`, and `zero_grad()` empties it. So call `zero_grad()` before the next `backward()`, and never between
+# `backward()` and `step()`. A plain evaluation calls `model.eval()` and puts nothing back. So each epoch begins with
+# `model.train()`. (No layer is frozen here. With a frozen layer, put the modes back as in section 14.)
 #
 # ### Question 03a-train · 9 points
 #
@@ -2103,10 +2114,11 @@ reveal("alias", named["weight"].item(), usual={
 #
 # - a list with the validation loss after each epoch: the mean over all validation examples, in eval mode;
 # - the best weights, as a dict with every entry of `model.state_dict()` in its own dtype, the buffers too: those of the
-#   epoch with the lowest validation loss. Two epochs can come close, but no two share the lowest loss. No loss is `nan`.
+#   epoch with the lowest validation loss. Two epochs can come close, but no two share the lowest loss. No loss is
+#   `nan`.
 #
-# The model ends with its *last* weights. It may be in train or in eval mode when the function is called, and is trained in
-# train mode. Its `.grad` is empty at the call.
+# The model ends with its *last* weights. It may be in train or in eval mode when the function is called, and is trained
+# in train mode. Its `.grad` is empty at the call.
 #
 # `batches` and `val_batches` are lists of at least one pair `(x, y)`, with `x` `[n, features]` and `y` `[n, 1]` in
 # float64. Their sizes can differ, also those of the validation batches. `loss_fn(outputs, y)` is the mean over the
@@ -2168,10 +2180,10 @@ probe("03a-train", train_keeping_best)
 #
 # **Goal.** Use two arguments of `train` that build on the best epoch.
 #
-# *Early stopping* ends a run when the validation loss has not fallen for some epochs. This number of epochs is called the
-# *patience*. The next cell trains on 200 digits, and a third of their labels are replaced by random ones. The network can
-# only memorise wrong labels, so the validation loss rises after some epochs. There are two runs of at most 60 epochs: one
-# without early stopping, and one with patience 5. Predict after how many epochs the second run ends.
+# *Early stopping* ends a run when the validation loss has not fallen for some epochs. This number of epochs is called
+# the *patience*. The next cell trains on 200 digits, and a third of their labels are replaced by random ones. The
+# network can only memorise wrong labels, so the validation loss rises after some epochs. There are two runs of at most
+# 60 epochs: one without early stopping, and one with patience 5. Predict after how many epochs the second run ends.
 
 # %% tags=["demo"]
 predict("patience", None)
@@ -2202,14 +2214,14 @@ reveal("patience", len(stopped.rows), "epochs", tolerance=3, usual={
 })
 
 # %% [markdown]
-# The best epoch is the 15th in both runs. With patience 5 the run ends five epochs later and saves two thirds of the time.
-# Without it the run goes on to epoch 60, and the validation loss rises from 0.62 to 1.05. `history.best_state` holds the
-# same weights in both runs. Early stopping saves time; the copy of the best weights saves the result.
+# The best epoch is the 15th in both runs. With patience 5 the run ends five epochs later and saves two thirds of the
+# time. Without it the run goes on to epoch 60, and the validation loss rises from 0.62 to 1.05. `history.best_state`
+# holds the same weights in both runs. Early stopping saves time; the copy of the best weights saves the result.
 #
-# The second argument is `ema`, an *exponential moving average* of the weights. After each step the average moves a little
-# towards the new weights: average ← 0.98 · average + 0.02 · weights. With a large rate the weights jump around a good
-# place, and their average lies nearer to it. `train` evaluates the average and keeps it as the best weights. (In the
-# first steps it uses a smaller decay than 0.98, so that the initial weights are soon forgotten.)
+# The second argument is `ema`, an *exponential moving average* of the weights. After each step the average moves a
+# little towards the new weights: average ← 0.98 · average + 0.02 · weights. With a large rate the weights jump around a
+# good place, and their average lies nearer to it. `train` evaluates the average and keeps it as the best weights. (In
+# the first steps it uses a smaller decay than 0.98, so that the initial weights are soon forgotten.)
 
 # %% tags=["demo"]
 for decay in (None, 0.98):
@@ -2222,24 +2234,24 @@ for decay in (None, 0.98):
     print(f"ema {decay}: validation loss ≈ {last.val_loss:.2f}, accuracy ≈ {last.val_metric:.2f}")
 
 # %% [markdown]
-# With averaged weights the same run has a validation loss of 0.18 instead of 0.44. Training itself is unchanged: only the
-# weights that are evaluated and kept differ. When the rate is small at the end, as in the one-cycle schedule of section 17,
-# the weights jump less, and the average has less to gain.
+# With averaged weights the same run has a validation loss of 0.18 instead of 0.44. Training itself is unchanged: only
+# the weights that are evaluated and kept differ. When the rate is small at the end, as in the one-cycle schedule of
+# section 17, the weights jump less, and the average has less to gain.
 #
-# **Recap.** `patience` stops a run that no longer improves. `ema` averages the weights of the last steps. Neither costs an
-# extra pass over the data.
+# **Recap.** `patience` stops a run that no longer improves. `ema` averages the weights of the last steps. Neither costs
+# an extra pass over the data.
 
 # %% [markdown]
 # ## 16 Save and resume: the same weights to the last bit
 #
 # **Goal.** Stop a run, continue it tomorrow, and get the same weights to the last bit.
 #
-# The weights are not the whole run. An optimizer with momentum remembers its last gradients. A schedule counts its steps.
-# The loop knows its epoch. The shuffled order comes from a random stream that has advanced. The library's `train` keeps all
-# of this in `last.pt`.
+# The weights are not the whole run. An optimizer with momentum remembers its last gradients. A schedule counts its
+# steps. The loop knows its epoch. The shuffled order comes from a random stream that has advanced. The library's
+# `train` keeps all of this in `last.pt`.
 #
-# Two runs of four epochs follow. One is never stopped. The other is stopped after 20 steps, and then resumed by a new model
-# that knows only the file. Predict the largest difference between their weights.
+# Two runs of four epochs follow. One is never stopped. The other is stopped after 20 steps, and then resumed by a new
+# model that knows only the file. Predict the largest difference between their weights.
 
 # %% tags=["demo"]
 predict("resume", None)
@@ -2269,9 +2281,9 @@ reveal("resume", (resumed - never_stopped).abs().max().item(), usual={
 })
 
 # %% [markdown]
-# The difference is 0: the same bits, with dropout, momentum and a shuffled order, although the new model started from other
-# weights. A file that is only half written when the machine goes down is useless, and the old file would be lost. So the
-# library writes a new file beside the old one and then replaces the old one in a single operation.
+# The difference is 0: the same bits, with dropout, momentum and a shuffled order, although the new model started from
+# other weights. A file that is only half written when the machine goes down is useless, and the old file would be lost.
+# So the library writes a new file beside the old one and then replaces the old one in a single operation.
 #
 # The file holds a `state_dict`: tensors, numbers and names. `torch.save(model)` would pickle the object instead. That
 # stores the *name* of its class, and loading it can run code. Predict what happens to such a file when the class is
@@ -2321,8 +2333,8 @@ reveal("pickle", try_to_load("object.pt", False).split(",")[0], usual={
 #
 # Write two functions. Together they let a run continue in a new process with the same weights to the last bit.
 #
-# - `save_run(path, model, optimizer, scheduler, epoch)` writes one file at `path` (an absolute path, as text), or replaces
-#   it. `epoch` is the number of epochs that are done, 0 or more. The file must load with
+# - `save_run(path, model, optimizer, scheduler, epoch)` writes one file at `path` (an absolute path, as text), or
+#   replaces it. `epoch` is the number of epochs that are done, 0 or more. The file must load with
 #   `torch.load(path, weights_only=True)` and hold the model's weights as tensors. Saving changes nothing in the run.
 # - `resume_run(path, model, optimizer, scheduler)` runs in another process, which has the file and nothing else that
 #   `save_run` left: no global variable and no second file. It gets a new model, optimizer and scheduler, made with the
@@ -2334,8 +2346,8 @@ reveal("pickle", try_to_load("object.pt", False).split(",")[0], usual={
 # `StepLR`, stepped after each epoch or after each batch.
 #
 # The check moves the file before you resume, and draws the order of the examples from torch's random stream. Hidden
-# cases: the file 2 points; weights and epoch 1, buffers 1, momentum 2, schedule 1, random stream 1. Each of these is tested
-# in runs that need nothing else besides the weights and the epoch. Limit: 30 seconds.
+# cases: the file 2 points; weights and epoch 1, buffers 1, momentum 2, schedule 1, random stream 1. Each of these is
+# tested in runs that need nothing else besides the weights and the epoch. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -2379,8 +2391,8 @@ probe("03a-checkpoint", save_run, resume_run)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** Save the model, the optimizer, the schedule, the epoch and the random state. Save them as data, in one file that
-# is written completely or not at all.
+# **Recap.** Save the model, the optimizer, the schedule, the epoch and the random state. Save them as data, in one file
+# that is written completely or not at all.
 
 # %% [markdown]
 # ## 17 Recipe: one short function
@@ -2390,8 +2402,8 @@ probe("03a-checkpoint", save_run, resume_run)
 # `train` is the lecture's loop: forward, loss, `zero_grad`, `backward`, `step`, then the schedule. After each epoch it
 # evaluates in eval mode and off the tape. It keeps a *copy* of the best weights, by validation loss.
 #
-# With a GPU you can train on more data: name another data set in the next cell. It is downloaded, split, swept and used in
-# the rest of this section. The goal of 97 % is for the digits. No question depends on this choice.
+# With a GPU you can train on more data: name another data set in the next cell. It is downloaded, split, swept and used
+# in the rest of this section. The goal of 97 % is for the digits. No question depends on this choice.
 
 # %% tags=["demo"]
 DATA_SET = "digits"  # with a GPU also "fashion-mnist" or "cifar10"
@@ -2414,8 +2426,8 @@ print(f"{DATA_SET}: {len(parts[0])} images to train on")
 
 # %% [markdown]
 # The recipe uses the *one-cycle* schedule: the rate rises to a maximum and falls again to almost 0. It is stepped after
-# every batch, not after every epoch. The maximum is the rate that the finder chose. Predict after what share of all steps
-# the rate is highest, in percent.
+# every batch, not after every epoch. The maximum is the rate that the finder chose. Predict after what share of all
+# steps the rate is highest, in percent.
 
 # %% tags=["demo"]
 predict("one_cycle", None)
@@ -2451,9 +2463,9 @@ show_figure(
 
 # %% [markdown]
 # The rate starts at 1/25 of the maximum and is highest after 30 % of the steps. Each phase has a reason. The gradient
-# changes fastest at the start, so the first steps are short. In the middle, long steps make fast progress. At the end the
-# steps shrink, so the weights stop jumping around a good place. PyTorch also changes the momentum (here Adam's first beta)
-# in the opposite direction. Whether one-cycle needs fewer epochs than a constant rate depends on the task.
+# changes fastest at the start, so the first steps are short. In the middle, long steps make fast progress. At the end
+# the steps shrink, so the weights stop jumping around a good place. PyTorch also changes the momentum (here Adam's
+# first beta) in the opposite direction. Whether one-cycle needs fewer epochs than a constant rate depends on the task.
 #
 # Now train. Predict the accuracy on the test part, in percent.
 
@@ -2490,15 +2502,15 @@ show_figure(
 
 
 # %% [markdown]
-# The accuracy on the test part is about 0.99, above the goal of 0.97. The validation part chose the epoch, so its accuracy
-# is a little too good to report. The test part chose nothing. In the curves, the training loss keeps falling while the
-# validation loss levels off. Regularisation works on this gap, and notebook 03b continues there.
+# The accuracy on the test part is about 0.99, above the goal of 0.97. The validation part chose the epoch, so its
+# accuracy is a little too good to report. The test part chose nothing. In the curves, the training loss keeps falling
+# while the validation loss levels off. Regularisation works on this gap, and notebook 03b continues there.
 
 # %% [markdown]
 # One step of `train` fits on a screen. The next cell prints it from `lecture_lib/training/step.py`, after the line that
-# computes the weight of each micro-batch in its window. The step does what you did by hand in the sections above. The order
-# matters: weight the loss of each micro-batch, add up the gradients, unscale them, clip them once, step, and clear them.
-# `find_lr` uses the same step. The guard refuses losses, gradients and updates that are not finite.
+# computes the weight of each micro-batch in its window. The step does what you did by hand in the sections above. The
+# order matters: weight the loss of each micro-batch, add up the gradients, unscale them, clip them once, step, and
+# clear them. `find_lr` uses the same step. The guard refuses losses, gradients and updates that are not finite.
 
 # %% tags=["demo"]
 def body(function):
@@ -2512,9 +2524,9 @@ print("\n# TrainingStep.learn: one step for a window")
 print(body(TrainingStep.learn))
 
 # %% [markdown]
-# Watch a long run while it trains. `train_live` takes the arguments of `train`. Its curves grow during training, a button
-# stops it, and its `.history` is what `train` returns. The next cell trains the same network at thirty times the rate,
-# without the schedule. Stop it when you have seen enough. Where widgets cannot run, you see the whole run.
+# Watch a long run while it trains. `train_live` takes the arguments of `train`. Its curves grow during training, a
+# button stops it, and its `.history` is what `train` returns. The next cell trains the same network at thirty times the
+# rate, without the schedule. Stop it when you have seen enough. Where widgets cannot run, you see the whole run.
 
 # %% tags=["demo", "nbval-ignore-output"]
 # The numbers in the picture's alt text differ from processor to processor.
@@ -2529,11 +2541,11 @@ print(f"lowest validation loss at thirty times the rate: {best:.2f}")
 print(f"lowest validation loss of the recipe: {history.best.val_loss:.2f}")
 
 # %% [markdown]
-# The lowest validation loss at thirty times the rate is clearly above that of the recipe, although both runs had the same
-# number of epochs.
+# The lowest validation loss at thirty times the rate is clearly above that of the recipe, although both runs had the
+# same number of epochs.
 #
-# **Recap.** Training minimises the loss, and you report the accuracy. The two need not agree on the best epoch. Choose the
-# metric before you train.
+# **Recap.** Training minimises the loss, and you report the accuracy. The two need not agree on the best epoch. Choose
+# the metric before you train.
 
 # %% [markdown]
 # ## 18 Reproducibility: the same run tomorrow
@@ -2548,9 +2560,9 @@ print(f"lowest validation loss of the recipe: {history.best.val_loss:.2f}")
 # | seed | first weights, order, dropout | the seed, used by everything that draws random numbers |
 # | environment | versions, processor, precision | the versions, the hardware, the precision |
 #
-# A seed fixes only one layer of five, and only if nothing else draws from its stream. Two repetitions of a short training
-# follow. Both set the same seed. One of them then draws a single random number before the network is made. Predict how many
-# of the two end with the same weights as the first run, to the last bit.
+# A seed fixes only one layer of five, and only if nothing else draws from its stream. Two repetitions of a short
+# training follow. Both set the same seed. One of them then draws a single random number before the network is made.
+# Predict how many of the two end with the same weights as the first run, to the last bit.
 
 # %% tags=["demo"]
 predict("seeds", None)
@@ -2580,21 +2592,21 @@ reveal("seeds", differences.count(0.0), usual={
 
 # %% [markdown]
 # One of the two repeats the first run exactly. The other ends with different weights, because one extra draw moved the
-# random stream. This is why the loaders here have a generator of their own, and why an evaluation must not draw from the
-# stream of the training.
+# random stream. This is why the loaders here have a generator of their own, and why an evaluation must not draw from
+# the stream of the training.
 #
-# A seed cannot reach the last layer, the environment. Floating-point sums depend on their order. Another number of threads,
-# another GPU or another version adds in another order, and some GPU operations use another order in every run.
+# A seed cannot reach the last layer, the environment. Floating-point sums depend on their order. Another number of
+# threads, another GPU or another version adds in another order, and some GPU operations use another order in every run.
 #
-# `torch.use_deterministic_algorithms(True)` helps where the order changes from run to run. Where an operation has a deterministic
-# implementation, PyTorch uses it. Where it has none, PyTorch raises an error. On NVIDIA GPUs the matrix library cuBLAS also
-# needs the environment variable `CUBLAS_WORKSPACE_CONFIG=:4096:8`, set before the program starts. Set
-# `torch.backends.cudnn.benchmark = False` as well, because benchmarking may choose another algorithm in each run. All this
-# costs speed, and sometimes memory. It does not fix the order of your data, the seeds of worker processes, the versions of
-# libraries or the hardware. You have to fix and record these yourself.
+# `torch.use_deterministic_algorithms(True)` helps where the order changes from run to run. Where an operation has a
+# deterministic implementation, PyTorch uses it. Where it has none, PyTorch raises an error. On NVIDIA GPUs the matrix
+# library cuBLAS also needs the environment variable `CUBLAS_WORKSPACE_CONFIG=:4096:8`, set before the program starts.
+# Set `torch.backends.cudnn.benchmark = False` as well, because benchmarking may choose another algorithm in each run.
+# All this costs speed, and sometimes memory. It does not fix the order of your data, the seeds of worker processes, the
+# versions of libraries or the hardware. You have to fix and record these yourself.
 #
-# The next cells show a sum that depends on its order, and measure what determinism costs. The switch that they use covers
-# only cuDNN's convolutions. On a CPU it changes nothing, so the ratio there is 1 up to the noise of the clock.
+# The next cells show a sum that depends on its order, and measure what determinism costs. The switch that they use
+# covers only cuDNN's convolutions. On a CPU it changes nothing, so the ratio there is 1 up to the noise of the clock.
 
 # %% tags=["demo"]
 print("(0.1 + 0.2) + 0.3 =", (0.1 + 0.2) + 0.3)
@@ -2620,12 +2632,12 @@ torch.backends.cudnn.deterministic = False
 print(f"deterministic convolutions take {times[True] / times[False]:.2f} times as long here")
 
 # %% [markdown]
-# The two sums differ in the last digit. So ask for the same bits when you hunt a bug. When you compare two methods, ask for
-# the same conclusion over several seeds.
+# The two sums differ in the last digit. So ask for the same bits when you hunt a bug. When you compare two methods, ask
+# for the same conclusion over several seeds.
 #
-# The last task is to write everything down. `RunRecord` collects the layers by itself as far as it can, and you pass it the
-# rest. `content_id` computes a name for data or a split from its content: if one label changes, the name changes. Without
-# such a record, two runs cannot be compared later.
+# The last task is to write everything down. `RunRecord` collects the layers by itself as far as it can, and you pass it
+# the rest. `content_id` computes a name for data or a split from its content: if one label changes, the name changes.
+# Without such a record, two runs cannot be compared later.
 
 # %% tags=["demo"]
 settings = {"epochs": 8, "batch_size": 64, "optimizer": "AdamW", "schedule": "one-cycle"}
@@ -2638,8 +2650,8 @@ print([name for name, entry in asdict(record).items() if entry not in (None, [],
 
 
 # %% [markdown]
-# The record has every layer: `code`, `config`, `data_id` and `split_id`, `seed`, `hardware` and `precision`. It also has
-# the result, `metrics`.
+# The record has every layer: `code`, `config`, `data_id` and `split_id`, `seed`, `hardware` and `precision`. It also
+# has the result, `metrics`.
 #
 # ### Question 03a-recipe · 6 points
 #
@@ -2648,21 +2660,22 @@ print([name for name, entry in asdict(record).items() if entry not in (None, [],
 # - `build_model()` makes the network, with first weights from torch's global random stream. It may contain dropout. `x`
 #   (float32) and `y` (int64) are points and classes. `split` is a pair of int64 index tensors: training rows and
 #   validation rows. A row may be in neither. Do not change these tensors.
-# - `config` has `epochs`, `batch_size`, `learning_rate` and `seed`, and the run must use all four. Train with an optimizer
-#   from `torch.optim` (AdamW is a good choice) on the training rows without changing them, in a new random order in each
-#   epoch, no row twice in an epoch. Each step learns from `batch_size` rows; the last batch of an epoch may be smaller or
-#   be left out. The highest rate of the run is `learning_rate`; a schedule may stay below it at other steps.
-# - Everything random depends on the seed. The same seed gives the same weights bit for bit; another seed gives other first
-#   weights and another order.
+# - `config` has `epochs`, `batch_size`, `learning_rate` and `seed`, and the run must use all four. Train with an
+#   optimizer from `torch.optim` (AdamW is a good choice) on the training rows without changing them, in a new random
+#   order in each epoch, no row twice in an epoch. Each step learns from `batch_size` rows; the last batch of an epoch
+#   may be smaller or be left out. The highest rate of the run is `learning_rate`; a schedule may stay below it at other
+#   steps.
+# - Everything random depends on the seed. The same seed gives the same weights bit for bit; another seed gives other
+#   first weights and another order.
 # - The network that you return has the weights of the epoch with the lowest validation loss.
 # - The record is a `RunRecord`, or a dict with its names: `config`; `seed`; `data_id` (the `content_id` of `x, y`);
 #   `split_id` (of the two parts); `precision`, here `"fp32"`; `code` with `commit`, or a `reason` why there is none;
-#   `hardware` with the versions `python` and `torch`; `metrics`, a row with `val_loss` (the mean cross-entropy of
-#   the validation rows, without smoothing) and `val_metric` (the share right) for each epoch; `status`, `"finished"`.
+#   `hardware` with the versions `python` and `torch`; `metrics`, a row with `val_loss` (the mean cross-entropy of the
+#   validation rows, without smoothing) and `val_metric` (the share right) for each epoch; `status`, `"finished"`.
 #
-# Everything in the library may be used. A fifth of the labels in `y` are wrong. Hidden cases: at least 55 % right on points
-# that your notebook never gets 1 point, the rows and settings of the run 1, the seed 1, config, seed and data in the
-# record 1, code and environment 1, metrics that are true 1. Limit: 30 seconds.
+# Everything in the library may be used. A fifth of the labels in `y` are wrong. Hidden cases: at least 55 % right on
+# points that your notebook never gets 1 point, the rows and settings of the run 1, the seed 1, config, seed and data in
+# the record 1, code and environment 1, metrics that are true 1. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -2671,8 +2684,8 @@ print([name for name, entry in asdict(record).items() if entry not in (None, [],
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# `train` calls `on_epoch` with the row of each epoch. Besides the rows, its history has one state. A `with` block tells the
-# record how the run ended.
+# `train` calls `on_epoch` with the row of each epoch. Besides the rows, its history has one state. A `with` block tells
+# the record how the run ended.
 #
 # </details>
 
@@ -2707,17 +2720,17 @@ probe("03a-recipe", run_recipe)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** Code, config, data, seed, environment: record all five layers. The last bits depend on all five. The conclusion
-# should not.
+# **Recap.** Code, config, data, seed, environment: record all five layers. The last bits depend on all five. The
+# conclusion should not.
 
 # %% [markdown]
 # ## 19 Two habits that are not the same
 #
 # **Goal.** Tell `model.eval()` from `torch.no_grad()`.
 #
-# Both appear in every evaluation loop, side by side, so they are easily taken for two halves of the same thing. The next
-# cell uses dropout to show the difference. A thousand ones go through one dropout layer four times: in train mode and in
-# eval mode, each with and without the tape. Predict for how many of the four the output is all ones.
+# Both appear in every evaluation loop, side by side, so they are easily taken for two halves of the same thing. The
+# next cell uses dropout to show the difference. A thousand ones go through one dropout layer four times: in train mode
+# and in eval mode, each with and without the tape. Predict for how many of the four the output is all ones.
 
 # %% tags=["demo"]
 predict("eval", None)
@@ -2743,11 +2756,11 @@ reveal("eval", sum(bool((row == 1).all()) for row in rows.values()), usual={
 #
 # ### Question 03a-p5 · 2 points, graded by hand
 #
-# `model.eval()` and `torch.no_grad()` are not two names for the same thing. Say what each of them changes, and describe a
-# case in which you need both, with what goes wrong when either is missing. Five sentences are enough.
+# `model.eval()` and `torch.no_grad()` are not two names for the same thing. Say what each of them changes, and describe
+# a case in which you need both, with what goes wrong when either is missing. Five sentences are enough.
 #
-# Graded on: what `eval()` changes (0.5), what `no_grad()` changes (0.5), an example that needs both (0.5), what goes wrong
-# without each (0.5).
+# Graded on: what `eval()` changes (0.5), what `no_grad()` changes (0.5), an example that needs both (0.5), what goes
+# wrong without each (0.5).
 #
 # <details><summary>Hint</summary>
 #
@@ -2757,9 +2770,9 @@ reveal("eval", sum(bool((row == 1).all()) for row in rows.values()), usual={
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "03a-p5", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
 # `eval()` switches the layers that behave differently in training: dropout stops dropping, and batch normalisation uses
-# its stored statistics. `no_grad()` changes no layer; it stops autograd from recording. A validation loop over a network
-# with dropout needs both. Without `eval()` the score is noisy and usually too low. Without `no_grad()` every forward pass
-# builds a graph that nobody uses, which costs time, and memory for as long as the loss is kept.
+# its stored statistics. `no_grad()` changes no layer; it stops autograd from recording. A validation loop over a
+# network with dropout needs both. Without `eval()` the score is noisy and usually too low. Without `no_grad()` every
+# forward pass builds a graph that nobody uses, which costs time, and memory for as long as the loss is kept.
 
 # %% [markdown]
 # ## What to take along
@@ -2786,6 +2799,6 @@ reveal("eval", sum(bool((row == 1).all()) for row in rows.values()), usual={
 show_progress("03a")
 
 # %% [markdown]
-# When you are satisfied with the checks, save the notebook and run `lecture submit --id YOUR-ID --name "Your Name"` in a
-# terminal, in the folder of the course and with its environment active. The command packs your notebooks and tells you
-# which answers are still missing.
+# When you are satisfied with the checks, save the notebook and run `lecture submit --id YOUR-ID --name "Your Name"` in
+# a terminal, in the folder of the course and with its environment active. The command packs your notebooks and tells
+# you which answers are still missing.
