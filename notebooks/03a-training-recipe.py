@@ -2277,7 +2277,7 @@ with tempfile.TemporaryDirectory() as folder:
 print(f"stopped after 20 steps: largest difference ≈ {(stopped - never_stopped).abs().max():.1f}")
 reveal("resume", (resumed - never_stopped).abs().max().item(), usual={
     1e-6: "Rounding differs when operations run in another order. Here the order is the same.",
-    1e-7: "Rounding differs when operations run in another order. Here the order is the same.",
+    1: "Then the file would lack something: momentum, a random stream or the order of the data.",
 })
 
 # %% [markdown]
@@ -2346,8 +2346,8 @@ reveal("pickle", try_to_load("object.pt", False).split(",")[0], usual={
 # `StepLR`, stepped after each epoch or after each batch.
 #
 # The check moves the file before you resume, and draws the order of the examples from torch's random stream. Hidden
-# cases: the file 2 points; weights and epoch 1, buffers 1, momentum 2, schedule 1, random stream 1. Each of these is
-# tested in runs that need nothing else besides the weights and the epoch. Limit: 30 seconds.
+# cases: the file 2 points; weights and epoch 1, buffers 1, momentum 2, schedule 1, random stream 1. Each of them is
+# tested in runs that need only this part, the weights and the epoch. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
