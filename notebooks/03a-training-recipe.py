@@ -1478,7 +1478,7 @@ show_figure(
 #
 # With FP16 the loss is multiplied by a scale before `backward()` (section 7), so all gradients are multiplied by it
 # too. `max_norm` refers to the true gradients. Therefore the order of the calls is fixed. The next cell is one step of
-# such a loop, with a reason for each line. It also runs on a CPU.
+# such a loop, with a reason for each line. It also runs on a CPU, and the cell after it takes one step.
 
 # %% tags=["demo"]
 def fp16_step(model, optimizer, scaler, x, y, max_norm):
@@ -1493,7 +1493,16 @@ def fp16_step(model, optimizer, scaler, x, y, max_norm):
     return norm.item()
 
 
+# %% tags=["demo"]
+model, scaler = deep_network(), torch.amp.GradScaler("cpu")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x, y = pixels[parts[0][:64]], classes[parts[0][:64]]
+norm = fp16_step(model, optimizer, scaler, x, y, max_norm=1.0)
+print(f"one step: gradient norm ≈ {norm:.2f}, scale {scaler.get_scale():g}")
+
 # %% [markdown]
+# The step returns the true norm, about 0.27, although `backward()` produced gradients 65,536 times as large.
+#
 # A new `GradScaler` starts with the scale 65,536. In the next cell the scale is 1,024. Suppose that somebody clips to
 # norm 0.1 *before* `unscale_`. Predict by what factor the norm of the final gradient is then too small.
 
@@ -1506,7 +1515,7 @@ def final_norm(unscale_first):
     model, scaler = deep_network(), torch.amp.GradScaler("cpu", init_scale=1024.0)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with torch.autocast("cpu", torch.float16):
-        loss = nn.functional.cross_entropy(model(pixels[parts[0][:64]]), classes[parts[0][:64]])
+        loss = nn.functional.cross_entropy(model(x), y)
     scaler.scale(loss).backward()
     calls = [partial(scaler.unscale_, optimizer),
              partial(nn.utils.clip_grad_norm_, model.parameters(), max_norm=0.1)]
