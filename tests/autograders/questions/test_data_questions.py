@@ -124,18 +124,18 @@ def test_the_sections_show_their_numbers() -> None:
     shown = "\n".join(output.get("text", "") for cell in nb.cells for output in cell.get("outputs", []))
     for number in (
         "It is 3.",  # of five broken batches stop the step
-        "runs without a word: no batch dimension, values up to 255",
+        "runs without an error: no batch dimension, values up to 255",
         "transformed on request: 5 versions",
         "It is fewer.",  # batches a second with two workers, in memory
         "bottleneck: loader",
-        "the step waits more than half of the time: True",
+        "share of the time in which the step waits: ≈ 0.9",
         "FP16  0 01011    1001100110              0.099975586  rounded",
         "70000: FP16 inf, BF16 7.01e+04",
         "3.4e+38: FP16 inf, BF16 inf",
         "plain:  0\nscaled: 1.0e-08",
         "stored in FP32: 2.000\nIt is 1.",
-        "batch 64: kept for backward +41%, in all +4%",
-        "batch 512: kept for backward -38%, in all -18%",
+        "batch 64: kept for backward +41%, total +4%",
+        "batch 512: kept for backward -38%, total -18%",
         "T4 -> fp16\nA100 -> bf16",
     ):
         assert number in shown
