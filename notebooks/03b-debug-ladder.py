@@ -180,10 +180,11 @@ for name, (on_train, on_val) in accuracy.items():
 # %% tags=["demo"]
 show_splits(
     x,
+    y,
     {"stacked": stacked, "stratified": stratified},
     caption="Stacked, validation is the end of one moon; stratified, it covers both.",
-    alt="Two scatter plots of two half moons. Left, all validation points lie at the right "
-    "end of the lower moon. Right, they are spread over both.",
+    alt="Two scatter plots of two half moons, class 0 above, class 1 below. Left, all validation "
+    "points are of class 1, at the right end of its moon. Right, they are spread over both.",
 )
 
 # %% [markdown]

@@ -132,7 +132,8 @@ class Climb:
             number, failed = result.rung.number, bool(result.findings)
             colour, hatch = COLOURS[result.verdict]
             left.barh(number, 1, color=colour, hatch=hatch, edgecolor="white")
-            text = result.findings[0].title if failed else result.verdict
+            unsure = "unsure: a bad number that no rule explains"
+            text = result.findings[0].title if failed else unsure if result.verdict == "unsure" else result.verdict
             left.text(1.05, number, f"{result.rung.name}: {text}", va="center", fontsize="small")
         for rung in self.above:
             left.barh(rung.number, 1, color="white", edgecolor="grey")

@@ -115,14 +115,14 @@ class Ablation:
         return "\n".join([*map(str.rstrip, table), *failed, self.statement])
 
     def plot(self, ax: Axes | None = None) -> Figure:
-        """Draw each change's gain with its interval; a new figure unless `ax` is given."""
+        """Draw each change's gain with its interval; a new figure unless `ax` is given. `str()` has the costs too."""
         figure, ax = figure_and_axes(ax, (6.4, 1.2 + 0.5 * len(self.changed)))
         effects = [effect for effect in self.effects if math.isfinite(effect.needed)]
         for row, e in enumerate(effects):
             colour, marker = LOOKS[e.verdict]
             ax.errorbar(e.gain, row, xerr=e.needed, fmt=marker, color=colour, capsize=4)
         ax.axvline(0, color="0.4", linestyle="--")
-        ax.set_yticks(range(len(effects)), [f"{e.name}: {e.verdict}\n{e.cost_ratio:.2f}x cost" for e in effects])
+        ax.set_yticks(range(len(effects)), [f"{e.name}: {e.verdict}" for e in effects])
         ax.set_ylim(len(effects) - 0.4, -0.6)
         ax.set_xlabel(f"gain over the base (metric), with {1 - self.level / len(self.changed):.1%} interval")
         return figure

@@ -172,7 +172,7 @@ def _png(image: Tensor) -> bytes:
     return file.getvalue()
 
 
-def _contrast(image: Tensor) -> dict[str, float]:
+def _contrast(image: Tensor) -> dict[str, Any]:
     """The darkest and the brightest value of an image as black and white: a faint background is visible."""
     low, high = float(image.min()), float(image.max())
     return {"vmin": low, "vmax": high} if high > low else {"vmin": 0.0, "vmax": 1.0}

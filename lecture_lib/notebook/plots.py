@@ -46,17 +46,19 @@ def show_arrows(arrows: Mapping[str, Sequence[float]], axis_labels: tuple[str, s
     show_figure(figure, caption=caption, alt=f"Arrows from the origin: {listed}.")
 
 
-def show_splits(x: Tensor, splits: Mapping[str, Sequence[Tensor]], caption: str, alt: str) -> None:
-    """Show points x [N, 2] once for each split, training and validation part told apart by marker and colour."""
+def show_splits(x: Tensor, y: Tensor, splits: Mapping[str, Sequence[Tensor]], caption: str, alt: str) -> None:
+    """Show points x [N, 2] once for each split: a colour for each class of y [N], a marker for each part."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, len(splits), figsize=(4 * len(splits), 2.8), sharey=True)
+    figure, axes = plt.subplots(1, len(splits), figsize=(4 * len(splits), 3), sharey=True, layout="constrained")
     for axis, (title, split) in zip(axes, splits.items(), strict=True):
-        for name, part, marker, colour in zip(("training", "validation"), split, _MARKERS, OKABE_ITO, strict=False):
-            axis.scatter(*x[part].T, s=12, marker=marker, c=colour, label=name)
+        for name, part, marker, size in zip(("training", "validation"), split, (".", "x"), (10, 22), strict=True):
+            for label, colour in zip(y.unique().tolist(), OKABE_ITO, strict=False):
+                rows = part[y[part] == label]
+                axis.scatter(*x[rows].T, s=size, marker=marker, c=colour, label=f"class {label}, {name}")
         axis.set(title=title, xlabel="first input")
     axes[0].set_ylabel("second input")
-    axes[0].legend(loc="lower left", fontsize=8)
+    figure.legend(*axes[-1].get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=8)
     show_figure(figure, caption=caption, alt=alt)
 
 

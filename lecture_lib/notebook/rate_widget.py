@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._common.palette import VERMILION
+from .._common.palette import ORANGE
 from .figures import as_png, show_figure
 from .widgets import named_picture, widget_data
 
@@ -109,5 +109,7 @@ def _picture(sweep: LRFinderResult, rate: float) -> bytes:
     """The curve with a line at a rate, as a PNG."""
     figure = sweep.plot()
     figure.set_size_inches(6, 3.4)
-    figure.axes[0].axvline(rate, color=VERMILION, linestyle=(0, (1, 1)), linewidth=3)
+    (axes,) = figure.axes
+    axes.axvline(rate, color=ORANGE, linestyle=(0, (1, 1)), linewidth=3, label=f"your choice, {rate:.1e}")
+    axes.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
     return as_png(figure, dpi=80)

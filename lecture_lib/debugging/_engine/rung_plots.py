@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Seen = dict[str, Any]
+FLATTEST = 0.2  # the least range of the loss axis, as a share of its values
 
 
 def data(ax: Axes, seen: Seen) -> None:
@@ -71,6 +72,10 @@ def run(ax: Axes, seen: Seen) -> None:
     for name, style, colour in (("training", "o-", BLUE), ("validation", "s--", VERMILION)):
         losses = seen[f"{name} loss"]
         ax.plot(range(1, len(losses) + 1), losses, style, color=colour, label=name)
+    low, high = ax.get_ylim()
+    least = FLATTEST * max(abs(low), abs(high))
+    if high - low < least:  # a loss that hardly moves looks flat, not like a fall over the whole axis
+        ax.set_ylim((low + high - least) / 2, (low + high + least) / 2)
     ax.set(xlabel="epoch", ylabel="loss, in evaluation mode")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.legend(frameon=False)

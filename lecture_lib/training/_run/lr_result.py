@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..._common.palette import BLUE, GREEN, PURPLE, SKY_BLUE, VERMILION
 from ..._common.plotting import figure_and_axes
-from .lr_suggestions import DEFAULT, trend
+from .lr_suggestions import DEFAULT, floor_of, trend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,6 +17,11 @@ if TYPE_CHECKING:
 
 # In the order of the suggestions; the default is the first.
 MARKS = ((VERMILION, "-"), (PURPLE, "--"), (GREEN, ":"))
+IN_WORDS = {
+    "valley_floor": "a third across the floor",
+    "minimum_over_10": "a tenth of the lowest point's rate",
+    "steepest": "steepest fall",
+}
 
 
 @dataclass(frozen=True)
@@ -64,16 +71,21 @@ class LRFinderResult:
             smooth = trend(rates, self.losses)
             ax.plot(rates, smooth, color=BLUE, linewidth=2, label="trend, cut at the start's loss")
             # One wild batch, drawn in full, would flatten the curve that is to be read.
-            ax.set_ylim(top=1.1 * max(self.smoothed) - 0.1 * float(min(smooth)))
+            top = 1.1 * max(self.smoothed) - 0.1 * float(min(smooth))
+            drawn = [loss for loss in self.losses if loss <= top]
+            ax.set_ylim(max(0.0, min(drawn) - 0.1 * top) if min(drawn) >= 0 else None, top)
         if self.suggestion is None:
             ax.text(0.5, 0.95, "no suggestion", transform=ax.transAxes, ha="center", va="top")
+        else:
+            left, right = floor_of(np.array(rates), np.asarray(smooth))
+            ax.axvspan(10**left, 10**right, color=SKY_BLUE, alpha=0.15, label="floor of the valley")
         for (name, rate), (color, dashes) in zip(self.suggestions.items(), MARKS, strict=False):
             default = name == DEFAULT
-            label = f"{name} {rate:.1e}" + (" (suggestion)" if default else "")
+            label = f"{IN_WORDS[name]}, {rate:.1e}" + (" (suggestion)" if default else "")
             ax.axvline(rate, color=color, linestyle=dashes, linewidth=2.5 if default else 1.2, label=label)
         ax.set_xscale("log")
         ax.set_xlabel("learning rate (log scale)")
         ax.set_ylabel("training loss (mean per example)")
         # Above the axes: inside, it covers the flat start of the curve.
-        ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)
+        ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
         return figure

@@ -52,11 +52,17 @@ def valley_floor(learning_rates: Curve, smooth: Curve) -> float:
     for a whole training, rates below the edge diverge too. So where the valley is narrow, the suggestion is a seventh
     of the edge.
     """
+    left, right = floor_of(learning_rates, smooth)
     logarithms, lowest = np.log10(learning_rates), int(np.argmin(smooth))
-    fall = smooth[0] - smooth[lowest]
-    left, right = _around(logarithms, smooth, lowest, smooth[lowest] + 0.2 * fall)
-    _, edge = _around(logarithms, smooth, lowest, smooth[lowest] + 0.5 * fall)
+    _, edge = _around(logarithms, smooth, lowest, smooth[lowest] + 0.5 * (smooth[0] - smooth[lowest]))
     return float(min(10 ** (left + (right - left) / 3), 10**edge / SAFETY))
+
+
+def floor_of(learning_rates: Curve, smooth: Curve) -> tuple[float, float]:
+    """The ends of the valley's floor as log10 of the rate."""
+    lowest = int(np.argmin(smooth))
+    height = smooth[lowest] + 0.2 * (smooth[0] - smooth[lowest])
+    return _around(np.log10(learning_rates), smooth, lowest, height)
 
 
 def minimum_over_10(learning_rates: Curve, smooth: Curve) -> float:

@@ -40,6 +40,7 @@ from lecture_lib.debugging import (
     ladder,
     record,
 )
+from lecture_lib.debugging._engine import rung_plots
 from lecture_lib.debugging._engine.events import Backward, LossCall, Step
 from lecture_lib.debugging._engine.evidence import Evidence
 from lecture_lib.debugging._engine.measures import MEASURES
@@ -542,3 +543,12 @@ def test_a_wrapped_model_says_what_is_not_seen() -> None:
     found = climb(program, spec, budget=0)
     assert not found.findings, found
     assert any("layers inside of the DataParallel" in text for text in found.results[0].unchecked)
+
+
+def test_a_loss_that_hardly_moves_is_drawn_flat() -> None:
+    figure, ax = plt.subplots()
+    rung_plots.run(ax, {"training loss": [2.3047, 2.3035], "validation loss": [2.3048, 2.3034]})
+    low, high = ax.get_ylim()
+    assert high - low > 0.4
+    assert low < 2.3034 < 2.3048 < high
+    plt.close(figure)

@@ -769,16 +769,21 @@ def test_plot_marks_every_suggestion_on_a_log_axis_and_the_default_boldly():
     assert raw.get_alpha() < 1
     assert tuple(raw.get_ydata()) == result.losses
     assert tuple(smooth_line.get_ydata()) == tuple(trend(result.learning_rates, result.losses))
-    assert {mark.get_xdata()[0]: mark.get_label().split()[0] for mark in marks} == {
-        rate: rule for rule, rate in result.suggestions.items()
-    }
+    words = {"valley_floor": "a third across", "minimum_over_10": "a tenth of", "steepest": "steepest fall"}
+    for mark, (rule, rate) in zip(marks, result.suggestions.items(), strict=True):
+        assert mark.get_xdata()[0] == rate
+        assert mark.get_label().startswith(words[rule])
+    (floor,) = ax.patches
+    assert floor.get_label() == "floor of the valley"
+    assert floor.get_x() < result.suggestion < floor.get_x() + floor.get_width()
+    assert ax.get_ylim()[0] >= 0
     assert len({mark.get_color() for mark in marks}) == len({mark.get_linestyle() for mark in marks}) == len(marks)
     *others, boldest = sorted(marks, key=lambda mark: mark.get_linewidth())
     assert boldest.get_xdata()[0] == result.suggestion
     assert all(mark.get_linewidth() < boldest.get_linewidth() for mark in others)
     assert (ax.get_xscale(), bool(ax.get_xlabel()), bool(ax.get_ylabel())) == ("log", True, True)
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert "valley_floor 2.0e-02 (suggestion)" in labels
+    assert "a third across the floor, 2.0e-02 (suggestion)" in labels
     assert sum("suggestion" in label for label in labels) == 1
     plt.close(figure)
 
