@@ -10,11 +10,11 @@
 # # 03b · The debug ladder
 #
 # Programs that crash are easy to debug. This notebook is about programs that run, print a falling loss, and are wrong.
-# The ladder is a fixed order of checks. It starts at the data and ends at the errors of the finished model. Its one rule
-# is: never skip a rung.
+# The ladder is a fixed order of checks. It starts at the data and ends at the errors of the finished model. Its one
+# rule is: never skip a rung.
 #
 # How to work: predict, run, read, answer. Each question has a visible check below it. Points come from hidden tests on
-# other inputs.
+# other inputs. Two questions in words, with 2 points each, are graded by hand.
 #
 # Limits for each cell while your answers are graded: 30 s of CPU time, 120 s of wall-clock time, 3 GB of memory, 64
 # processes, 256 MB of files and 1 MB of output. A cell that exceeds a limit loses only its own question.
@@ -29,10 +29,10 @@
 # | 6 | the full run, then regularisation | overfitting, schedules, evaluation | 10 |
 # | 7 | error analysis | what to do next | 8 |
 #
-# Three more parts stand between the rungs: a zoo of broken programs (18 points), splits and shift, which decide whether a
-# validation score means anything (16), and experiments with one change at a time (8).
+# There are three more parts: a zoo of broken programs (18 points), splits and distribution shift (16), and experiments
+# with one change at a time (8). Splits and shift decide whether a validation score means anything.
 #
-# **Contents**, with minutes for reading and answering, about five and a half hours in all:
+# **Contents**, with minutes for reading and answering, about six and a half hours in all:
 #
 # - [The program that you take along](#The-program-that-you-take-along): 5
 # - [Rung 1 · Look at the data](#Rung-1-·-Look-at-the-data): 35
@@ -75,12 +75,12 @@ from lecture_lib.training import evaluate, find_lr, one_cycle, train
 # You wrote a model and started training. The loss has been flat for 100 steps. Which of these four do you do first?
 #
 # - (a) Divide the learning rate by ten.
-# - (b) Replace SGD by AdamW.
+# - (b) Replace SGD with AdamW.
 # - (c) Check whether the model can memorise four examples.
 # - (d) Add layers.
 #
-# Pick one and put its letter in place of `None`. The answers come at the end of the notebook, when you have climbed the
-# ladder once.
+# Pick one and put its letter, in quotes, in place of `None`. The answers come at the end of the notebook, when you have
+# climbed the ladder once.
 
 # %% tags=["demo"]
 quiz("flat-loss", None, dict.fromkeys("abcd", "Kept. The answer comes at the end."))
@@ -88,10 +88,12 @@ quiz("flat-loss", None, dict.fromkeys("abcd", "Kept. The answer comes at the end
 # %% [markdown]
 # ## The program that you take along
 #
-# One small program climbs the ladder with you. It sorts drawn images of 20 × 20 pixels into five classes: nothing (0),
-# circle (1), square (2), triangle (3) and cross (4). On each rung you first see a fault in a small example. Then you apply
-# the rung to this program, and what the rung gives is used on the next one. Below are its data, its network and a few of
-# its images. A training takes about a second.
+# One small program climbs the ladder with you. It classifies small drawings (20 × 20 pixels): nothing (0), circle (1),
+# square (2), triangle (3) and cross (4). On each rung you first see a fault in a small example. Then you apply the same
+# check to this program, and later rungs use some of the results: the rare class of rung 1, the baseline of rung 2, the
+# rate of rung 5. Below are its data, its network and a few of its images. `stratified_split` keeps the share of each
+# class in both parts; 40 % train the network, so that overfitting will show, and 60 % validate it. `TensorLoader` cuts
+# tensors into batches. One training run takes about a second.
 
 # %% tags=["setup"]
 drawn = shapes(2000, seed=0, size=20, rates={"threshold": 0})
@@ -154,9 +156,8 @@ reveal("classes", len(y[stacked[1]].unique()), tolerance=0, usual=usual)
 
 
 # %% [markdown]
-# Validation holds one class only, and of that class the end of the arc, which training never saw. The next cells train
-# the same network twice: on this split and on a stratified one, which keeps the share of each class in both parts.
-# Nothing else differs.
+# The validation part holds only one class. All its points come from the end of that class's arc, where training has
+# none. The code below trains the same network twice: on this split and on a stratified one. Nothing else differs.
 
 # %% tags=["setup"]
 def train_on(x, y, split, seed=0):
@@ -189,24 +190,25 @@ show_splits(
 
 # %% [markdown]
 # Both networks fit their training part. On the stacked split the trained network does much worse than a coin on
-# validation. The score says that something is wrong, but no curve, rate or architecture says what. One look at the
-# classes of each part does: the culprit is the line `stacked = …`.
+# validation. The score shows that something is wrong, but no loss curve, other rate or other architecture would show
+# what. Counting the classes of each part shows that the split is not random. Its validation points also lie where
+# training has none, and this is why the accuracy is so low. The cause is the line `stacked = …`.
 #
 # ### Our program on rung 1
 #
-# Count the classes in both parts, compare a batch with the contract of its task (03a), and look for rows that are in both
-# parts. Each takes one line.
+# Count the classes in both parts, compare a batch with the contract of its task (dtype, shape and range of inputs and
+# labels; see 03a), and look for rows that are in both parts. Each takes one line.
 
 # %% tags=["demo"]
 for name, rows in {"training": in_train, "validation": in_val}.items():
     print(f"{name}: {torch.bincount(drawn.labels[rows]).tolist()} images of each class")
 first_batch = next(iter(to_learn()))
-print("contract:", check_contract("classification", *first_batch, classes=5) or "kept")
+print("contract:", check_contract("classification", *first_batch, classes=5) or "met")
 print("leakage:", leakage_report(drawn.images[in_train], drawn.images[in_val]))
 
 
 # %% [markdown]
-# Crosses are rare: 30 images of 800. The split keeps that share, the batch keeps its contract, and no image is in both
+# Crosses are rare: 30 images of 800. The split keeps that share, the batch meets the contract, and no image is in both
 # parts. Rung 1 holds. Keep the rare class in mind for rung 7.
 #
 # ### Question 03b-inspect · 10 points
@@ -277,10 +279,10 @@ probe("03b-inspect", inspect_data)
 #
 # - *Majority accuracy*: always predict the class that is most frequent in training. If 95 % of the examples are of one
 #   class, this scores 95 % without having learned anything.
-# - *Constant loss*: predict the training frequencies for every input. A model has to beat the cross-entropy of this
-#   constant answer on the validation labels by looking at its input.
+# - *Constant loss*: predict the training frequencies for every input. A model that uses its input has to reach a lower
+#   cross-entropy on the validation labels than this constant answer.
 # - *Initial loss*: a new network whose logits are near zero gives every class the probability $1/C$, so its loss is
-#   $\ln C$. Predict it for 10 classes, in nats.
+#   $\ln C$. Predict it for 10 classes, in nats (natural logarithm).
 
 # %% tags=["demo"]
 predict("initial", None)
@@ -307,9 +309,9 @@ with torch.no_grad():
 # A first loss far above $\ln C$ tells you about the inputs or the initialisation before any training.
 #
 # The initial weights matter as well. People often say that PyTorch's `nn.Linear` uses Kaiming initialisation and
-# therefore suits ReLU. It does call that function, but with an argument that changes the result: for $n$ inputs the
-# weights are uniform within $\pm 1/\sqrt{n}$, with a standard deviation of $1/\sqrt{3n}$. He's value for ReLU is
-# $\sqrt{2/n}$. The next cell computes the ratio of the two, once from the formulas and once from a layer.
+# therefore suits ReLU. It does call `kaiming_uniform_`, but with `a=math.sqrt(5)`. With $n$ inputs the weights are then
+# uniform between $-1/\sqrt{n}$ and $1/\sqrt{n}$, and their standard deviation is $1/\sqrt{3n}$. For ReLU, Kaiming He
+# proposed $\sqrt{2/n}$. The next cell computes the ratio of the two, once from the formulas and once from a layer.
 
 # %% tags=["demo"]
 torch.manual_seed(0)
@@ -318,7 +320,8 @@ he = math.sqrt(2 / 1000)
 print(f"by formula: {he * math.sqrt(3 * 1000):.2f}, in a layer: {he / weights.std().item():.2f}")
 
 # %% [markdown]
-# The ratio is 2.45 for any number of inputs. So the variance of PyTorch's weights is one sixth of He's.
+# The ratio is 2.45 for any number of inputs. So the variance of PyTorch's weights is one sixth of the one proposed for
+# ReLU.
 #
 # ### Our program on rung 2
 #
@@ -338,16 +341,16 @@ reveal("five", round(initial, 2), "nats", usual=usual)
 
 
 # %% [markdown]
-# The first loss is $\ln 5$, so the inputs have a reasonable scale. From here on, an accuracy of 27 % or a loss of 1.49
-# means that the network has learned nothing from the pixels.
+# The first loss is $\ln 5$, so the inputs are not far too large. From here on, a network that does no better than 27 %
+# and 1.49 has not shown that it learned anything from the pixels.
 #
 # ### Question 03b-baseline · 8 points
 #
-# Write `baselines(y_train, y_val, classes)`. The labels are `torch.long` tensors, `[N]` with N ≥ 1, of class indices from
-# 0 to `classes` − 1. `classes`, at least 2, is the number of the network's outputs. Some outputs may occur in neither
-# part, but every class of the validation part occurs in training. If several classes are the most frequent in training,
-# they are equally frequent in validation too, so it does not matter which of them you predict. Return three numbers in
-# this order:
+# Write `baselines(y_train, y_val, classes)`. The labels are `torch.long` tensors, `[N]` with N ≥ 1, of class indices
+# from 0 to `classes` − 1. `classes`, at least 2, is the number of the network's outputs. Some outputs may occur in
+# neither part, but every class of the validation part occurs in training. If several classes are the most frequent in
+# training, they are equally frequent in validation too, so it does not matter which of them you predict. Return three
+# numbers in this order:
 #
 # 1. the accuracy on the validation labels of always predicting the most frequent training class, as a fraction;
 # 2. the mean cross-entropy on the validation labels, in nats, of predicting the training frequencies for every input;
@@ -357,7 +360,7 @@ reveal("five", round(initial, 2), "nats", usual=usual)
 #
 # <details><summary>Hint 1</summary>
 #
-# Fit on one part, score on the other: which of the two arguments does each number use for what?
+# You fit on one part and score on the other. For each of the three numbers: which argument do you need, and what for?
 #
 # </details>
 # <details><summary>Hint 2</summary>
@@ -387,17 +390,19 @@ probe("03b-baseline", baselines)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** A score without its baseline is a number without a unit. Report both.
+# **Recap.** Without a baseline you cannot tell whether a score is good. Report the score together with its baseline.
 
 # %% [markdown]
 # ## Rung 3 · Overfit one batch
 #
 # **Goal.** See why "the loss goes down" is not enough, and what a floor tells you.
 #
-# A classifier ends with `nn.Softmax`, and the loss is `CrossEntropyLoss`, which applies a softmax itself. This *double
-# softmax* is a frequent bug. It raises no error, the loss falls, and the accuracy on the batch can even reach 100 %. But
-# probabilities lie between 0 and 1, so the second softmax never sees a difference larger than 1. The loss therefore
-# cannot fall below $\ln(1 + (C - 1)/e)$. Predict that floor for 10 classes: near 0, 0.5 or 1.5?
+# Suppose that a classifier ends with `nn.Softmax` and is trained with `CrossEntropyLoss`, which already applies a
+# softmax. This *double softmax* is a frequent bug. It raises no error, the loss falls, and the accuracy on the batch
+# reaches 100 %. But probabilities lie between 0 and 1, so the second softmax never sees a difference larger than 1. At
+# best the first softmax gives 1 for the right class and 0 for the others, and the second one then gives the right class
+# only $e/(e + C - 1)$. So the loss cannot fall below $\ln(1 + (C - 1)/e)$. Predict that floor for 10 classes: near 0,
+# 0.5 or 1.5?
 
 # %% tags=["demo"]
 predict("floor", None)
@@ -420,11 +425,13 @@ def overfit(model, x, y, steps=300):
 # %% tags=["demo"]
 two_of_each = torch.cat([(digits.labels == digit).nonzero()[:2, 0] for digit in range(10)])
 x_batch, y_batch = digits.images[two_of_each], digits.labels[two_of_each]
-curves, floor = {}, math.log(1 + 9 / math.e)
+curves, learned, floor = {}, {}, math.log(1 + 9 / math.e)
 for name, last in [("logits", nn.Identity()), ("double softmax", nn.Softmax(dim=1))]:
     torch.manual_seed(0)
     body = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
-    curves[name] = overfit(nn.Sequential(body, last), x_batch, y_batch)
+    model = nn.Sequential(body, last)
+    curves[name] = overfit(model, x_batch, y_batch)
+    learned[name] = (model(x_batch).argmax(dim=1) == y_batch).float().mean().item()
 usual = {0: "0 is the floor for logits.", 0.5: "The floor for 3 classes is close to that."}
 reveal("floor", floor, usual=usual)
 
@@ -433,13 +440,14 @@ show_losses(curves, "With a second softmax the loss falls, and stops at its floo
 
 # %% tags=["demo"]
 for name, losses in curves.items():
-    print(f"{name}: loss after 300 steps ≈ {losses[-1]:.2f}")
+    print(f"{name}: loss after 300 steps ≈ {losses[-1]:.2f}, accuracy ≈ {100 * learned[name]:.0f} %")
 
 # %% [markdown]
-# The double softmax stops at its floor of 1.46. So rung 3 does not ask "does the loss fall?" but "does it reach the lowest
-# value that it can have?". For plain labels that value is 0. With label smoothing it is higher, and that is not a bug.
-# PyTorch's smoothed targets are $(1 - \varepsilon)$ times the one-hot row plus $\varepsilon/C$ for every class. The best
-# possible answer is exactly these targets, and its loss is the floor.
+# The double softmax memorises the batch, and its loss stops at 1.46. So rung 3 does not ask "does the loss fall?" but
+# "does it reach the floor?". The *floor* is the lowest value of the loss that the author intended. For class indices it
+# is 0, and 1.46 is far above it. With label smoothing it is higher, and that is not a bug. PyTorch's smoothed targets
+# are $(1 - \varepsilon)$ times the one-hot row plus $\varepsilon/C$ for every class. The best possible answer is
+# exactly these targets, and its loss is the floor.
 
 # %% tags=["demo"]
 for classes in (2, 3, 10):
@@ -451,9 +459,10 @@ print(f"label smoothing 0.1, 10 classes: {best:.4f}")
 # %% [markdown]
 # ### Which batch
 #
-# The batch above holds two images of each class on purpose. The next cell takes twenty images of the digit 3 instead and
-# multiplies them all by zero, so the network sees nothing. It trains for 300 steps, and then does the same with the mixed
-# batch multiplied by zero. Predict: does the loss of the batch of threes go below 0.01, `"yes"` or `"no"`?
+# The batch above holds two images of each class on purpose. The code below takes twenty images of the digit 3 instead
+# and multiplies them all by zero, so the network sees nothing. A network is trained on this batch for 300 steps. A
+# second one is trained on the mixed batch, also multiplied by zero. Predict: does the loss of the batch of threes go
+# below 0.01, `"yes"` or `"no"`?
 
 # %% tags=["demo"]
 predict("threes", None)
@@ -470,12 +479,13 @@ reveal("threes", "yes" if blind["threes"] < 0.01 else "no", usual=usual)
 print(f"threes ≈ {blind['threes']:.3f}, mixed ≈ {blind['mixed']:.2f}; ln 10 is {math.log(10):.2f}")
 
 # %% [markdown]
-# The last layer's bias can learn one class without any input, so a batch of one class lets a blind program pass. The mixed
-# batch stops it at $\ln 10$: without inputs the network can only learn how frequent each class is.
+# The last layer's bias can learn one class without any input, so a batch of one class lets a blind program pass. The
+# mixed batch stops it at $\ln 10$: without inputs the network can only learn how frequent each class is.
 #
 # ### Our program on rung 3
 #
-# Two images of each class, 100 steps of Adam.
+# We train on two images of each class, for 100 steps of Adam. (The first loss differs from rung 2's because this batch
+# is another one and the network is in training mode.)
 
 # %% tags=["demo"]
 two_of_each = torch.cat([(drawn.labels == kind).nonzero()[:2, 0] for kind in range(5)])
@@ -484,33 +494,33 @@ print(f"loss ≈ {losses[0]:.2f} at the start, ≈ {losses[-1]:.3f} after 100 st
 
 
 # %% [markdown]
-# The loss, the labels, the gradients and the optimizer work together. Rung 3 holds.
+# The network memorises the batch, so the wiring shows no fault. Rung 3 holds.
 #
 # ### Question 03b-overfit · 10 points
 #
-# Write `overfit_rung(model, step, loss_fn, x, y, floor)`. `step(x, y)` is the author's own training step on a batch; the
-# mean loss of the batch is `loss_fn(model(x), y)`; `floor` is the lowest value that this loss can have, in nats. Inputs
-# are float32 `[N, features]`, labels `torch.long` `[N]`, with `N` 1 or more. The model and all its modules come in training
-# mode. Return one of three words:
+# Write `overfit_rung(model, step, loss_fn, x, y, floor)`. `step(x, y)` is the author's own training step on a batch (do
+# not use what it returns); the mean loss of the batch is `loss_fn(model(x), y)`; `floor` is the lowest value that this
+# loss can have, in nats. Inputs are float32 `[N, features]`, labels `torch.long` `[N]`, with `N` 1 or more. The model
+# and all its modules come in training mode. Return one of three words:
 #
 # - `"one class"` when all labels `y` are equal, without any step;
-# - `"holds"` when the loss on the batch *in evaluation mode* is within 0.15 of the floor after exactly 100 steps, made in
-#   training mode;
-# - `"fails"` otherwise. A loss far *below* the floor is not the loss that its author means, and a loss that is `nan` is
-#   not within any distance of it. No program ends near the limit of 0.15.
+# - `"holds"` when the loss on the batch *in evaluation mode* is within 0.15 of the floor after exactly 100 steps, made
+#   in training mode;
+# - `"fails"` otherwise. If the loss is far *below* the floor, the program does not compute the loss that its author
+#   intended, so it fails. A loss of `nan` fails as well. No program ends near the limit of 0.15.
 #
-# A check must leave no trace. Whatever the verdict, all parameters and all buffers (also those that `state_dict()` leaves
-# out) have their old values afterwards, and every module is in training mode again. (The optimizer's state and the
-# gradients are not looked at.)
+# A check must leave no trace. Whatever the verdict, all parameters and all buffers (also those that `state_dict()`
+# leaves out) have their old values afterwards, and every module is in training mode again. (The optimizer's state and
+# the gradients are not checked.)
 #
-# Hidden programs, healthy and broken: 3 points for what needs the floor (smoothed labels, a second softmax, a loss below
-# the floor), 2 for the wiring (slow, diverging and normalised programs among them), 1 for programs whose loss differs
-# between the two modes, as with dropout, and 1 for the batches. Once the wiring is judged rightly, 1 for the steps and 2
-# for the model put back. Limit: 30 seconds.
+# Hidden programs, healthy and broken: 3 points for what needs the floor (smoothed labels, a second softmax, a loss
+# below the floor), 2 for the wiring (slow, diverging and normalised programs among them), 1 for programs whose loss
+# differs between the two modes, as with dropout, and 1 for the verdict `"one class"`. If your verdicts on the wiring
+# are right, you also get 1 point for the steps and 2 for putting the model back. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
-# Write down what happens to a `nan` in your last comparison. Which of the two words belongs behind `else`?
+# Write down what happens to a `nan` in your last comparison. Which of the two words belongs after `else`?
 #
 # </details>
 # <details><summary>Hint 2</summary>
@@ -548,20 +558,21 @@ probe("03b-overfit", overfit_rung)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** Compare the loss with the attainable floor, on both sides. Mix the classes. Measure in evaluation mode. And
-# remember what rung 3 cannot see: permuted labels, a leaking split, a wrong evaluation. One batch can be memorised in all
-# three cases.
+# **Recap.** Compare the loss with the floor: well above it and well below it are both signs of a fault. Mix the
+# classes. Measure in evaluation mode. And remember what rung 3 cannot see: permuted labels, a leaking split, a wrong
+# evaluation. One batch can be memorised in all three cases.
 
 # %% [markdown]
 # ## Rung 4 · A small subset
 #
-# **Goal.** Decide from a few short runs whether a program learns from its data at all, by a criterion that chance
-# rarely meets.
+# **Goal.** Use a few short runs to decide whether a program learns anything from its data. Choose a criterion that a
+# program without any knowledge rarely meets.
 #
-# Take 72 images, train for 100 steps, and validate on others. The score need not be good. It has to beat the *constant
-# answer* of rung 2, and by more than the result changes with the seed, which draws both the images and the initial
-# weights. A program with permuted labels passes rung 3, because it can memorise any batch. Predict its validation loss on
-# this rung, compared with the constant answer's: `"lower"`, `"equal"` or `"higher"`?
+# Take 72 of the digits, train a small network on them for 100 steps, and validate on other digits. The score need not
+# be good. It has to beat the *constant answer* of rung 2, and the difference must be larger than the variation between
+# seeds. The seed decides which images are drawn and how the weights are initialised. A program with permuted labels
+# passes rung 3, because it can memorise any batch. Predict its validation loss on this rung, compared with the constant
+# answer's: `"lower"`, `"equal"` or `"higher"`?
 
 # %% tags=["demo"]
 predict("permuted", None)
@@ -571,8 +582,8 @@ gains = {}
 for name, permuted in [("as they are", False), ("permuted labels", True)]:
     runs = [small_run(digits.images, digits.labels, seed, permuted) for seed in range(5)]
     gains[name] = [constant - loss for loss, constant in runs]
-    print(f"{name}: loss saved, by seed:", ", ".join(f"≈ {gain:.1f}" for gain in gains[name]))
-usual = {"equal": "Only a network without an opinion is equal. This one memorised wrong labels."}
+    print(f"{name}: reduction of the loss, by seed:", ", ".join(f"≈ {gain:.1f}" for gain in gains[name]))
+usual = {"equal": "Only a network that predicts the class frequencies is equal."}
 higher = max(gains["permuted labels"]) < 0
 reveal("permuted", "higher" if higher else "not the same for all seeds", usual=usual)
 
@@ -581,12 +592,12 @@ reveal("permuted", "higher" if higher else "not the same for all seeds", usual=u
 show_gains(gains, "Above zero for every seed with the true labels, below it with permuted ones.")
 
 # %% [markdown]
-# Having memorised wrong labels, the network is confidently wrong, and so worse than a constant answer. This program passes
-# rung 3 and stops on rung 4.
+# The network has memorised wrong labels. It is confidently wrong on new images, so its loss is higher than that of the
+# constant answer. Rung 3 cannot stop this program; rung 4 does.
 #
-# How often does chance alone meet a criterion? The next cell draws the gains of 100,000 programs from pure noise. The
-# criterion "the mean is positive" would pass half of them. Predict how many percent pass "the mean exceeds twice the
-# standard deviation between seeds" with three seeds.
+# How often does chance alone meet a criterion? The code below draws the gains of 100,000 programs from pure noise. With
+# the criterion "the mean is positive", half of them pass. Now take the criterion "the mean is larger than twice the
+# standard deviation between seeds", with three seeds. Predict the percentage of programs that pass.
 
 # %% tags=["demo"]
 predict("chance", None)
@@ -605,7 +616,8 @@ print({seeds: f"{share:.0%}" for seeds, share in passed.items()})
 #
 # ### Our program on rung 4
 #
-# 160 of our images, ten epochs, three seeds. Each seed draws other images and other initial weights.
+# We train on 160 of our images for ten epochs, with three seeds. Each seed draws other images and other initial
+# weights.
 
 # %% tags=["demo"]
 saved = []
@@ -630,13 +642,13 @@ print(f"saved ≈ {saved.mean():.2f} nats, twice the spread ≈ {2 * saved.std()
 # validation loss of the program and of the constant answer, on the same images. Lower is better. A loss of the program
 # is `nan` or `inf` where it diverged. Return three values in this order:
 #
-# 1. the gain: the mean over the seeds of what the program saves, in nats;
-# 2. the spread: the standard deviation of that saving between seeds, with $n - 1$;
-# 3. whether the rung holds, `True` or `False`: at least three seeds, none of which diverged, and a gain above twice the
-#    spread. No table comes near that limit.
+# 1. the gain: the mean over the seeds of how much lower the program's loss is, in nats;
+# 2. the spread: the standard deviation of that difference between seeds, with $n - 1$;
+# 3. whether the rung holds, `True` or `False`: `True` when there are at least three seeds, none of them diverged, and
+#    the gain is above twice the spread. No table comes near that limit.
 #
-# Where a seed diverged, the first two values are not looked at. Hidden tables, in float32 and float64: 2 points for
-# each value. Limit: 30 seconds.
+# Where a seed diverged, the first two values are not checked. Hidden tables, in float32 and float64: 2 points for each
+# value. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -675,11 +687,12 @@ probe("03b-subset", subset_rung)
 # %% [markdown]
 # ## Rung 5 · The learning rate
 #
-# **Goal.** Read a rate from a sweep, and recognise a sweep that has none to offer.
+# **Goal.** Choose a learning rate from a sweep, and recognise a sweep from which none can be chosen.
 #
-# Below this rung a wrong rate and a wrong program look the same: the loss stays flat. Now that the rungs below hold, the
-# finder needs a hundred steps. It multiplies the rate after every step and records the loss. A common recipe is to
-# multiply by 1.05. Predict the rate that this reaches from $10^{-7}$ after 100 multiplications.
+# On the lower rungs, a rate that is too small and a wrong program look the same: the loss stays flat. Now the lower
+# rungs hold, so a flat loss points to the rate. The learning-rate finder makes a *sweep*: about a hundred training
+# steps, in which it multiplies the rate after every step and records the loss. A common recipe is to multiply by 1.05.
+# Predict the rate that this reaches from $10^{-7}$ after 100 multiplications.
 
 # %% tags=["demo"]
 predict("sweep", None)
@@ -690,11 +703,13 @@ reveal("sweep", 1e-7 * 1.05**100, usual=usual)
 print(f"from 1e-7 to 10 in 100 steps: a factor of {(10 / 1e-7) ** (1 / 99):.4f} a step")
 
 # %% [markdown]
-# Most programs have not begun to learn at that rate, so the curve stays flat. Choose the two ends of the sweep first; the
-# factor follows from them, 1.2045 in this case.
+# Most programs have not begun to learn at that rate, so the curve stays flat. So choose the smallest rate, the largest
+# rate and the number of steps first. They determine the factor. Here there are 99 multiplications between 100 rates,
+# and the factor is 1.2045.
 #
-# There are several rules for reading the curve, and they disagree. Take the lecture's table: at the rates 0.0001, 0.001,
-# 0.01, 0.1 and 1 the losses are 3.2, 2.5, 1.1, 0.9 and 2.8. Predict which rate "one decade before the lowest loss" gives.
+# There are several rules for reading the curve, and they disagree. Take the lecture's table: at the rates 0.0001,
+# 0.001, 0.01, 0.1 and 1 the losses are 3.2, 2.5, 1.1, 0.9 and 2.8. Predict which rate "one decade before the lowest
+# loss" gives.
 
 # %% tags=["demo"]
 predict("decade", None)
@@ -711,7 +726,8 @@ print(f"the steepest central difference is at {rates[1 + slopes[1:-1].argmin()]:
 
 # %% [markdown]
 # Two rules give 0.01 and the third gives 0.001, so name the rule when you quote a rate. The rate of the lowest loss
-# itself, 0.1, is not a good choice. A sweep spends one step there, a training thousands, and above it the loss rises.
+# itself, 0.1, is not a good choice. A sweep makes one step there, a training makes thousands, and just above it the
+# loss rises.
 #
 # ### Our program on rung 5
 #
@@ -730,26 +746,26 @@ for rule, rate_by_rule in sweep.suggestions.items():
 
 
 # %% [markdown]
-# The curve starts flat, falls, has a noisy floor, and then rises steeply. There is a whole stretch where the loss is near
-# its lowest, and the suggestion lies a third of the way across it. The three rules read the smoothed trend, not single
-# batches, and their results differ by a factor of less than ten. The library's suggestion, about 0.006, trains our program
-# on rung 6.
+# The curve starts flat, falls, is low and noisy for a while, and then rises steeply. The shaded stretch is where the
+# smoothed loss is near its lowest; the suggestion lies a third of the way across it. The three rules read the smoothed
+# trend, not single batches, and their results differ by a factor of less than ten. On rung 6 we train our program with
+# the library's suggestion, about 0.006.
 #
 # ### Question 03b-lr · 6 points
 #
-# Write `choose_rate(rates, losses)`. Both are NumPy arrays `[N]`, the rates rising, the losses positive. Return one rate,
-# as a number. It may be any number in the *good range*: from the rate at which a tenth of the whole fall has happened to
-# half the rate of the lowest loss, on the curve without its noise. It need not be one of `rates`. The fall is measured
-# from the first loss to the lowest, and stretches over at least two powers of ten in rate. Return `None` when the loss
-# never falls by more than 10 % of the first one. A sweep that diverged ends in `nan` or `inf`; one that was broken from
-# the start holds nothing else. No curve is near the limit of 10 %: those that fall do so by at least 18 %, the others
-# by 8 % at most.
+# Write `choose_rate(rates, losses)`. Both are NumPy arrays `[N]`, the rates rising, the losses positive. Return one
+# rate, as a number. It may be any number in the *good range*: from the rate at which a tenth of the whole fall has
+# happened to half the rate of the lowest loss, on the curve without its noise. It need not be one of `rates`. The fall
+# is measured from the first loss to the lowest, and stretches over at least two powers of ten in rate. Return `None`
+# when the loss never falls by more than 10 % of the first one. If a sweep diverged, its last losses are `nan` or `inf`.
+# If the program was broken from the start, all its losses are. No curve is near the limit of 10 %: those that fall do
+# so by at least 18 %, the others by 8 % at most.
 #
-# A sweep may be short, or begin just before the fall, or end just behind the lowest loss.
+# A sweep may be short, or begin just before the fall, or end just after the lowest loss.
 #
-# Hidden curves: 2 points for three clean ones, with losses of hundreds as well as of hundredths. Once these are right, 2
-# for noisy ones (about 1.5 % of the loss, with a fall of more than half) and diverged ones, and 2 for seven curves that
-# allow no choice. Limit: 30 seconds.
+# Hidden curves: 2 points for three clean ones, with losses of hundreds as well as of hundredths. Once these are right,
+# 2 for noisy ones (about 1.5 % of the loss, with a fall of more than half) and diverged ones, and 2 for seven curves
+# that allow no choice. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -758,8 +774,8 @@ for rule, rate_by_rule in sweep.suggestions.items():
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# A rule that looks at two neighbours follows the noise. One that looks at the lowest loss, or at how much of the fall has
-# happened, does so less.
+# A rule that looks at two neighbours follows the noise. One that looks at the lowest loss, or at how much of the fall
+# has happened, does so less.
 #
 # </details>
 
@@ -785,8 +801,8 @@ probe("03b-lr", choose_rate)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** A sweep covers the range that you give it. Leave a margin below the lowest loss. If the curve never falls,
-# that is a result too: go back to rung 3.
+# **Recap.** A sweep covers the range that you give it. Choose a rate well below that of the lowest loss. If the curve
+# never falls, that is a result too: go back to rung 3.
 
 # %% [markdown]
 # ## The bug zoo
@@ -806,9 +822,10 @@ probe("03b-lr", choose_rate)
 # | rate too small | a loss that hardly moves | 3; told apart on 5 | the finder |
 # | rate too large | jumps, then `nan` | 3; told apart on 5 | the finder |
 #
-# The next cell runs a healthy program, and one for each fault except the labels', for 100 steps on one small batch of four
-# classes. ("Never cleared" runs twice, with plain and with smoothed labels.) It prints how far above its floor each loss ends. One faulty program ends within 0.15 of it. Predict which: `"second softmax"`, `"never cleared"` or
-# `"frozen parameters"`?
+# The code below runs a healthy program and one program for each fault in the table, except wrong labels. ("Never
+# cleared" runs twice, with class indices and with smoothed labels.) Each trains for 100 steps on a small batch of four
+# classes. For each program you see the distance between its last loss and the floor of rung 3. One faulty program ends
+# less than 0.15 from the floor. Predict which: `"second softmax"`, `"never cleared"` or `"frozen parameters"`?
 
 # %% tags=["demo"]
 predict("missed", None)
@@ -816,20 +833,23 @@ predict("missed", None)
 # %% tags=["demo"]
 gaps = {name: gap_after(100, **settings) for name, settings in CHECKLIST.items()}
 missed = [name for name, gap in gaps.items() if abs(gap) <= 0.15 and name != "healthy"]
-usual = {"second softmax": "Its floor is above zero, and the loss cannot go below it."}
+usual = {"second softmax": "Its loss cannot fall below 0.74 for four classes."}
 usual |= {"frozen parameters": "Its last bias alone cannot tell four classes apart."}
 reveal("missed", ", ".join(missed), usual=usual)
 for name, gap in gaps.items():
     print(f"{name}:", "at its floor" if abs(gap) <= 0.15 else f"off by ≈ {gap:.1f}")
 
 # %% [markdown]
-# With plain labels, old gradients point in the right direction for as long as the batch is not learned, and they vanish
-# once it is. So the accumulated gradients do no harm here. With smoothed labels the best weights are finite. The
-# accumulated gradients carry the weights past them, and the loss stays off its floor. A loss at its floor is necessary,
-# not sufficient.
+# Once the batch is learned, the new gradients are close to 0. The old ones stay in `.grad` and go on moving the weights
+# in the same direction. With class indices this only makes the right logits larger, and the loss stays near 0. With
+# smoothed labels the best weights are finite. The old gradients carry the weights past them, and the loss stays above
+# its floor. A loss at its floor is necessary, not sufficient.
 #
-# `climb` looks at more than the loss: among other things it compares the gradient that the optimizer uses with one that it
-# computes itself. Below is the same fault in a program on digits. Predict the number of the rung that stops it.
+# The library climbs the ladder, too. `Program` holds the parts of a training program, `Spec` says what it is meant to
+# do, and `climb(program, spec)` asks its questions rung by rung and stops at the first rung that fails. It looks at
+# more than the loss. For example, it computes each gradient a second time and compares it with the one that the
+# optimizer uses. (`budget=` limits the time for further experiments, in seconds.) Below is the same fault in a program
+# on digits. Predict the number of the rung that stops it.
 
 # %% tags=["demo"]
 predict("uncleared", None)
@@ -837,7 +857,7 @@ predict("uncleared", None)
 
 # %% tags=["demo"]
 def digits_program(slip=0, **parts):
-    """A classifier of digits as the ladder climbs with it; its labels may slip by some rows."""
+    """A digit classifier for `climb`; `slip` shifts the training labels by so many rows."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -862,9 +882,10 @@ reveal("uncleared", climbed.findings[0].rung, tolerance=0, usual=usual)
 print(climbed.findings[0].title)
 
 # %% [markdown]
-# Rung 3 tests every single step. Here are two more faults: training labels that have slipped by one row, and a network
-# whose hidden units are all below zero from the start. The first can memorise any batch. On rung 1 `climb` also asks
-# whether similar inputs have similar labels. Predict the rung that stops it.
+# On rung 3, `climb` examines single training steps. Here are two more faults: training labels that have slipped by one
+# row, and a network whose hidden units are all below zero from the start. The program with slipped labels can memorise
+# any batch. On rung 1 `climb` also asks whether similar inputs have similar labels. Predict the rung on which `climb`
+# stops this program.
 
 # %% tags=["demo"]
 predict("slipped", None)
@@ -889,12 +910,13 @@ show_figure(
 )
 
 # %% [markdown]
-# The dead units are reported on rung 4, although they cannot learn one batch either. `climb` reports each fault on the
-# rung that tests for it.
+# The dead units are reported on rung 4. They cannot learn one batch either, and rung 3 says so: it is "unsure", because
+# its number is bad and none of its own questions explains why. `climb` goes on until a question does, and reports the
+# fault there.
 #
-# One row of the checklist is often taught wrongly: "one-hot labels break `CrossEntropyLoss`". The next cell tries three
-# forms: class indices stored as floats, one-hot rows of integers, and one-hot rows of floats. Predict how many raise an
-# error.
+# One row of the checklist is often taught wrongly: "one-hot labels break `CrossEntropyLoss`". The code below tries
+# three forms: class indices stored as floats, one-hot rows of integers, and one-hot rows of floats. Predict how many
+# raise an error.
 
 # %% tags=["demo"]
 predict("forms", None)
@@ -914,26 +936,30 @@ reveal("forms", list(outcome.values()).count("error"), tolerance=0, usual=usual)
 print(outcome)
 
 # %% [markdown]
-# Class indices as floats and one-hot integers raise an error. Floats of shape [N, C] are read as probabilities and give
-# the same loss as class indices.
+# Class indices as floats and one-hot integers raise an error. Floats of shape [N, C] are read as probabilities, so
+# one-hot floats give the same loss as class indices.
 #
-# ### Our program, with four common mistakes
+# ### Our program, with five common mistakes
 #
-# The checklist's other rows happen to our program below: pixels from 0 to 255, a frozen first layer, dead units, and a
-# batch on another device than the model. (Where there is no GPU, PyTorch's `meta` device stands for the other one.) Each is
-# shown with the line that reveals it and the line that repairs it.
+# Below, our program gets four more faults: pixels from 0 to 255, layers in a Python list, a frozen first layer, and
+# dead units. Then a batch lies on another device than the model. (Where there is no GPU, PyTorch's `meta` device stands
+# for the other one.) Each is shown with the line that reveals it and the repair.
 
 # %% tags=["demo"]
 x, y = next(iter(to_learn()))
-unscaled = 255 * x
-print(f"range: pixels up to {unscaled.max():.0f}; after division by 255 up to {x.max():.2f}")
-frozen = network()
-frozen[0].requires_grad_(False)
-names = [name for name, p in frozen.named_parameters() if not p.requires_grad]
-print("frozen:", names, "and after requires_grad_(True):", end=" ")
-print(sum(not p.requires_grad for p in frozen.requires_grad_(True).parameters()), "parameters")
+pixels = 255 * x
+print(f"range: up to {pixels.max():.0f}; after pixels / 255 up to {(pixels / 255).max():.2f}")
+layers = [nn.Linear(400, 32), nn.ReLU(), nn.Linear(32, 5)]
+in_a_list = nn.Module()
+in_a_list.layers = layers
+for name, model in {"in a list": in_a_list, "in nn.Sequential": nn.Sequential(*layers)}.items():
+    print(f"two layers {name}: {len(list(model.parameters()))} parameters for the optimizer")
 
 # %% tags=["demo"]
+frozen = network()
+frozen[0].requires_grad_(False)
+print("frozen:", [name for name, p in frozen.named_parameters() if not p.requires_grad])
+frozen = frozen.requires_grad_(True)
 silent = network()
 nn.init.constant_(silent[4].bias, -50.0)
 for name, model in {"dead": silent, "repaired": network()}.items():
@@ -946,13 +972,14 @@ except (RuntimeError, NotImplementedError) as error:
 
 
 # %% [markdown]
-# Only the last of the four raises an error. The other three train, more slowly or not at all, and each takes one line to
-# find.
+# Only the last of the five raises an error, and each takes one line to find. Layers in a plain list are not registered:
+# `parameters()` does not return them, so the optimizer never trains them. `nn.Sequential` or `nn.ModuleList` registers
+# them. Compare the number of parameters with what you wrote.
 #
 # ### Six programs
 #
-# Each of these functions does what its first line says, except for one fault. None raises an error. Read them with the
-# ladder in mind before you go on.
+# Each of these functions does what its first line says, except for one fault. None of them raises an error. Read them
+# with the ladder in mind before you go on.
 
 # %% tags=["setup"]
 def batch_loss(model, x, y):  # the mean cross-entropy of a model that gives logits
@@ -990,18 +1017,19 @@ def train_epoch(step, scheduler, batches):  # one epoch, with a schedule that is
 # ### Question 03b-fix · 18 points
 #
 # Write `repaired()`. It returns a dict with six entries, `"loss"`, `"step"`, `"split"`, `"labels"`, `"evaluation"` and
-# `"schedule"`, for the programs in the order above. Each entry is a pair: the repaired function, with the same arguments
-# and the same kind of result, and the number of the lowest rung (table at the top) whose question the fault fails. Copy a
-# function into `repaired` and change what is wrong in it.
+# `"schedule"`, for the programs in the order above. Each entry is a pair: the repaired function, with the same
+# arguments and the same kind of result, and the number of the lowest rung on which the fault can be found (see the
+# table at the top; where two rungs can be argued, both count). Copy a function into `repaired` and change what is wrong
+# in it.
 #
 # Inputs are `[N, features]`, labels `torch.long` `[N]`; `batches` is a list of pairs and may hold batches of different
-# sizes. Both parts of a split may come in any order, but every row keeps its label, a fifth is rounded down (of four
-# examples it is 0), and a generator with the same seed gives the same split again. Gradients may be left in `.grad` before
-# the first `"step"`. `"labels"` keeps the order of the examples, and may find one label or none. The mode in which
-# `"evaluation"` leaves the model is not looked at. Logits can be far apart; the losses are finite.
+# sizes. The rows of each part of a split may come in any order, but every row keeps its label, a fifth is rounded down
+# (of four examples it is 0), and a generator with the same seed gives the same split again. Gradients may be left in
+# `.grad` before the first `"step"`. `"labels"` keeps the order of the examples, and may find one label or none. The
+# mode in which `"evaluation"` leaves the model is not checked. Logits can be far apart; the right losses are finite.
 #
-# A program that you leave out costs its own points only. Hidden data: for each of the six, 2 points for what the repaired
-# program does, and 1 more for its rung. Where two rungs can be argued, both count. Limit: 30 seconds.
+# A program that you leave out costs its own points only. Hidden data: for each of the six, 2 points for what the
+# repaired program does, and 1 more for its rung. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -1051,19 +1079,20 @@ probe("03b-fix", repaired)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** Every fault has a lowest rung that can see it, and every rung above sees something odd as well. Climb from
-# below: the first rung that fails names the smallest place to search. (In your own evaluation, restore the mode that the
+# **Recap.** Every fault has a lowest rung that can find it. Higher rungs may miss it, or show only a symptom. So climb
+# from below: the first rung that fails tells you where to search. (In your own evaluation, restore the mode that the
 # model had. The lecture's `evaluate` does.)
 
 # %% [markdown]
 # ## Rung 6 · The full run and its curves
 #
-# **Goal.** Read two loss curves as sentences, and turn each sentence into an action.
+# **Goal.** Say in words what two loss curves show, and derive the next action.
 #
-# Rungs 1 to 5 hold, so the full training starts. The next cell trains a small network on the digits in four ways: as it
-# should be, with three hidden units, on 60 images only, and with a rate of 0.000001. Each run gives a training loss and a
-# validation loss for every epoch. `diagnose` of `lecture_lib.analysis` compares them with the loss at the start and names
-# the pattern: healthy, underfit, overfit, flat, oscillating and so on. Predict its word for the run on 60 images.
+# Rungs 1 to 5 hold, so the full training starts. The code below trains a small network on the digits in four ways: as
+# it should be, with three hidden units, on 60 images only, and with a rate of 0.000001. Each run gives a training loss
+# and a validation loss for every epoch. `diagnose` of `lecture_lib.analysis` compares them with the loss at the start
+# and names the pattern: healthy, underfit, overfit, flat, oscillating and so on. Predict its word for the run on 60
+# images.
 
 # %% tags=["demo"]
 predict("pattern", None)
@@ -1105,13 +1134,15 @@ for name, run in runs.items():
     print(f"    training ≈ {last.train_loss:.2f}, validation ≈ {last.val_loss:.2f}")
 
 # %% [markdown]
-# Each pattern comes with a first action. The advice is general: the underfit run has no dropout or weight decay to
-# reduce, so its next action applies, a larger model. The words matter less than the habit: name the pattern, then act.
-# Adding layers to the flat run would be a guess; its own advice sends you down the ladder to rung 3.
+# Each pattern comes with a first action, which is general advice. The underfit run has no dropout or weight decay to
+# reduce, so a larger model comes next. For the flat run, the advice is to go back to rung 3. There it would fail as
+# well: at a rate of 0.000001 no batch is memorised. Rung 5 tells the two causes apart. The words matter less than the
+# habit: name the pattern, then act.
 #
-# One pattern is often called impossible: validation *better* than training. It is suspicious, but it can be honest. With
-# dropout the training loss is measured with 70 % of the hidden units switched off, the validation loss with all of them on.
-# The next cell trains with dropout, and then measures the training images again in evaluation mode.
+# One pattern is often called impossible: validation *better* than training. It is suspicious, but it can be honest. The
+# next cell trains with dropout of 0.7. Its training loss is measured with 70 % of the hidden units switched off, and
+# while the weights still change. The validation loss is measured afterwards with all units on. Then the cell measures
+# the training images again, in evaluation mode.
 
 # %% tags=["demo"]
 model, run = train_digits(train_rows, val_rows, dropout=0.7)
@@ -1124,20 +1155,21 @@ print(f"both in evaluation mode: training ≈ {again:.2f}, validation ≈ {last.
 
 # %% [markdown]
 # Measured in the same way, training is better, as it should be. So before you suspect a leak, measure both losses with
-# the same weights, in evaluation mode and without augmentation. If validation is still equal or better, look for a leak,
-# or for a validation part that is easier or small.
+# the same weights, in evaluation mode and without augmentation. If validation is still equal or better, look for a
+# leak, or for a validation part that is easier or small.
 #
 # ### Question 03b-curves · 8 points
 #
-# Write `diagnose_curves(train_loss, val_loss)`. Both arguments are NumPy arrays of float64, of equal length: one loss for
-# each of 10 to 60 epochs, both measured in evaluation mode. Losses are positive, in any unit; any of them may be `nan` or
-# `inf`. The *start* is the first training loss; the *end* of a curve is the median of its last five values. Return a
-# pair `(label, action)`. The first condition that holds decides the label:
+# Write `diagnose_curves(train_loss, val_loss)`. Both arguments are NumPy arrays of float64, of equal length: one loss
+# for each of 10 to 60 epochs, both measured in evaluation mode. Losses are positive, in any unit; any of them may be
+# `nan` or `inf`. The *start* is the first training loss; the *end* of a curve is the median of its last five values.
+# Return a pair `(label, action)`; the labels are this question's own, not those of `diagnose`. The first condition that
+# holds decides the label:
 #
 # 1. `"diverging"`: some value of either curve is not finite, or training ends above twice its start.
 # 2. `"dead"`: training ends at 98 % of its start or more.
-# 3. `"oscillating"`: in a quarter of its steps or more, the training loss rises by more than 10 % from one epoch to the
-#    next.
+# 3. `"oscillating"`: in at least a quarter of the changes from one epoch to the next, the training loss rises by more
+#    than 10 %.
 # 4. `"under"`: training ends above half of its start.
 # 5. `"leak"`: validation ends at 1.02 times the end of training or less.
 # 6. `"over"`: validation ends above 1.2 times its own lowest value, or above twice the end of training.
@@ -1145,8 +1177,7 @@ print(f"both in evaluation mode: training ≈ {again:.2f}, validation ≈ {last.
 #
 # The action is one of six: `"lower-rate"` (steps are too large), `"overfit-one-batch"` (does a gradient reach the
 # weights at all?), `"larger-model"` (training itself is not good enough), `"regularise"` (good on training data only),
-# `"check-split"` (too good to be true), `"error-analysis"` (nothing in the curves to mend). One of them serves two
-# labels.
+# `"check-split"` (too good to be true), `"error-analysis"` (the curves show no problem). One of them serves two labels.
 #
 # Hidden curves, well away from every limit: 1 point for each label that is found everywhere it is and given to no other
 # curve, and 1 point for the actions once five labels are right. Limit: 30 seconds.
@@ -1202,9 +1233,9 @@ probe("03b-curves", diagnose_curves)
 #
 # **Goal.** Regularise a real run, and measure what each method is worth.
 #
-# Now our program gets its full run, at the rate that rung 5 found and with a one-cycle schedule (03a). The function below
-# also offers four ways to regularise: weight decay, dropout, fewer epochs (which is what early stopping would do), and
-# *augmentation*: each batch of images is moved by up to two pixels.
+# Now our program gets its full run, with a one-cycle schedule (03a) whose highest rate is the one that rung 5 found.
+# The function below also offers four ways to regularise: weight decay, dropout, fewer epochs (which is what early
+# stopping would do), and *augmentation*: each batch of images is moved by up to two pixels.
 
 # %% tags=["setup"]
 class Augmented:
@@ -1246,8 +1277,8 @@ _, on_train, on_val = train_shapes(rate)
 print(f"training ≈ {on_train:.2f}, validation ≈ {on_val:.2f}, gap ≈ {on_val - on_train:.2f} nats")
 
 # %% [markdown]
-# The network has almost memorised its 800 images: overfitting, with a gap of 0.43 nats. Which of the four methods
-# lowers the validation loss most? Predict `"decay"`, `"dropout"`, `"fewer epochs"` or `"shifted images"`.
+# The network has almost memorised its 800 images: overfitting, with a gap of more than 0.4 nats. Which of the four
+# methods lowers the validation loss most? Predict `"decay"`, `"dropout"`, `"fewer epochs"` or `"shifted images"`.
 
 # %% tags=["demo"]
 predict("method", None)
@@ -1268,8 +1299,9 @@ methods |= {"shifted images": {"augment": (shifted,)}}
 regularised = ablate(run_shapes, plain, methods, seeds=range(3), higher_is_better=False)
 
 # %% tags=["demo"]
+print(f"without any: gap ≈ {np.mean(found_gaps[str(plain)]):.2f}")
 best = max(regularised.effects, key=lambda effect: effect.gain)
-usual = {"dropout": "Dropout helps, but it adds nothing that the 800 images lack."}
+usual = {"dropout": "Its interval contains 0: three seeds do not show that dropout helps."}
 reveal("method", best.name, usual=usual)
 for effect in regularised.effects:
     gap = np.mean(found_gaps[str({**plain, **methods[effect.name]})])
@@ -1286,24 +1318,26 @@ show_figure(
 
 # %% [markdown]
 # `ablate` trains every version with the same three seeds and puts an interval around the mean difference (more in the
-# section on ablations). All four methods narrow the gap. Shifted images narrow it most, because they add what the
-# training part lacks: shapes in other places. For two of the four the verdict is noise, because their gain is smaller than
-# its interval: three seeds cannot tell. Fewer epochs at least cost less than half of the time. More is not always better,
-# as the next cell shows. It uses shifted images, decay and dropout at once.
+# section on ablations). All four methods narrow the gap. Shifted images narrow it most, probably because they add what
+# 800 images lack: shapes in other places. For two of the four the verdict is noise, because their intervals contain 0.
+# Three seeds cannot tell whether these methods help. Fewer epochs at least take less than half of the time. More is not
+# always better, as the next cell shows. It uses shifted images, decay and dropout together, with the same three seeds.
 
 # %% tags=["demo"]
 for name, config in {
     "shifted images": {"augment": (shifted,)},
     "all three": {"augment": (shifted,), "decay": 1.0, "dropout": 0.5},
 }.items():
-    _, on_train, on_val = train_shapes(rate, **config)
+    losses = [train_shapes(rate, seed, **config)[1:] for seed in range(3)]
+    on_train, on_val = np.mean(losses, axis=0)
     print(f"{name}: training ≈ {on_train:.2f}, validation ≈ {on_val:.2f}")
 
 # %% [markdown]
-# With all three at once there is no gap left, and the validation loss is higher: the network now underfits. The gap is only
-# a symptom. The validation loss is what counts.
+# All three together have the smallest gap and a higher validation loss than shifted images alone: the network now
+# underfits. The gap is only a symptom. The validation loss is what counts.
 #
-# **Recap.** Regularise against a measured gap, one method at a time, over several seeds, and judge by the validation loss.
+# **Recap.** Regularise against a measured gap, one method at a time, over several seeds, and judge by the validation
+# loss.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03b-p4-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Rung 6 · Reading a gap
@@ -1311,10 +1345,10 @@ for name, config in {
 # ### Question 03b-p4 · 2 points, graded by hand
 #
 # Your run has a training loss of 0.02 and a validation loss of 0.6 (cross-entropy). Diagnose it, and name three
-# interventions in the order of what they cost. Say what you would check first, and why. Five sentences are enough.
+# interventions, the cheapest first. Say what you would check first, and why. Five sentences are enough.
 #
-# Graded on: the diagnosis (0.5), what is checked before any intervention (0.5), three sensible interventions (0.5), their
-# order by cost with a reason (0.5).
+# Graded on: the diagnosis (0.5), what is checked before any intervention (0.5), three sensible interventions (0.5),
+# their order by cost with a reason (0.5).
 #
 # <details><summary>Hint</summary>
 #
@@ -1334,8 +1368,8 @@ for name, config in {
 #
 # **Goal.** Choose the split from the question that the model will have to answer later.
 #
-# A validation score is worth something if validation differs from training in the way in which tomorrow's data will.
-# Related rows break that:
+# A validation score is useful if the validation data differ from the training data in the same way as the data that the
+# model will meet later. Related rows break that:
 #
 # | data | what a random split of the rows does | split |
 # |---|---|---|
@@ -1345,9 +1379,9 @@ for name, config in {
 # | logs of users | the same habits on both sides | by user, or by time |
 # | documents with copies | the same text on both sides | by text: all its copies in one part |
 #
-# Here are 40 videos of ten frames each. A coin decided whether a video is of class 0 or 1, so *nothing* can be learned. A
-# classifier looks up the most similar training frame. Rows are split at random, 80 to 20. Predict its validation accuracy
-# in percent.
+# Here are 40 videos of ten frames each. A coin decided whether a video is of class 0 or 1, so *nothing* can be learned.
+# A classifier looks up the most similar training frame. Rows are split at random, 80 to 20. Predict its validation
+# accuracy in percent.
 
 # %% tags=["demo"]
 predict("frames", None)
@@ -1393,25 +1427,26 @@ print(f"training ends on day {days[past].max()}, validation begins on day {days[
 
 
 # %% [markdown]
-# By video, the accuracy is that of a coin. The chronological split cuts at day 320, whatever the order of the rows.
+# By video, the accuracy is that of a coin. The last cell splits 400 rows chronologically, for the third row of the
+# table. It cuts at day 320, although the rows are not in order.
 #
 # ### Question 03b-split · 8 points
 #
 # Write `make_split(table, deployed_on, val_fraction)`. `table` is a dict of columns (NumPy arrays, one entry for each
-# record, in no order). `deployed_on` says what the model will meet later: `"new patients"`, `"new videos"`,
-# `"later days"`, `"new users"` or `"new texts"`. Columns are called `patient`, `video`, `frame`, `day`, `user`,
-# `document`, `text`, `label`. Each table has some of them, and not all of them matter. Two documents are copies when their
-# `text` is equal. `day` and `label` are whole numbers. All days are different, and many days can pass between two records.
-# For `"new patients"`, each patient has one label. The groups that will be new (patients, videos, users, texts) have
-# similar sizes. There are enough of them (in each class, for patients) that taking `val_fraction` of the groups, rounded
-# to the nearest whole number or up, keeps the limits below. `val_fraction` is between 0.2 and 0.4.
+# record, in no order). `deployed_on` says what the model will meet later: `"new patients"`, `"new videos"`, `"later
+# days"`, `"new users"` or `"new texts"`. Columns are called `patient`, `video`, `frame`, `day`, `user`, `document`,
+# `text`, `label`. Each table has some of them, and not all of them matter. Two documents are copies when their `text`
+# is equal. `day` and `label` are whole numbers. All days are different, and many days can pass between two records. For
+# `"new patients"`, each patient has one label. The groups that will be new (patients, videos, users, texts) have
+# similar sizes. There are enough of them (in each class, for patients) that taking `val_fraction` of the groups,
+# rounded to the nearest whole number or up, keeps the limits below. `val_fraction` is between 0.2 and 0.4.
 #
 # Return two sequences of row numbers, training and validation:
 #
 # - every record is in exactly one of them;
 # - no group that will be new to the model is in both; for `"later days"` all of validation comes after all of training;
-# - validation holds `val_fraction` of the records, give or take 0.05;
-# - for `"new patients"`, also of each class `val_fraction` of the records, give or take 0.05.
+# - validation holds `val_fraction` of all records, give or take 0.05;
+# - for `"new patients"`, validation also holds `val_fraction` of the records of each class, give or take 0.05.
 #
 # You may use `lecture_lib.data` or scikit-learn: the choice is the exercise. Hidden tables: patients 1 point, their
 # class balance 1, videos 1, days 2, users 1, texts 2. Limit: 30 seconds.
@@ -1449,13 +1484,14 @@ probe("03b-split", make_split)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** Ask what will be new when the model is used, and keep that new in validation. A leak makes a recipe look
-# right, and no curve shows it. Check the split before you celebrate.
+# **Recap.** Ask what will be new when the model is used, and make sure that the same thing is new in validation. With a
+# leak, a bad model gets a good validation score, and no loss curve shows the problem. Check the split before you
+# celebrate.
 
 # %% [markdown]
 # ## Validation · Shift
 #
-# **Goal.** Distinguish four ways in which data can change by what *stays* the same.
+# **Goal.** Data can change in four ways. Tell them apart by asking what *stays* the same.
 #
 # | shift | what changes | what stays | example | response |
 # |---|---|---|---|---|
@@ -1464,8 +1500,9 @@ probe("03b-split", make_split)
 # | concept | the meaning, P(y given x) | P(x) | the definition of a class changes | label again, train again |
 # | temporal | something, with time | nothing for long | habits of users | split by time, watch the metric |
 #
-# `shift_report` looks for all four. The next cell shows it pairs of 400 digits: first unchanged, then darker, then with
-# few of the digits 5 to 9, then with the labels 3 and 8 exchanged. Predict its word for the last.
+# `shift_report` looks for all four. We give it two sets of 400 digits. The second set first comes as it is, then
+# darker, then with few of the digits 5 to 9, then with the labels 3 and 8 exchanged. Predict what `shift_report`
+# answers for the last one.
 
 # %% tags=["demo"]
 predict("shift", None)
@@ -1502,16 +1539,17 @@ for ill in (0.1, 0.5):
 
 
 # %% [markdown]
-# The share of positive tests rises from 18 % to 50 %, and the share of the ill among the positive from 50 % to 90 %, although
-# the illness and the test have not changed. Only P(x given y) stayed the same. That is label shift.
+# The share of positive tests rises from 18 % to 50 %, and the share of the ill among the positive from 50 % to 90 %,
+# although the illness and the test have not changed. Only P(x given y) stayed the same. That is label shift.
 #
 # ### Question 03b-shift · 8 points
 #
 # Write `find_shift(x_train, y_train, t_train, x_val, y_val, t_val)`. All arguments are NumPy arrays of whole numbers,
-# one entry for each example: an input `x` (0, 1 or 2), a label `y` (0 or 1), a time `t`. Rows are not sorted by
-# time, all times are different, and validation is always later than training. Training has an even number of examples;
-# its *halves* have equally many, however the times are spread. Validation may be larger or smaller. Every input and
-# every label occurs in each part and in each half, but a pair of them need not occur.
+# one entry for each example: an input `x` (0, 1 or 2), a label `y` (0 or 1), a time `t`. Rows are not sorted by time,
+# all times are different, and validation is always later than training. The number of training examples is even. Sorted
+# by time, its earlier and its later *half* have equally many examples, however the times are spread. Validation may be
+# larger or smaller. Every input and every label occurs in each part and in each half, but a pair of them need not
+# occur.
 #
 # Compare *shares*. P(x) is the share of each input, P(y) of each label, P(y | x) of each label among the examples of
 # one input, P(x | y) of each input among the examples of one label. A distribution has *changed* when one of its shares
@@ -1523,8 +1561,8 @@ for ill in (0.1, 0.5):
 # 4. `"concept"`: P(y | x) changed and P(x) did not;
 # 5. `"none"`: none of these.
 #
-# In the hidden data no distribution's largest difference lies between 0.06 and 0.14. You get 2 points for each kind that is
-# found everywhere it is and named nowhere else. Limit: 30 seconds.
+# In the hidden data no distribution's largest difference lies between 0.06 and 0.14. You get 2 points for each of the
+# four kinds of shift, if it is found everywhere it is and named nowhere else. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -1533,7 +1571,7 @@ for ill in (0.1, 0.5):
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# The same comparison serves twice: for the halves of training, and for training beside validation.
+# The same comparison serves twice: for the two halves of training, and for training and validation.
 #
 # </details>
 
@@ -1588,7 +1626,7 @@ probe("03b-shift", find_shift)
 # - (c) Look at 100 mistakes and sort them by kind.
 # - (d) Tune the learning rate.
 #
-# Each option has its own answer. Replace `None` by a letter, in quotes, and run the cell.
+# Each option has its own answer. Replace `None` with a letter, in quotes, and run the cell.
 
 # %% tags=["demo"]
 quiz("82 %: what next?", None, NEXT_STEP)
@@ -1627,14 +1665,14 @@ print(f"{len(wrong)} images, ≈ {wrong.sum()} mistakes, accuracy ≈ {right:.0f
 listed = ", ".join(f"{row.name} {row.errors}" for row in buckets.rows)
 show_figure(
     buckets.plot(),
-    caption="Blur holds the most mistakes; every mistake has a known difficulty.",
+    caption="Blur holds the most mistakes; nearly every mistake has a known difficulty.",
     alt=f"Bars of mistakes in each bucket: {listed}. A line of their running share.",
 )
 
 # %% [markdown]
 # Sort some mistakes yourself before you trust a table. Below are twenty of them, each with its label and what was
-# predicted instead. Press the buttons, or type the numbers into the field below the picture; 0 goes back. (In a static page
-# you see all twenty at once.)
+# predicted instead. ("cross, not triangle" is a cross that was predicted as a triangle.) Press the buttons, or type a
+# bucket's number into the field below the picture; 0 goes back. (In a static page you see all twenty at once.)
 
 # %% tags=["demo", "nbval-ignore-output"]
 # Which images are mistaken differs a little from processor to processor.
@@ -1656,7 +1694,7 @@ for name in names:
 # %% [markdown]
 # ### From a bucket to an experiment
 #
-# Each kind of mistake asks for another intervention:
+# Each kind of mistake asks for another intervention. (The last one does not occur in our images.)
 #
 # | bucket | what is behind it | intervention |
 # |---|---|---|
@@ -1666,9 +1704,9 @@ for name in names:
 # | background shortcut | the background gives the class away | crop, mask or change backgrounds |
 # | threshold | probabilities are fine, the decision is not | tune the threshold on validation data |
 #
-# Two of them can be tried at once. *Reweight*: every cross is shown four times in an epoch. *Blur*: half of the training
-# images are averaged with copies of themselves along a line. Predict which of the two buckets shrinks more: `"blur"` or
-# `"rare class"`.
+# We try two of them, each in runs of its own over three seeds. *Reweight*: every cross is shown four times in an epoch.
+# *Blur*: half of the training images are averaged with copies of themselves along a line. Predict which of the two
+# buckets shrinks more: `"blur"` or `"rare class"`.
 
 # %% tags=["demo"]
 predict("shrinks", None)
@@ -1686,28 +1724,33 @@ def blurred(images, generator):
 # %% tags=["demo"]
 crosses = in_train[drawn.labels[in_train] == 4]
 more_crosses = torch.cat([in_train, crosses, crosses, crosses])
-reweighted, *_ = train_shapes(rate, rows=more_crosses, augment=(shifted,))
-augmented, *_ = train_shapes(rate, augment=(shifted, blurred))
+versions = {"before": {"augment": (shifted,)}, "blur": {"augment": (shifted, blurred)}}
+versions |= {"reweight": {"augment": (shifted,), "rows": more_crosses}}
 counts = {}
-for name, model in {"before": trained, "reweight": reweighted, "blur": augmented}.items():
-    counts[name] = {row.name: row.errors for row in mistakes_of(model)[2].rows}
+for name, config in versions.items():
+    found = [mistakes_of(train_shapes(rate, seed, **config)[0])[2].rows for seed in range(3)]
+    errors = {row.name: [] for row in found[0]}
+    for row in [row for rows in found for row in rows]:
+        errors[row.name].append(row.errors)
+    counts[name] = {kind: sum(each) / len(each) for kind, each in errors.items()}
 
 # %% tags=["demo"]
 cures = {"rare class": "reweight", "blur": "blur"}
 fall = {name: counts["before"][name] - counts[cure][name] for name, cure in cures.items()}
-usual = {"blur": "It is the larger bucket, but a shape that moved so far is hardly a shape."}
+usual = {"blur": "It is the larger bucket, but this cure does not reach it."}
 reveal("shrinks", max(fall, key=fall.get), usual=usual)
 for name, errors in counts.items():
-    print(f"{name}:", ", ".join(f"{kind} ≈ {errors[kind]}" for kind in names))
+    print(f"{name}:", ", ".join(f"{kind} ≈ {errors[kind]:.0f}" for kind in names))
 
 # %% [markdown]
-# Showing the crosses four times takes their bucket from 25 mistakes to 8. Blur augmentation does not shrink the blur bucket,
-# although it is the largest: the motion is as long as the shape is wide, so the pixels no longer say which shape it was. The
-# size of a bucket says what a cure could bring at most. Only the experiment says what it does bring.
+# Showing the crosses four times shrinks their bucket to a fraction. The blur bucket is the largest, but blur
+# augmentation does not make it smaller. A possible reason: the motion is about as long as the shape is wide, so little
+# of the outline is left. The size of a bucket says what a cure could bring at most. Only the experiment says what it
+# does bring.
 #
-# This bound is called the *ceiling*: the accuracy if all mistakes of a bucket were right. Suppose 100 mistakes of the
-# model with 82 % fall into buckets of 32, 28, 18, 14 and 8. Fixing the first completely does not add 32 points. Predict
-# the accuracy.
+# The *ceiling* of a bucket is the accuracy that the model would have if all mistakes in this bucket were corrected.
+# Take the model from the start of this rung, with 82 %. You sort 100 of its mistakes, and the buckets hold 32, 28, 18,
+# 14 and 8 of them. Fixing the first bucket completely does not add 32 points. Predict the accuracy.
 
 # %% tags=["demo"]
 predict("ceiling", None)
@@ -1719,12 +1762,13 @@ usual = {114: "An accuracy above 100 %?", 100: "Only the first bucket is fixed."
 reveal("ceiling", 82 + sizes[0] / sum(sizes) * (100 - 82), "%", tolerance=0.5, usual=usual)
 
 # %% [markdown]
-# Of the 18 points that are missing, 32 % are in the bucket, which makes 5.76 points. You know this bound before you write
-# a line of code for the cure.
+# Of the 18 points that are missing, 32 % are in the bucket, which makes 5.76 points. You know this bound before you
+# write a line of code for the cure.
 #
-# A pipeline of several components has ceilings too. Replace one component by the truth, and measure the whole. Here 82
-# % become 83 %, 91 % and 83 % with the first, the second or the third component alone made perfect. `ceiling_analysis`
-# reports these, and also makes them perfect one after another.
+# A pipeline of several components has ceilings too. Replace the output of one component with the true output, and
+# measure the accuracy of the whole pipeline. In this example it is 82 %. It rises to 83 %, 91 % or 83 % if the first,
+# the second or the third component alone is perfect. `ceiling_analysis` reports these, and also makes them perfect one
+# after another.
 
 # %% tags=["demo"]
 accuracy_with = {(): 82, ("detect",): 83, ("align",): 91, ("read",): 83}
@@ -1736,8 +1780,8 @@ for stage in ceiling_analysis(accuracy_with.__getitem__, ["detect", "align", "re
 
 # %% [markdown]
 # The second component has the most to give: 9 points alone. A month of work on the first gains at most one point while
-# the others stay the same. The third shows why both columns matter: it has 1 point to give now, and 8 once the components
-# before it are perfect. Work on the second comes first. Then make the table again.
+# the others stay the same. The third shows why both columns matter: it has 1 point to give now, and 8 once the
+# components before it are perfect. Work on the second comes first. Then make the table again.
 #
 # ### Question 03b-buckets · 8 points
 #
@@ -1750,10 +1794,10 @@ for stage in ceiling_analysis(accuracy_with.__getitem__, ["detect", "align", "re
 #   bucket comes first; equal ones are ordered by name from a to z. Interventions are called `"augment"` (blur),
 #   `"collect-or-reweight"` (rare class), `"clean-labels"` (ambiguous label), `"change-backgrounds"` (background
 #   shortcut), `"tune-threshold"` (threshold) and, for every other name, `"look-at-ten"`.
-# - `best_component(base, alone)`: `base` is the accuracy of a pipeline in percent, `alone` maps each component (at least
-#   one), in the order of the pipeline, to the accuracy with it alone made perfect. Return `(name, gain)` of the one with
-#   the largest gain in points; of equal ones, the first in the pipeline. A gain can be negative: a perfect component
-#   may not suit the components behind it.
+# - `best_component(base, alone)`: `base` is the accuracy of a pipeline in percent, `alone` maps each component (at
+#   least one), in the order of the pipeline, to the accuracy of the pipeline when only this component is perfect.
+#   Return `(name, gain)` of the one with the largest gain in points; of equal ones, the first in the pipeline. A gain
+#   can be negative: a perfect component may not suit the components after it.
 #
 # Hidden cases, with ties and without, with a single bucket, and with a model that is nearly right: 2 points for the
 # order, 2 for the ceilings, 2 for the interventions, 2 for the component. Ceilings and gains may be rounded to two
@@ -1766,7 +1810,8 @@ for stage in ceiling_analysis(accuracy_with.__getitem__, ["detect", "align", "re
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# Two wholes are in play: all examples, of which 18 % are mistakes, and the mistakes, of which a bucket holds a share.
+# Be careful with the percentages: 18 % is a share of all examples, but the share of a bucket is a share of the
+# mistakes.
 #
 # </details>
 
@@ -1806,8 +1851,8 @@ probe("03b-buckets", rank_buckets, best_component)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** Sort the mistakes, rank the buckets by what they can bring, and let the ranking choose the experiment. Do it
-# again afterwards: the order will have changed.
+# **Recap.** Sort the mistakes, rank the buckets by what they can bring, and let the ranking choose the experiment. Do
+# it again afterwards: the order may have changed.
 
 # %% [markdown]
 # ## Ablations
@@ -1844,8 +1889,9 @@ reveal("bigger", round(table["D"] - table["B"], 1), "points", tolerance=0.05, us
 # - record configuration, seed, commit and metric of each run;
 # - when the gain is small, use three seeds or more, the *same* seeds on both sides.
 #
-# With the same seeds, runs come in pairs, and what a lucky start adds to both cancels in the difference. `ablate` does
-# this. It calls a change useful or worse only when 0 lies outside the interval around the mean difference.
+# With the same seeds you can compare the runs in pairs. A lucky initialisation helps both runs of a pair, so much of
+# its effect cancels in the difference. `ablate` does this. It calls a change useful or worse only when 0 lies outside
+# the interval around the mean difference.
 
 # %% tags=["demo"]
 few_rows = train_rows[:300]
@@ -1874,9 +1920,10 @@ show_figure(
 )
 
 # %% [markdown]
-# The lower rate is worse. For the wider network the verdict is noise. That does not say that width is useless; it says that
-# three seeds cannot tell. For one change, the 95 % interval of three seeds has the factor 4.303, where many seeds would
-# have 1.96. Here `ablate` takes 97.5 % for each of two changes, so that a false alarm in either stays at 5 %.
+# The lower rate is worse. For the wider network the verdict is noise. That does not say that width is useless; it says
+# that three seeds cannot tell. For one change and three seeds, the 95 % interval is the mean ± 4.303 standard errors
+# ($s/\sqrt{3}$); with many seeds it would be ± 1.96. Here two changes are tested, so `ablate` uses 97.5 % intervals.
+# The probability of at least one false alarm is then at most 5 %.
 #
 # A record makes runs comparable weeks later. `compare_records` says what differs between two of them.
 
@@ -1891,14 +1938,14 @@ print("different:", [name for name, _, _ in compare_records(one, other).changes]
 #
 # ### Question 03b-ablate · 6 points
 #
-# Write `ablate_one(run, base, change, seeds)`. `run(config, seed)` trains and returns an accuracy in percent (a
-# stand-in does it here), for which float32 is precise enough; it does not change `config`. `base` is a dict of settings
-# (numbers, text, `True` or `False`), `change` a dict of settings that are to be different, `seeds` a list of three
-# different seeds in any order.
+# Write `ablate_one(run, base, change, seeds)`. `run(config, seed)` trains and returns an accuracy in percent; it does
+# not change `config`. (In the tests, a simple function takes the place of the training. You may compute in float32.)
+# `base` is a dict of settings (numbers, text, `True` or `False`), `change` a dict of settings that are to be different,
+# `seeds` a list of three different seeds in any order.
 #
-# 1. Unless `change` has exactly one entry, of a setting that `base` has, with another value than in `base`, raise a
-#    `ValueError` before any run. Two entries are refused also when one of them has the value of `base`, or is not in
-#    `base`. Values are compared with `==`, so 32 and 32.0 are the same value.
+# 1. `change` must have exactly one entry. Its key must be in `base`, and its value must differ from the one in `base`.
+#    Otherwise raise a `ValueError` before any run. Two entries are always an error, whatever they are. Values are
+#    compared with `==`, so 32 and 32.0 are the same value.
 # 2. Run `base` and the changed configuration with each of the seeds, each pair of configuration and seed once, in any
 #    order. Leave `base` unchanged.
 # 3. Take the difference for each seed, change minus base. The gain is their mean, *s* their standard deviation
@@ -1952,8 +1999,9 @@ probe("03b-ablate", ablate_one)
 # ## One change at a time: a GPU that waits
 #
 # The same discipline serves speed. A change of a loader's flags costs a minute to try and a minute to measure, and what
-# it brings depends on the data: workers help when making a batch is slow, and cost more than they bring when the data
-# lie in memory already.
+# it brings depends on the data: worker processes (`num_workers`) help when making a batch is slow, but when the data
+# are already in memory they cost more time than they save. Pinned memory (`pin_memory`) speeds up the copy of a
+# finished batch to the GPU.
 #
 # ### Question 03b-p2 · 2 points, graded by hand
 #
@@ -1965,8 +2013,8 @@ probe("03b-ablate", ablate_one)
 #
 # <details><summary>Hint</summary>
 #
-# 70 % of the time the GPU waits. Which of the two changes can remove most of the waiting, and which only speeds up
-# the copy of a finished batch?
+# 70 % of the time the GPU waits. Which of the two changes can remove most of the waiting, and which only speeds up the
+# copy of a finished batch?
 #
 # </details>
 
@@ -1981,9 +2029,9 @@ probe("03b-ablate", ablate_one)
 # %% [markdown]
 # ## The whole climb
 #
-# You have climbed the ladder by hand. `climb` does it in one call: it runs the program, asks its questions rung by rung,
-# stops at the first rung that fails, and leaves the program unchanged. `budget=` limits the seconds that it spends on
-# runs in which one part is replaced by a known good one. First our program, in the form that the ladder takes.
+# You have climbed the ladder by hand. `climb` does it in one call, and leaves the program unchanged. To locate a fault
+# it also runs the program with one part replaced by a part that is known to work. `budget=` limits the time for these
+# runs, in seconds. First comes our program, in the form that the ladder takes.
 
 # %% tags=["setup"]
 def shapes_program(lr=0.003):
@@ -2000,12 +2048,15 @@ shapes_task = Spec(task="classification", classes=5, epochs=10)
 print(climb(shapes_program(), shapes_task, budget=5))
 
 # %% [markdown]
-# Read it from the top. All seven rungs hold. Each one says what it stands for and shows its most important numbers, most of
-# which you have computed yourself. The lines "not checked" are part of the answer: they say which questions were not
-# asked, and why. A ladder that holds has found nothing; it has not proved that there is nothing.
+# Read it from the top. Each rung says what it demands and shows its most important numbers, some of which you have
+# computed yourself. Rungs 1 to 6 hold. On rung 7 the ladder reports a shortcut: when the margin of each image is
+# exchanged for that of another image, the accuracy above chance falls by almost half. That is true. The stripes behind
+# the shapes give the class away, and the bucket "background shortcut" holds the images in which they mislead. The lines
+# "not checked" are part of the answer: they say which questions were not asked, and why. If all rungs hold, the ladder
+# has found no fault. That does not prove that there is none.
 #
-# Now a program with a fault. Its author gave the network a new last layer for a new set of classes, after the optimizer had
-# been made. Nothing raises an error, and the loss falls.
+# Now a program with a fault. Its author gave the network a new last layer after the optimizer had been made. Nothing
+# raises an error, and the loss falls.
 
 # %% tags=["demo", "nbval-ignore-output"]
 # Its measured values differ from processor to processor.
@@ -2020,25 +2071,25 @@ for finding in found.findings:
     print("   evidence:", finding.evidence)
 
 # %% [markdown]
-# Four things to read in such a report. The *rung*: everything below it holds. The *part* of the program to look at, here
-# the optimizer. The *evidence*: 2 of the optimizer's 10 parameters are not in the model. That is an identity, so it is
-# certain; where the ladder only compares losses it says that it is guessing. And the *remedy*: make the optimizer last.
-# What the report cannot tell is whether this is the only fault. Repair it and climb again.
+# A report tells you four things. The *rung* is the first one that fails; all lower rungs hold. The *part* is the place
+# in the program to look at, here the optimizer. The *evidence* is what was observed: 2 of the optimizer's 10 parameters
+# are not in the model. The *remedy* says what to change: make the optimizer last. The report cannot tell whether this
+# is the only fault. Repair it and climb again.
 
 # %% [markdown]
 # ## The quiz again
 #
 # Here is the flat loss from the start. Each option now has its own answer, and your first choice is remembered. Put a
-# letter in place of `None` if you would choose differently now. The options were: (a) divide the rate by ten, (b) replace
-# SGD by AdamW, (c) check whether the model can memorise four examples, (d) add layers.
+# letter, in quotes, in place of `None` if you would choose differently now. The options were: (a) divide the rate by
+# ten, (b) replace SGD with AdamW, (c) check whether the model can memorise four examples, (d) add layers.
 
 # %% tags=["demo"]
 quiz("flat-loss", None, FLAT_LOSS)
 
 # %% [markdown]
-# If the model cannot memorise four examples at a usual rate, look at the lines that every step runs. Until you have found
-# the fault, every other change is a guess. Memorising four examples is necessary, not sufficient: you have met programs
-# here that memorise any batch and are wrong. They stop at another rung.
+# If the model cannot memorise four examples with an ordinary learning rate, check every line of the training step.
+# Until you have found the fault, every other change is a guess. Memorising four examples is necessary, not sufficient:
+# you have met programs here that memorise any batch and are wrong. They stop at another rung.
 #
 # ## Where you are
 #

@@ -89,8 +89,8 @@ class Result:
         return figure
 
     def __str__(self) -> str:
-        lines = [f"rung {self.rung.number}, {self.rung.name}: {self.verdict}", f"  {self.rung.criterion}"]
-        lines += [f"  {name}: {_short(value)}" for name, value in self.seen.items()]
+        lines = [f"rung {self.rung.number}, {self.rung.name}: {self.verdict}", f"  demands: {self.rung.criterion}"]
+        lines += [f"  {name}: {_short(value)}" for name, value in self.seen.items() if not _unknown(value)]
         if self.verdict == "unsure" and self.doubt:
             lines.append(f"  {self.doubt}")
         elif self.verdict == "unsure":
@@ -302,5 +302,12 @@ def _short(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3g}"
     if isinstance(value, list):
-        return ", ".join(map(_short, value[:3] + value[-1:] if len(value) > 4 else value)) or "nothing"
+        few = [*map(_short, value)]
+        return ", ".join([*few[:3], "…", few[-1]] if len(few) > 4 else few) or "nothing"
     return str(value)
+
+
+def _unknown(value: Any) -> bool:
+    """Whether there is no number in it."""
+    values = value if isinstance(value, list) else [value]
+    return bool(values) and all(isinstance(one, float) and math.isnan(one) for one in values)

@@ -13,7 +13,7 @@ def predict(key: str, guess: float | str | None) -> None:
     """Record a prediction under `key`. `None` means that you made none: this is said, and the notebook goes on."""
     _PREDICTIONS[key] = guess
     if guess is None:
-        print("No prediction yet. Replace None by your guess and run this cell before you go on.")
+        print("No prediction yet. Replace None with your guess and run this cell before you go on.")
     else:
         print(f"Recorded: {guess}")
 

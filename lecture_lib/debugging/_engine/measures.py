@@ -27,6 +27,7 @@ SWEEP = 80  # steps of the finder
 TENTHS = [tenth / 10 for tenth in range(11)]
 GROUPS = 5  # of validation examples, from the least to the most confident
 HALF = 0.5  # of a constant answer's loss may be left on the subset
+SEARCHED = 0.01  # nats; the floor is searched for, and a program may come a little further
 LEARNT = 0.1  # of the way from the start to the floor may be left
 
 
@@ -102,6 +103,8 @@ def one_batch(evidence: Evidence) -> dict[str, Any]:
         for _ in range(5):
             program.run_epoch()
         reached = evidence.measure(batch)[0]
+    if 0 < floor - reached < SEARCHED:
+        floor = reached
     left = (reached - floor) / max(start - floor, 1e-9)
     return {**found, "start": start, "floor": floor, "reached": reached, "learnt": bool(left < LEARNT)}
 
