@@ -440,7 +440,8 @@ show_losses(curves, "With a second softmax the loss falls, and stops at its floo
 
 # %% tags=["demo"]
 for name, losses in curves.items():
-    print(f"{name}: loss after 300 steps ≈ {losses[-1]:.2f}, accuracy ≈ {100 * learned[name]:.0f} %")
+    percent = 100 * learned[name]
+    print(f"{name}: loss after 300 steps ≈ {losses[-1]:.2f}, accuracy ≈ {percent:.0f} %")
 
 # %% [markdown]
 # The double softmax memorises the batch, and its loss stops at 1.46. So rung 3 does not ask "does the loss fall?" but
@@ -582,7 +583,8 @@ gains = {}
 for name, permuted in [("as they are", False), ("permuted labels", True)]:
     runs = [small_run(digits.images, digits.labels, seed, permuted) for seed in range(5)]
     gains[name] = [constant - loss for loss, constant in runs]
-    print(f"{name}: reduction of the loss, by seed:", ", ".join(f"≈ {gain:.1f}" for gain in gains[name]))
+    listed = ", ".join(f"≈ {gain:.1f}" for gain in gains[name])
+    print(f"{name}: reduction of the loss, by seed: {listed}")
 usual = {"equal": "Only a network that predicts the class frequencies is equal."}
 higher = max(gains["permuted labels"]) < 0
 reveal("permuted", "higher" if higher else "not the same for all seeds", usual=usual)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 
@@ -17,12 +18,15 @@ from lecture_lib.notebook.question import Misconception, PublicCase
 from lecture_lib.notebook.questions import find_question
 
 from .cases import Case, Observation
-from .graded_parts import DescriptionError, Graded, Mistake, Simulation, changed_fields, nested, split
+from .graded_parts import DescriptionError, Graded, Mistake, Simulation, changed_fields, frozen, nested, split
 from .judgement import Judgement
 from .verdict import Verdict
 
 _MOST_DRAWS = 100
 """Sets that are drawn until one shows every mistake where it should."""
+
+Consequences = tuple[dict[str, frozenset[str]], frozenset[tuple[str, str]]]
+"""The parts that each form of a mistake costs, and the pairs of forms that nothing tells apart."""
 
 
 @dataclass(frozen=True)
@@ -52,36 +56,48 @@ class Description:
         """The hidden cases of one set: `draw`, again until every mistake costs the same parts as on any other set.
 
         Inputs can agree by chance, and a mistake that gives the right values on a whole set would earn full points.
-        Raises DescriptionError, naming the mistake, when that holds for none of many sets.
+        Two mistakes that differ on other sets must differ here too, or one would get the other's name.
+        Raises DescriptionError, naming the mistakes, when that holds for none of many sets.
         """
         for _ in range(_MOST_DRAWS):
             cases = self.draw(rng)
-            costs = self._costs(cases)
-            if costs == self._usual_costs:
+            costs, alike = self._consequences(cases)
+            if costs == self._usual[0] and alike <= self._usual[1]:
                 return cases
-        other = next(form for form, parts in costs.items() if parts != self._usual_costs[form])
-        usual, last = (" and ".join(sorted(parts)) or "nothing" for parts in (self._usual_costs[other], costs[other]))
+        if costs == self._usual[0]:
+            first, second = sorted(alike - self._usual[1])[0]
+            raise DescriptionError(
+                f"{self.id}: the mistakes {first} and {second} give the same values on each of {_MOST_DRAWS} sets, and "
+                "not on the first: let `draw` give a case that tells them apart always"
+            )
+        other = next(form for form, parts in costs.items() if parts != self._usual[0][form])
+        usual, last = (" and ".join(sorted(parts)) or "nothing" for parts in (self._usual[0][other], costs[other]))
         raise DescriptionError(
             f"{self.id}: the mistake {other} costs {usual} on one set and {last} on another, and none of "
             f"{_MOST_DRAWS} sets was like the first: let `draw` give cases that show it in the same parts always"
         )
 
     @cached_property
-    def _usual_costs(self) -> dict[str, frozenset[str]]:
-        """The parts that each form of a mistake costs, on the first of some sets on which every one costs a part."""
+    def _usual(self) -> Consequences:
+        """The consequences of mistakes on the first of some sets on which every one costs a part."""
         rng = np.random.default_rng(0)
         for _ in range(_MOST_DRAWS):
-            costs = self._costs(self.draw(rng))
+            costs, alike = self._consequences(self.draw(rng))
             unseen = next((form for form, parts in costs.items() if not parts), None)
             if unseen is None:
-                return costs
+                return costs, alike
         raise DescriptionError(
             f"{self.id}: the mistake {unseen} gives the right values on all hidden cases that were drawn "
             f"{_MOST_DRAWS} times: let `draw` give a case that shows it"
         )
 
-    def _costs(self, cases: Sequence[Case]) -> dict[str, frozenset[str]]:
-        """The graded parts in which each form of a mistake gives something wrong on these cases."""
+    def _consequences(self, cases: Sequence[Case]) -> Consequences:
+        """What the forms of mistakes do on these cases.
+
+        Returns:
+            The graded parts in which each form gives something wrong, and the pairs that give the same values.
+
+        """
         tolerance = find_question(self.id).relative_tolerance
         expected = [nested(self.reference(case)) for case in cases]
 
@@ -93,14 +109,15 @@ class Description:
                 for owner, name in map(split, part.fields)
             )
 
-        costs = {}
+        costs, seen = {}, {}
         forms = [form for mistake in self.mistakes if not mistake.constant for form in mistake.forms().items()]
         for form, simulate in forms:
             simulated = [
                 changed_fields(simulate(case), right, tolerance) for case, right in zip(cases, expected, strict=True)
             ]
             costs[form] = frozenset(part.name for part in self.parts if wrong_on(part, simulated))
-        return costs
+            seen[form] = frozen(simulated)
+        return costs, frozenset(pair for pair in combinations(sorted(seen), 2) if seen[pair[0]] == seen[pair[1]])
 
     def judge(self, cases: Sequence[Case], observations: Sequence[Observation]) -> Verdict:
         """Points part by part, and the misconception that explains the first part without full points."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from lecture_lib.notebook.compare import agree
 from lecture_lib.notebook.misconceptions import Fields
@@ -97,3 +99,14 @@ def changed_fields(fields: Mapping[str, Any], expected: Fields, tolerance: float
             }
         )
     }
+
+
+def frozen(value: Any) -> Hashable:
+    """Plain data as something that is equal for equal values, NaN included."""
+    if isinstance(value, Mapping):
+        return tuple((name, frozen(value[name])) for name in sorted(value, key=str))
+    if isinstance(value, list | tuple):
+        return tuple(map(frozen, value))
+    if isinstance(value, np.ndarray):
+        return str(value.dtype), value.shape, value.tobytes()
+    return repr(value)
