@@ -26,8 +26,8 @@
 # | sections | you will be able to | points |
 # |---|---|---|
 # | 1 to 5 Tape, modules | compute gradients by hand, write backward rules, build a module that registers all its parts | 19 |
-# | 6, 7 Batch, precision | say what a batch must satisfy, feed a loop, choose a precision by its range and digits | 20 |
-# | 8, 9 Accumulation, clipping | train as if on a batch that does not fit, limit a step without turning it | 18 |
+# | 6, 7 Batch, precision | list what a batch must satisfy, build a data loader, choose a number format by its range and its number of digits | 20 |
+# | 8, 9 Accumulation, clipping | train with a batch that is too large for memory, limit the length of a step and keep its direction | 18 |
 # | 10, 11 Rate | find a learning rate in 100 steps, and change it with the batch size | 10 |
 # | 12 to 16 Evaluate, train, save | read curves, choose a metric, keep the best epoch, resume bit for bit | 25 |
 # | 17, 18 Recipe, record | train to 97 % on digits that the model never saw, and record what produced the run | 6 |
@@ -36,7 +36,7 @@
 # %% [markdown]
 # ## Contents
 #
-# The minutes are estimates: time to read, predict and run a section, and time to answer its questions. Work the
+# The minutes are estimates: time to read, predict and run a section, and time to answer its questions. Work through the
 # notebook in two sittings. Part one takes about 3 hours, part two about 5 hours. Part two has a natural break after
 # section 11.
 #
@@ -151,13 +151,14 @@ print(f"loss {loss.item():.2f} -> {new_loss.item():.2f}")
 #
 # **Goal.** Compute every value and every gradient of a small graph with a pencil.
 #
-# The tape is a list with one line for each operation. Drawn as a picture it is a *graph*: a box for each number, and
-# arrows from the inputs of an operation to its result. Take $L = a x + b$ with $a = 2$, $x = 3$ and $b = 1$. In the
-# forward pass the product is 6 and $L = 7$. The backward pass starts with 1 at $L$. A sum passes its gradient to both
-# inputs unchanged. A product passes to each factor the gradient times the *other* factor. This is the chain rule,
-# applied arrow by arrow.
+# The tape is a list with one line for each operation. The same information can be drawn as a *graph*. It has a box for
+# each number, and arrows from the inputs of an operation to its result. Take $L = a x + b$ with $a = 2$, $x = 3$ and $b
+# = 1$. In the forward pass the product is 6 and $L = 7$. The backward pass starts with 1 at $L$. A sum passes its
+# gradient to both inputs unchanged. A product passes to each factor the gradient times the *other* factor. This is the
+# chain rule, applied arrow by arrow.
 #
-# `lecture_lib.tape` is a small autograd on NumPy that was written to be read. It can print its tape.
+# `lecture_lib.tape` is a small autograd library, built on NumPy. Its code is short enough to read, and it can print its
+# tape.
 
 # %% tags=["demo"]
 a, x, b = (tape.Tensor(number, requires_grad=True) for number in (2.0, 3.0, 1.0))
@@ -241,8 +242,8 @@ reveal("two_layers", slopes[0.5][0], usual={
 # %% [markdown]
 # Both gradients are −1. With the first gate closed, both are 0. A closed gate passes no gradient, so neither weight
 # learns from this example. A unit that is closed for every example gets no gradient at all. As long as its inputs stay
-# the same, training cannot open it again (momentum or weight decay may still move its weights). The debug ladder in
-# notebook 03b looks for such units.
+# the same, its gradient cannot open it again. Only momentum or weight decay can still move its weights. The debug
+# ladder in notebook 03b looks for such units.
 #
 # ### Question 03a-graph · 4 points
 #
@@ -312,10 +313,10 @@ probe("03a-graph", square_graph, relu_graph)
 # **Goal.** Write a backward rule and check it with finite differences.
 #
 # An autograd system knows nothing about networks. It knows one *rule* for each operation: given the gradient of the
-# result, what is the gradient of each input? A rule multiplies by the local slope at the values of the forward pass.
-# What it returns has the shape of the input. On our tape, `record` stores a value together with its rules. The next
-# cell defines the operation $x^3$, once with the right slope $3x^2$ and once with a wrong one. `gradcheck` changes
-# every entry by a small amount, computes the difference of the results, and compares.
+# result, what is the gradient of each input? A rule multiplies by the local slope at the values of the forward pass. It
+# returns an array with the shape of the input. On our tape, `record` stores a value together with its rules. The next
+# cell defines the operation $x^3$, once with the right slope $3x^2$ and once with a wrong one. `gradcheck` changes each
+# entry by a small amount, computes how much the result changes, and compares this with what the rule returns.
 
 # %% tags=["demo"]
 def cube(x, factor=3):
@@ -361,7 +362,7 @@ reveal("bias", bias.grad[0].item(), usual={
 #
 # The second case is relu at exactly 0. The slope is 0 to the left and 1 to the right, and at 0 itself there is no
 # slope. Any value between 0 and 1 could be defended. PyTorch takes 0, and so does our tape. The choice matters where
-# many inputs are exactly 0, for example empty pixels with a bias that starts at 0.
+# many inputs of relu are exactly 0. This happens, for example, for an empty image in a layer whose bias starts at 0.
 
 # %% tags=["demo"]
 around_zero = torch.tensor([-1.0, 0.0, 1.0], requires_grad=True)
@@ -372,20 +373,21 @@ print("slopes:", around_zero.grad.tolist())
 # %% [markdown]
 # ### Question 03a-backward · 8 points
 #
-# Write two backward rules. All arguments are NumPy arrays of float64 with finite entries, and so is what you return.
+# Write two backward rules. All arguments are float64 NumPy arrays with finite entries. Return float64 NumPy arrays as
+# well.
 #
 # - `relu_rule(x, gradient)` returns the gradient of relu's input `x`; `gradient` is the gradient of the result. Both
-#   arrays have the same, arbitrary shape with one axis or more. At x = 0 the gradient is 0.
-# - `linear_rule(x, weight, bias, gradient)` is for `x @ weight + bias`, with shapes `[examples, inputs]`,
-#   `[inputs, outputs]` and `[outputs]`; `gradient` is the gradient of the result. It returns three arrays: the
-#   gradients of `x`, `weight` and `bias`, each in the shape of the array that it belongs to.
+#   arrays have the same shape, with one or more axes. At x = 0 the gradient is 0.
+# - `linear_rule(x, weight, bias, gradient)` is for `x @ weight + bias`, with shapes `[examples, inputs]`, `[inputs,
+#   outputs]` and `[outputs]`; `gradient` is the gradient of the result. It returns three arrays: the gradients of `x`,
+#   `weight` and `bias`, each in the shape of the array that it belongs to.
 #
 # The arguments are read-only, because several rules on the tape share them. Do not write into them.
 #
-# Hidden cases: relu 2 points, `x` and `weight` 3, `bias` 2, and two layers on the tape with your rules 1; also with one
-# example, one input, one output, and relu at exactly 0. Limit: 30 seconds. While your answer is checked, `relu`,
-# `linear` and `matmul` of `lecture_lib.tape` and all of PyTorch's autograd (`backward()`, `torch.autograd.grad`) are
-# switched off, because this question asks for the rules themselves.
+# Hidden cases: relu 2 points, `x` and `weight` 3, `bias` 2, and two layers on the tape with your rules 1; including the
+# cases of one example, one input or one output, and relu at exactly 0. Limit: 30 seconds. While your answer is checked,
+# `relu`, `linear` and `matmul` of `lecture_lib.tape` and all of PyTorch's autograd (`backward()`,
+# `torch.autograd.grad`) are switched off, because this question asks for the rules themselves.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -499,7 +501,7 @@ print(f"total of plain numbers: {number:g}, no rows")
 # %% [markdown]
 # ## 5 Module: what belongs to a model
 #
-# **Goal.** Make everything that a model owns visible to the optimizer, the checkpoint and the device.
+# **Goal.** Make sure that the optimizer sees, the checkpoint saves and `.to()` moves everything that a model owns.
 #
 # An `nn.Module` keeps lists of what it owns. `parameters()`, `state_dict()` and `.to()` read these lists and nothing
 # else. When you assign an attribute in `__init__`, its *type* decides whether it is registered.
@@ -511,10 +513,10 @@ print(f"total of plain numbers: {number:g}, no rows")
 # | an `nn.Module`, or several in an `nn.ModuleList` | what it owns | what it owns | what it owns |
 # | anything else: a tensor, a number, a Python list | no | no | no |
 #
-# You create a buffer with `self.register_buffer(name, tensor)`, or, since PyTorch 2.5, with
-# `self.name = nn.Buffer(tensor)`. A buffer with `persistent=False` moves with the module but is not saved in the
-# `state_dict`. Batch normalisation has both kinds: scale and shift are learned parameters, the running mean and
-# variance are measured and kept in buffers.
+# You create a buffer with `self.register_buffer(name, tensor)`, or, since PyTorch 2.5, with `self.name =
+# nn.Buffer(tensor)`. A buffer with `persistent=False` moves with the module but is not saved in the `state_dict`. Batch
+# normalisation has both parameters and buffers. Its scale and shift are learned, so they are parameters. Its running
+# mean and variance are measured, so they are buffers.
 
 # %% tags=["demo"]
 norm = nn.BatchNorm1d(8)
@@ -569,10 +571,10 @@ print("after double():", careless.last.weight.dtype, careless.hidden[0].weight.d
 
 
 # %% [markdown]
-# `parameters()` finds 2 of the 7 tensors. The hidden layer gets a gradient for all its 64 weights, and no weight
-# changes. No error is raised: autograd follows the computation, wherever a tensor is stored, but the optimizer never
-# received this layer. The checkpoint holds only `last`. `double()` left the hidden layers in `float32`, so the next
-# forward pass fails. A move to the GPU would fail in the same way.
+# `parameters()` finds 2 of the 7 tensors. The first hidden layer gets a gradient for all of its 64 weights, but none of
+# these weights changes. No error is raised: autograd follows the computation, wherever a tensor is stored, but the
+# optimizer never received this layer. The checkpoint holds only `last`. `double()` left the hidden layers in `float32`,
+# so the next forward pass fails. A move to the GPU would fail in the same way.
 #
 # ### Question 03a-register · 7 points
 #
@@ -634,8 +636,8 @@ probe("03a-register", Scaled)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** Learned numbers are an `nn.Parameter`. Measured or fixed numbers are a buffer. Several modules go into an
-# `nn.ModuleList`. Nothing else is registered, and no error tells you so. Count `parameters()` and read `state_dict()`
+# **Recap.** Store learned numbers in an `nn.Parameter`, measured or fixed numbers in a buffer, and several modules in
+# an `nn.ModuleList`. Nothing else is registered, and no error warns you. Count `parameters()` and read `state_dict()`
 # once for every model that you write.
 
 # %% [markdown]
@@ -643,10 +645,11 @@ probe("03a-register", Scaled)
 #
 # **Goal.** Look at a batch before any model does.
 #
-# Many bugs that look like model bugs are in the batch: pixels still in 0 to 255, labels stored as floats, a missing
-# batch dimension. Looking at one batch takes a few lines and saves hours. The digits come as images `[N, 1, 8, 8]`
-# between 0 and 1, and labels `[N]` of dtype `int64`, which is what `CrossEntropyLoss` expects for class indices. The
-# split is stratified: every class has nearly the same share in each part. The seed makes the split repeatable.
+# Many bugs that look like model bugs are in the batch: pixels that still lie between 0 and 255, labels stored as
+# floats, a missing batch dimension. Looking at one batch takes a few lines and saves hours. The images have shape `[N,
+# 1, 8, 8]` and values between 0 and 1. The labels have shape `[N]` and dtype `int64`. `CrossEntropyLoss` expects this
+# dtype for class indices. The split is stratified: each class makes up nearly the same fraction of every part. The seed
+# makes the split repeatable.
 
 # %% tags=["demo"]
 digits = load_digits()
@@ -660,7 +663,7 @@ show_images(images[:8], labels[:8], "Eight training digits: image and label belo
 
 # %% [markdown]
 # **Recap.** Look at five things before the first forward pass: shape, dtype, range, classes, and a few pictures. The
-# debug ladder in notebook 03b starts with exactly this, and its first question automates part of it.
+# debug ladder in notebook 03b starts with these five things, and the first question of 03b automates some of them.
 
 # %% [markdown]
 # ### The contract, row by row
@@ -675,8 +678,8 @@ show_images(images[:8], labels[:8], "Eight training digits: image and label belo
 # | shape of `y` | `[B]`, one class index for each example | one-hot rows |
 # | dtype of `y` | `int64` for `CrossEntropyLoss` | labels stored as floats |
 #
-# The next cell breaks each row once. Every batch then goes through a small network and the loss. Some batches stop with
-# an error: those are the harmless ones. Predict how many of the five stop.
+# The next cell breaks each row once. Every batch then goes through a small network and the loss. Some of them raise an
+# error. Those bugs are harmless, because you notice them. Predict how many of the five raise an error.
 
 # %% tags=["demo"]
 predict("contract", None)
@@ -712,11 +715,11 @@ for name, (x, y) in broken.items():
 
 
 # %% [markdown]
-# Three of the five stop. The other two train. With the single image, `Flatten` took the channel for the batch
+# Three of the five stop. The other two train. `Flatten` treated the channel dimension of the single image as the batch
 # dimension. Pixels up to 255 only make the loss large and the steps much too long. Two comparisons would have found
-# both. The second list shows what the course's own check says about the same batches. One-hot rows stored as *floats*
-# also run: the loss reads them as probabilities, which is right if you mean it. So a contract belongs to a task. Here
-# the task is classification with class indices.
+# both. The output above also shows what the course's own function, `check_contract`, reports for each batch. One-hot
+# rows stored as *floats* also run: the loss reads them as probabilities, which is right if you mean it. So a contract
+# belongs to a task. Here the task is classification with class indices.
 #
 # ### Question 03a-contract · 8 points
 #
@@ -726,8 +729,8 @@ for name, (x, y) in broken.items():
 # - `"x.shape"`: `x` has neither 4 dimensions (images) nor 2 (vectors).
 # - `"x.dtype"`: `x` is neither `float32` nor `bfloat16`.
 # - `"x.range"`: some entry of `x` does not lie between −10 and 10. Exactly −10 and 10 are allowed; NaN is a problem.
-#   Every other entry is at least 0.05 away from both limits. `x` may have any dtype of integers or floats; a `uint8`
-#   batch has an entry above 10.
+#   Every other entry is at least 0.05 away from both limits. `x` may have any integer or floating-point dtype. Every
+#   `uint8` batch in the tests has at least one entry above 10.
 # - `"y.shape"`: `y` does not have exactly one dimension, or does not have one label for each example (the first
 #   dimension of `x`).
 # - `"y.dtype"`: `y` is not `int64`.
@@ -810,7 +813,7 @@ reveal("versions", len(versions), usual={
 
 
 # %% [markdown]
-# The model sees 1 version, against 5 when the transform runs on request. Augmentation that is computed in advance never
+# The model sees 1 version. It sees 5 when the transform runs on request. Augmentation that is computed in advance never
 # changes. The loader decides everything else.
 #
 # | flag | what it does | when to use it |
@@ -828,15 +831,15 @@ reveal("versions", len(versions), usual={
 # `make_loader`.
 #
 # - The length is the number of files. Item `index` (0 or more) is a pair: the file as a `float32` tensor `[3, H, W]`,
-#   with every pixel's byte divided by 255, and its label. Files are grey (mode L), coloured (RGB) or partly transparent
-#   (RGBA), and of different sizes; `Image.open(path).convert("RGB")` makes three channels of each. If there is a
-#   transform, it is called with this tensor *whenever the item is asked for*, and its result replaces the tensor. It
-#   may change the tensor in place as well.
+#   with every channel value divided by 255, and its label. Files are grey (mode L), coloured (RGB) or partly
+#   transparent (RGBA), and of different sizes; `Image.open(path).convert("RGB")` turns each of them into an image with
+#   three channels. If there is a transform, it is called with this tensor *whenever the item is asked for*, and its
+#   result replaces the tensor. The transform may also change its argument in place.
 # - `make_loader(dataset, batch_size, training, seed, workers=0)` returns a `DataLoader` of any data set with these two
-#   methods; `training` is `True` or `False`, `seed` a whole number from 0. For training: a new random order of all
+#   methods; `training` is `True` or `False`, `seed` is an integer, 0 or larger. For training: a new random order of all
 #   examples in every epoch, and no last batch that is not full; there are enough examples for a full one. Two loaders
-#   with the same `seed` give the same orders, whoever else draws random numbers or makes loaders in between; another
-#   seed gives other orders. For validation: every example, in the data set's order.
+#   with the same `seed` give the same orders, even if other code draws random numbers or makes loaders in between; a
+#   different seed gives different orders. For validation: every example, in the data set's order.
 # - A worker process may receive its data set through `pickle`, so nothing may be stored in it that cannot be pickled,
 #   and two data sets must not share what they store. `workers` is the loader's number of worker processes. No process
 #   is started while your answer is checked.
@@ -969,7 +972,7 @@ print(f"share of the time in which the step waits: ≈ {slow.waiting:.2f}")
 # The flag `pin_memory` is about the copy to an accelerator. The operating system never moves *pinned* memory, so the
 # accelerator can copy from it directly while the CPU continues. This is not specific to CUDA: PyTorch pins memory for
 # the accelerator that is present, if that accelerator supports pinning (Apple's MPS does not). Whether pinning is
-# faster depends on the batch size and on the process that does it. With workers, a thread of the loader pins the
+# faster depends on the batch size and on where the pinning is done. With workers, a thread of the loader pins the
 # batches in the background. Without workers, as in the next cell, pinning takes the training loop's own time, as
 # `x.pin_memory().to("cuda")` does. That can be slower than a plain copy. The cell measures both where there is a CUDA
 # GPU.
@@ -993,7 +996,7 @@ if torch.cuda.is_available():
 # %% [markdown]
 # ## 7 Precision: range and digits
 #
-# **Goal.** Know what 16 bits can hold, and train a step in 16 bits without losing anything that matters.
+# **Goal.** Know what 16 bits can hold, and run a training step in 16 bits without losing anything that matters.
 #
 # A floating-point number is a sign, an exponent and a fraction. The exponent determines how large or small a number can
 # be. The fraction determines how many digits it has. FP32 uses 8 bits for the exponent and 23 for the fraction. With
@@ -1045,14 +1048,15 @@ reveal("vanish", in_bf16.item(), usual={
 })
 
 # %% [markdown]
-# The weight stays at 1. The next BF16 number after 1 is 1.0078, so each step was rounded away. This is why the weights
-# stay in FP32, and with them the gradients and the optimizer's state. Only the dtype of the arithmetic changes. Inside
+# The weight stays at 1. The next BF16 number after 1 is 1.0078, so each step was rounded away. This is why the weights,
+# their gradients and the optimizer's state stay in FP32. Only the dtype of the arithmetic changes. Inside
 # `torch.autocast`, the inputs of matrix products and convolutions are converted to BF16, while losses such as
 # `CrossEntropyLoss` and `MSELoss` convert back to FP32. Call `backward()` outside autocast. It uses the dtypes of the
 # forward pass automatically.
 #
 # Does this halve the memory? The next cell counts the bytes that the forward pass keeps for the backward pass. It also
-# prints the total with the weights, the gradients and AdamW's two averages (four FP32 numbers for each parameter).
+# prints the total, which adds the weights, the gradients and AdamW's two averages. Together these are four FP32 numbers
+# for each parameter.
 
 # %% tags=["demo"]
 layers = [nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)]
@@ -1074,9 +1078,9 @@ for batch in (64, 512):
 
 # %% [markdown]
 # With 64 examples the total *grows* by 4 %, because the BF16 copies of the weights are kept too. With 512 examples the
-# activations are the larger part, and the total falls by 18 %. A single activation needs half of the bytes, the whole
-# step does not. The speed depends on the hardware and on the size: on the same processor BF16 can be slower for a small
-# batch and faster for a large one. Measure it on your own machine.
+# activations are the larger part, and the total falls by 18 %. One activation needs half as many bytes, but the memory
+# of the whole step is not halved. The speed depends on the hardware and on the size: on the same processor BF16 can be
+# slower for a small batch and faster for a large one. Measure it on your own machine.
 
 # %% tags=["demo", "nbval-ignore-output"]
 # A time of the machine that this ran on.
@@ -1104,8 +1108,8 @@ print("CPU ->", choose_precision("auto", "cpu").name)
 #
 # `autocast_step(model, optimizer, loss_fn, x, y)` trains `model` for one step with BF16 autocast on the CPU. The
 # forward pass and the loss, `loss_fn(model(x), y)`, are both computed under autocast. `optimizer` is SGD with momentum
-# and may have taken steps before; gradients of an earlier step may still be there and must not count. It returns a dict
-# with the dtypes that you *find* in this step, for example `torch.float32`:
+# and may have taken steps before; `.grad` may still hold gradients of an earlier step; they must not affect this step.
+# It returns a dict with the dtypes that you *find* in this step, for example `torch.float32`:
 #
 # - `"parameter"` and `"gradient"`: of the model's parameters after `backward()`;
 # - `"output"`: what the model returned under autocast; `"loss"`: what `loss_fn` returned;
@@ -1169,9 +1173,9 @@ probe("03a-precision", autocast_step, fate)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** FP16 has more digits and a short range, so it needs a scaler. BF16 has the range of FP32 and few digits. It
-# needs no scaler, but the weights must stay in FP32. Autocast changes the arithmetic and what is kept for the backward
-# pass. It does not change the dtype of the weights, their gradients or the optimizer's state.
+# **Recap.** FP16 has more digits but a narrow range, so it needs a scaler. BF16 has the range of FP32 and few digits.
+# It needs no scaler, but the weights must stay in FP32. Autocast changes the arithmetic and what is kept for the
+# backward pass. It does not change the dtype of the weights, their gradients or the optimizer's state.
 
 # %% [markdown]
 # ## Half-way: a good place to stop
@@ -1189,9 +1193,9 @@ parts = stratified_split(classes, (0.6, 0.2, 0.2), seed=0)
 #
 # **Goal.** Train on a big batch in small pieces, with the same result.
 #
-# You want 256 examples in a step, and 64 fit into memory. The gradient of a sum is the sum of the gradients. So you can
-# run four *micro-batches* of 64 one after the other: `backward()` adds to `.grad`, and the optimizer steps once, at the
-# end of the *window* of four. The difficult part is the weight of each micro-batch.
+# You want 256 examples in a step, but only 64 fit into memory. The gradient of a sum is the sum of the gradients. So
+# you can run four *micro-batches* of 64 one after the other: `backward()` adds to `.grad`, and the optimizer steps
+# once, at the end of the *window* of four. The difficult part is the weight of each micro-batch.
 #
 # Here is a worked example with $L = (w x - y)^2$, $w = 0$, learning rate 0.1 and two micro-batches of one example each.
 # $(x, y) = (2, 1)$ has gradient $2(0 - 1)\cdot 2 = -4$, and $(3, 2)$ has gradient $-12$. The loss of the big batch is
@@ -1216,7 +1220,7 @@ reveal("accumulation", 0.0 - 0.1 * w.grad.item(), usual={
 # The gradient is −2 after the first micro-batch and −8 after the second, so $w = 0.8$. Without the division by 2 it
 # would be 1.6. With SGD, that is a learning rate twice as large by accident. It has become common to write `loss / K`
 # and stop there. That is right only when every micro-batch has the same size and every window is full. At the end of an
-# epoch often neither is true.
+# epoch, both conditions often fail.
 #
 # ### Question 03a-accumulate · 8 points
 #
@@ -1226,11 +1230,11 @@ reveal("accumulation", 0.0 - 0.1 * w.grad.item(), usual={
 #   model's dtype (float32 or float64). The number of examples `n` can differ from pair to pair.
 # - `loss_fn(model(x), y)` is the mean over the examples of one micro-batch. It need not be symmetric in its arguments.
 # - `accumulate` (1 or more) micro-batches make one window, and one window is one optimizer step. The last window may be
-#   shorter; it is stepped as well.
+#   shorter. Take a step for it as well.
 # - Every step must equal the step on one big batch with all examples of the window. This must hold for any model that
 #   treats each example by itself (here a linear layer), and for SGD with or without momentum.
-# - In one call the model may be given at most as many examples as the largest micro-batch has. Joining the
-#   micro-batches of a window would need the memory of the big batch, so it is not allowed.
+# - Never pass more examples to `model(...)` at once than the largest micro-batch has. Joining the micro-batches of a
+#   window would need the memory of the big batch, so it is not allowed.
 # - `.grad` is empty at the first call. The function is called again with the same list for the next epoch: gradients
 #   that are left from one epoch must not count in the next one. The function returns nothing.
 #
@@ -1272,11 +1276,11 @@ probe("03a-accumulate", accumulate_epoch)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** Divide the sum of the losses by the number of examples in the window. Take one step for each window, also
-# for the last one. One `backward()` for each micro-batch frees its activations before the next one starts. Two kinds of
-# layers break the equality. Batch normalisation computes its statistics from each micro-batch alone. Dropout draws
-# other masks for the micro-batches than it would draw for the big batch. With either of them, K micro-batches are close
-# to one big batch but not equal to it.
+# **Recap.** Divide the sum of the losses by the number of examples in the window. Take one step for each window,
+# including the last one. Call `backward()` once for each micro-batch: this frees its activations before the next
+# micro-batch starts. Two kinds of layers break the equality. Batch normalisation computes its statistics from each
+# micro-batch alone. Dropout draws different masks for the micro-batches than for the big batch. With either of them, K
+# micro-batches are close to one big batch but not equal to it.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03a-p3-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ### Question 03a-p3 · 2 points, graded by hand
@@ -1335,15 +1339,16 @@ show_arrows(
 
 
 # %% [markdown]
-# The cosine is 0.9899, which is a turn of 8 degrees with only two numbers. When tensors have very different norms the
-# turn can be much larger, because every tensor above the limit ends up with the same norm. This is why the global norm
-# is the usual choice. Return the norm *before* clipping as well. Plotted over time, it often shows trouble early.
+# The cosine is 0.9899: the direction turns by 8 degrees, although there are only two numbers. When tensors have very
+# different norms the turn can be much larger, because every tensor above the limit ends up with the same norm. This is
+# why the global norm is the usual choice. Return the norm *before* clipping as well. If you plot this norm over time,
+# you often see a problem early.
 #
 # ### Question 03a-clip · 8 points
 #
 # Write two functions of a list of one or more gradients and a number `max_norm`. The gradients are tensors of any
-# shapes, also `[]`, all float32 or all float64. They need not be contiguous in memory. `max_norm` and the norm of each
-# tensor lie between 0.1 and 1000, so squares are safe in float32.
+# shape, including `[]`, all float32 or all float64. They need not be contiguous in memory. `max_norm` and the norm of
+# each tensor lie between 0.1 and 1000, so squares are safe in float32.
 #
 # - `clip_by_global_norm(gradients, max_norm)` returns the list of clipped gradients and the global norm before
 #   clipping.
@@ -1404,9 +1409,10 @@ probe("03a-clip", clip_by_global_norm, per_parameter_cosine)
 # **Goal.** See what a single long gradient does to a run.
 #
 # The next run trains a network with SGD and momentum for 119 steps. At step 40 one batch arrives with pixels in 0 to
-# 255 instead of 0 to 1: somebody forgot to scale a file. It runs twice: without clipping, and with `max_norm` 1.
-# Clipping with an infinite `max_norm` changes nothing and only returns the norm. Predict the accuracy on the validation
-# part at the end of the run *without* clipping, in percent. (With clipping, it is above 90 %.)
+# 255 instead of 0 to 1: somebody forgot to scale a file. The cell runs this training twice, once without clipping and
+# once with `max_norm` 1. (For the run without clipping the code passes an infinite `max_norm`, so that it gets the norm
+# and changes nothing.) Predict the accuracy on the validation part at the end of the run *without* clipping, in
+# percent. (With clipping, it is above 90 %.)
 
 # %% tags=["demo"]
 predict("exploded", None)
@@ -1543,7 +1549,7 @@ reveal("unscale", round(right_order / wrong_order), usual={
 # %% [markdown]
 # ## 10 Rate: how large a step
 #
-# **Goal.** Find a learning rate in 100 steps instead of ten trainings.
+# **Goal.** Find a learning rate in 100 steps instead of ten training runs.
 #
 # The finder is a short trial run that is undone afterwards. The rate grows by a constant factor at every step, and the
 # loss is recorded. From $10^{-5}$ to 1 in 100 steps the factor is $10^{5/99} = 1.123$. At small rates the loss does not
@@ -1551,10 +1557,10 @@ reveal("unscale", round(right_order / wrong_order), usual={
 # value, the sweep ends early, as it does below.
 #
 # You want a large rate that is still far from the rise. This course's rule works on the logarithmic axis. It takes the
-# floor of the valley, where the loss is near its lowest, and chooses the rate a third of the way across it. It never
-# chooses more than a seventh of the rate at which the loss diverges. The network below is a small convolutional network
-# on digits, trained with AdamW. Predict between which powers of ten its rate lies: 0.0001 and 0.001, 0.001 and 0.01, or
-# 0.01 and 0.1. Answer with the lower of the two.
+# range of rates in which the loss is close to its minimum, and chooses the rate one third of the way from the low end
+# of this range to the high end, on the logarithmic axis. It never chooses more than a seventh of the rate at which the
+# loss diverges. The network below is a small convolutional network on digits, trained with AdamW. Predict between which
+# powers of ten its rate lies: 0.0001 and 0.001, 0.001 and 0.01, or 0.01 and 0.1. Answer with the lower of the two.
 
 # %% tags=["demo"]
 predict("rate", None)
@@ -1595,10 +1601,10 @@ show_figure(
 
 
 # %% [markdown]
-# At the left the steps are too short to change the loss. In the valley the loss falls. At the right a step jumps over
-# its target. The rate with the lowest loss is not a good choice, for two reasons. The valley often has a flat floor,
-# and chance decides which point on it is lowest. And a rate that survives one step can still ruin a training of
-# thousands of steps.
+# At small rates the steps are too short to change the loss. At medium rates the loss falls. At large rates a step
+# overshoots the minimum. The rate with the lowest loss is not a good choice, for two reasons. The valley often has a
+# flat floor, and chance decides which point on it is lowest. And a rate at which one step does no harm can still ruin a
+# training run of thousands of steps.
 #
 # Does the chosen rate train? The next cell trains the same network for two epochs with a hundredth of the rate, with
 # the rate itself, and with 30 times the rate.
@@ -1620,9 +1626,9 @@ for factor in (0.01, 1, 30):
 # After two epochs the finder's rate gives an accuracy of about 0.96. A hundredth of it gives about 0.55, because the
 # steps are too short. Thirty times the rate gives less than 0.8, because the steps are too long.
 #
-# Two details of the finder are worth checking. The first is the factor. It follows from the two ends and from the
-# number of steps. A fixed factor need not reach the other end. A factor of 1.05 is often recommended. A rate is
-# multiplied by 1.05 a hundred times. Predict by what factor it has grown.
+# Two details of the finder are worth checking. The first is the factor. You compute it from the first rate, the last
+# rate and the number of steps. If you fix the factor instead, the sweep may not reach the last rate. A fixed factor of
+# 1.05 is often recommended. Predict by what factor a rate grows when you multiply it by 1.05 a hundred times.
 
 # %% tags=["demo"]
 predict("factor", None)
@@ -1672,12 +1678,12 @@ print(f"steepest central difference at {rates[1 + slopes.index(min(slopes))]:g}"
 #   whatever its `.grad` holds.
 # - The loss is recorded before its step. The sweep ends early, and leaves out the loss and its rate, when a loss is not
 #   finite or exceeds 4 times the lowest of those recorded before it. The first loss is finite, and no loss is negative.
-# - Afterwards the weights, all buffers (also those that `state_dict()` leaves out) and the mode of every module are the
-#   same as before. You may sweep a deep copy of the model instead.
+# - Afterwards the weights, all buffers, including those that `state_dict()` leaves out and the mode of every module are
+#   the same as before. You may sweep a deep copy of the model instead.
 #
-# `choose_rate(rates, losses)` takes two lists of Python floats, all finite and positive, with one lowest loss. It
-# returns a tenth of the rate with the lowest loss, or `None` when the curve never falls: when its lowest loss is more
-# than 90 % of its first. (The lowest loss is never within 0.1 % of these 90 %.)
+# `choose_rate(rates, losses)` takes two lists of Python floats, all finite and positive, and the lowest loss occurs
+# only once. It returns a tenth of the rate with the lowest loss, or `None` when the curve never falls: when its lowest
+# loss is more than 90 % of its first. (The lowest loss is never within 0.1 % of this limit.)
 #
 # Hidden cases: the rates 1 point, the losses 2, the early end 1, everything put back 2, the choice 1, no suggestion 1.
 # Limit: 30 seconds.
@@ -1747,8 +1753,8 @@ probe("03a-lrfinder", run_sweep, choose_rate)
 # same factor 8. One long step then replaces eight short ones. That is right as long as the gradient hardly changes on
 # the way.
 #
-# The next runs take five epochs of plain SGD on digits. The first one uses batches of 32 and rate 0.1. Now the batches
-# grow to 256 and nothing else changes. Predict by what factor the validation loss is higher.
+# Each of the next runs trains for five epochs with plain SGD. The first uses batches of 32 and rate 0.1. The second
+# uses batches of 256, and nothing else changes. Predict by what factor the validation loss is higher.
 
 # %% tags=["demo"]
 predict("batch", None)
@@ -1770,7 +1776,7 @@ def loss_of_five_epochs(batch_size, rate):
 small, large = loss_of_five_epochs(32, 0.1), loss_of_five_epochs(256, 0.1)
 print(f"batches of 32, rate 0.1: ≈ {small:.1f}; batches of 256, rate 0.1: ≈ {large:.1f}")
 reveal("batch", round(large / small, 1), tolerance=1, usual={
-    1: "Then only the number of epochs would count. But there are eight times fewer steps.",
+    1: "Then only the number of epochs would count. But there are only an eighth as many steps.",
     8: "There are eight times fewer steps, but the loss is not proportional to their number.",
 })
 
@@ -1788,7 +1794,8 @@ print(f"one batch of all {everything}, rate {0.1 * everything / 32:.1f}: ≈ {wh
 # does not replace many short ones.
 #
 # The gradient changes fastest early in training, so large rates are reached by a *warm-up*: some steps at a growing
-# rate. And the rule is for SGD. Adam divides by the size of the gradient and needs another rule, often the square root.
+# rate. The linear rule is for SGD. Adam divides by the size of the gradient, so it needs a different rule. A common one
+# multiplies the rate by the square root of the factor.
 #
 # **Recap.** With SGD, k times the batch needs k times the rate, with warm-up. This holds only up to some size, so
 # measure.
@@ -1824,7 +1831,7 @@ print(f"one batch of all {everything}, rate {0.1 * everything / 32:.1f}: ≈ {wh
 # Every epoch gives two numbers: the training loss and the validation loss. Ask three questions about them. Do both
 # fall? If not, the network learns nothing, or the steps are too long. Is the training loss low enough? If not, the
 # model is too small, or something keeps it from fitting, such as strong regularisation. Is the validation loss close to
-# the training loss? If not, the model knows its examples better than the task.
+# the training loss? If not, the model has memorised its training examples instead of learning the task.
 #
 # Here are three runs of one small network: 600 digits at rate 0.002, 600 digits at rate 0.1, and 40 digits at rate 0.2.
 # The possible words are *flat*, *underfit*, *healthy*, *overfit* and *oscillating*. Predict the word for the third run.
@@ -1889,9 +1896,9 @@ for name, history in runs.items():
 # **Goal.** See four cases in which the better loss has the worse metric, or hides what you care about.
 #
 # Training minimises a loss because a loss has a gradient. You report a metric because somebody needs it. The two agree
-# often enough to be confused. The first case has two balanced classes. Two models give the right class of four examples
-# these probabilities: A 0.6, 0.6, 0.6, 0.4, and B 0.99, 0.99, 0.99, 0.01. Both are right three times. Predict which one
-# has the lower cross-entropy, A or B.
+# often enough to be confused. The first case has two balanced classes. There are four examples. The two lists show the
+# probability that each model gives to the right class: A 0.6, 0.6, 0.6, 0.4, and B 0.99, 0.99, 0.99, 0.01. Both are
+# right three times. Predict which one has the lower cross-entropy, A or B.
 
 # %% tags=["demo"]
 predict("calibration", None)
@@ -1958,10 +1965,10 @@ for name, p in {
 # |---|---|---|---|
 # | balanced classes | cross-entropy | accuracy | a model that is confident and wrong |
 # | imbalanced classes | weighted cross-entropy, focal | F1, AUROC, AUPRC | a model that always predicts the majority |
-# | regression | MSE, MAE, likelihood | RMSE, MAE, the cost of an error | the wrong trade between large and small errors |
+# | regression | MSE, MAE, likelihood | RMSE, MAE, the cost of an error | the wrong trade-off between large and small errors |
 # | ranking | contrastive, pairwise | recall at k, MRR | a good loss and a poor first place |
 #
-# **Recap.** Choose the metric before you train, and look at it beside the loss after every epoch.
+# **Recap.** Choose the metric before you train, and look at it together with the loss after every epoch.
 
 # %% [markdown]
 # ## 14 Evaluation: measure and change nothing
@@ -1969,8 +1976,8 @@ for name, p in {
 # **Goal.** Measure a model without changing the training that continues afterwards.
 #
 # An evaluation between two epochs must not affect the run. It needs four things. The model is in eval mode, so that
-# dropout and batch normalisation behave as in use. Nothing is recorded on the tape. Every example is counted once. And
-# everything is put back afterwards, including the modes of the layers and the random stream.
+# dropout and batch normalisation behave as they do after training. Nothing is recorded on the tape. Every example is
+# counted once. And everything is put back afterwards, including the modes of the layers and the random stream.
 #
 # The third point is arithmetic. A batch of 100 examples with mean loss 1 is followed by a last batch of one example
 # with loss 5. Predict the mean loss of the 101 examples.
@@ -1992,9 +1999,8 @@ reveal("evaluation", round(mean_loss, 2), tolerance=0.02, usual={
 # hundred.
 #
 # The fourth point is easily missed. A model that is being trained may have a layer in eval mode on purpose, such as
-# batch normalisation with frozen statistics. `model.train()` at the end of the evaluation puts this layer back into
-# train mode. And a loader may draw from torch's random stream even when it does not shuffle. The next two cells show
-# both.
+# batch normalisation with frozen statistics. `model.train()` at the end of the evaluation switches this layer to train
+# mode. And a loader may draw from torch's random stream even when it does not shuffle. The next two cells show both.
 
 # %% tags=["demo"]
 loader = torch.utils.data.DataLoader(torch.arange(4), batch_size=2, shuffle=False)
@@ -2024,7 +2030,8 @@ print(f"running mean after eval(), train() and one batch: {frozen.running_mean[0
 # ### Question 03a-evaluate · 8 points
 #
 # Write `evaluate_outputs(model, batches, loss_fn)`. It returns two things: the mean loss over all examples, as a
-# number, and the outputs for all examples in their order, as one tensor `[N, 1]`, for looking at the mistakes later.
+# number, and the outputs for all examples in their order, as one tensor `[N, 1]`, so that you can look at the mistakes
+# later.
 #
 # - `batches` is a list or a loader of at least one pair `(x, y)`, with `x` `[n, features]` and `y` `[n, 1]` in float64.
 #   The number of examples `n` can differ. If you read it again, it gives the same batches. The model is on the CPU, its
@@ -2035,10 +2042,10 @@ print(f"running mean after eval(), train() and one batch: {frozen.running_mean[0
 #   whether gradients are recorded (`torch.is_grad_enabled()`, which the caller may have switched off), the parameters
 #   with their `.grad` and `requires_grad`, and torch's random stream, from which numbers may have been drawn before.
 #
-# The test networks reveal these mistakes: they add a number to their outputs when they are recorded, and their outputs
-# show which layers were in eval mode. Hidden cases: uneven batches 2 points, eval mode 2, no tape 1, modes and
-# parameters put back 2, random stream 1. The last two parts count once one of the others is right. Limit: 30 seconds.
-# The library's own evaluation is switched off while your answer is checked.
+# The networks in the tests detect these mistakes. Such a network adds a number to its output when autograd records it,
+# and its output shows which layers were in eval mode. Hidden cases: uneven batches 2 points, eval mode 2, no tape 1,
+# modes and parameters put back 2, random stream 1. The last two parts give points only if at least one of the first
+# three is right. Limit: 30 seconds. The library's own evaluation is switched off while your answer is checked.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -2047,7 +2054,7 @@ print(f"running mean after eval(), train() and one batch: {frozen.running_mean[0
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# `torch.get_rng_state()` returns the present state of the stream. Which function sets it?
+# `torch.get_rng_state()` returns the current state of the stream. Which function sets it?
 #
 # </details>
 
@@ -2079,7 +2086,7 @@ probe("03a-evaluate", evaluate_outputs)
 
 # %% [markdown]
 # **Recap.** Evaluate in eval mode and off the tape, count each example once, and put everything back. The library's
-# `evaluate` does the same and returns a metric beside the loss.
+# `evaluate` does the same and also returns a metric.
 
 # %% [markdown]
 # ## 15 The best epoch: a copy, not a reference
@@ -2113,8 +2120,9 @@ reveal("alias", named["weight"].item(), usual={
 #
 # The order of calls inside the loop can fail in the same silent way. `backward()` adds to `.grad`, `step()` uses
 # `.grad`, and `zero_grad()` empties it. So call `zero_grad()` before the next `backward()`, and never between
-# `backward()` and `step()`. A plain evaluation calls `model.eval()` and puts nothing back. So each epoch begins with
-# `model.train()`. (No layer is frozen here. With a frozen layer, put the modes back as in section 14.)
+# `backward()` and `step()`. A simple evaluation calls `model.eval()` and does not restore the mode afterwards. So call
+# `model.train()` at the start of each epoch. (No layer is frozen here. With a frozen layer, put the modes back as in
+# section 14.)
 #
 # ### Question 03a-train · 9 points
 #
@@ -2122,18 +2130,19 @@ reveal("alias", named["weight"].item(), usual={
 # step for each batch in the given order, and returns two things:
 #
 # - a list with the validation loss after each epoch: the mean over all validation examples, in eval mode;
-# - the best weights, as a dict with every entry of `model.state_dict()` in its own dtype, the buffers too: those of the
-#   epoch with the lowest validation loss. Two epochs can come close, but no two share the lowest loss. No loss is
+# - the weights and buffers of the epoch with the lowest validation loss, as a dict with every entry of
+#   `model.state_dict()`, each in its own dtype. Two epochs can come close, but no two share the lowest loss. No loss is
 #   `nan`.
 #
 # The model ends with its *last* weights. It may be in train or in eval mode when the function is called, and is trained
 # in train mode. Its `.grad` is empty at the call.
 #
 # `batches` and `val_batches` are lists of at least one pair `(x, y)`, with `x` `[n, features]` and `y` `[n, 1]` in
-# float64. Their sizes can differ, also those of the validation batches. `loss_fn(outputs, y)` is the mean over the
-# examples of one batch, can be negative, and need not be symmetric in its arguments. `optimizer` is SGD with or without
-# momentum, and `epochs` is 1 or more. Buffers of the model, among them a count, change whenever the model is called in
-# train mode, as in batch normalisation. So call it once for each batch in train mode.
+# float64. The number of examples can differ from batch to batch, in both lists. `loss_fn(outputs, y)` is the mean over
+# the examples of one batch, can be negative, and need not be symmetric in its arguments. `optimizer` is SGD with or
+# without momentum, and `epochs` is 1 or more. Buffers of the model, among them a count, change whenever the model is
+# called in train mode, as in batch normalisation. So in train mode, call the model exactly once for each batch of an
+# epoch.
 #
 # Hidden cases: the last weights 4 points, validation losses 2, best weights 2 and, with them, best buffers 1. Limit: 30
 # seconds. The library's own `train` is switched off while your answer is checked.
@@ -2228,9 +2237,9 @@ reveal("patience", len(stopped.rows), "epochs", tolerance=3, usual={
 # holds the same weights in both runs. Early stopping saves time; the copy of the best weights saves the result.
 #
 # The second argument is `ema`, an *exponential moving average* of the weights. After each step the average moves a
-# little towards the new weights: average ← 0.98 · average + 0.02 · weights. With a large rate the weights jump around a
-# good place, and their average lies nearer to it. `train` evaluates the average and keeps it as the best weights. (In
-# the first steps it uses a smaller decay than 0.98, so that the initial weights are soon forgotten.)
+# little towards the new weights: average ← 0.98 · average + 0.02 · weights. With a large rate the weights jump back and
+# forth around a minimum, and their average is closer to it. `train` evaluates the average and keeps it as the best
+# weights. (In the first steps it uses a smaller decay than 0.98, so that the initial weights are soon forgotten.)
 
 # %% tags=["demo"]
 for decay in (None, 0.98):
@@ -2256,11 +2265,11 @@ for decay in (None, 0.98):
 # **Goal.** Stop a run, continue it tomorrow, and get the same weights to the last bit.
 #
 # The weights are not the whole run. An optimizer with momentum remembers its last gradients. A schedule counts its
-# steps. The loop knows its epoch. The shuffled order comes from a random stream that has advanced. The library's
-# `train` keeps all of this in `last.pt`.
+# steps. The loop knows its epoch. The shuffled order comes from a random number generator, and its state has changed
+# since the start. The library's `train` keeps all of this in `last.pt`.
 #
-# Two runs of four epochs follow. One is never stopped. The other is stopped after 20 steps, and then resumed by a new
-# model that knows only the file. Predict the largest difference between their weights.
+# Two runs of four epochs follow. One is never stopped. The other is stopped after 20 steps, and then resumed with a new
+# model that is restored from the file alone. Predict the largest difference between their weights.
 
 # %% tags=["demo"]
 predict("resume", None)
@@ -2290,13 +2299,14 @@ reveal("resume", (resumed - never_stopped).abs().max().item(), usual={
 })
 
 # %% [markdown]
-# The difference is 0: the same bits, with dropout, momentum and a shuffled order, although the new model started from
-# other weights. A file that is only half written when the machine goes down is useless, and the old file would be lost.
-# So the library writes a new file beside the old one and then replaces the old one in a single operation.
+# The difference is exactly 0, with dropout, momentum and a shuffled order, although the new model started from
+# different weights. Suppose that the library wrote over the old file and the machine crashed in the middle. Then the
+# new file would be useless and the old one lost. So the library writes a new file beside the old one and then replaces
+# the old one in a single operation.
 #
-# The file holds a `state_dict`: tensors, numbers and names. `torch.save(model)` would pickle the object instead. That
-# stores the *name* of its class, and loading it can run code. Predict what happens to such a file when the class is
-# renamed: *loads* or *fails*.
+# The file holds a `state_dict`: tensors, numbers and names. `torch.save(model, path)` would pickle the whole object
+# instead. The file then contains the *name* of the model's class, and loading the file can run code. Predict what
+# happens to such a file when the class is renamed: *loads* or *fails*.
 
 # %% tags=["demo"]
 predict("pickle", None)
@@ -2343,20 +2353,20 @@ reveal("pickle", try_to_load("object.pt", False).split(",")[0], usual={
 # Write two functions. Together they let a run continue in a new process with the same weights to the last bit.
 #
 # - `save_run(path, model, optimizer, scheduler, epoch)` writes one file at `path` (an absolute path, as text), or
-#   replaces it. `epoch` is the number of epochs that are done, 0 or more. The file must load with
-#   `torch.load(path, weights_only=True)` and hold the model's weights as tensors. Saving changes nothing in the run.
-# - `resume_run(path, model, optimizer, scheduler)` runs in another process, which has the file and nothing else that
-#   `save_run` left: no global variable and no second file. It gets a new model, optimizer and scheduler, made with the
-#   same arguments as the old ones; only the model starts from other values. It brings them, and torch's random stream,
-#   back to the state at which the run was saved, and returns the number of epochs that are done.
+#   replaces it. `epoch` is the number of epochs that are done, 0 or more. The file must load with `torch.load(path,
+#   weights_only=True)` and hold the model's weights as tensors. Saving changes nothing in the run.
+# - `resume_run(path, model, optimizer, scheduler)` runs in another process. Of everything that `save_run` wrote or
+#   stored, only this file is available there. It gets a new model, optimizer and scheduler, made with the same
+#   arguments as the old ones; only the model starts from other values. It brings them, and torch's random stream, back
+#   to the state in which the run was saved, and returns the number of epochs that are done.
 #
 # The model may have buffers, of any dtype, and frozen parameters (`requires_grad` is `False`). The optimizer is
-# `torch.optim.SGD` with one group of all parameters, also the frozen ones, with or without momentum. The scheduler is
-# `StepLR`, stepped after each epoch or after each batch.
+# `torch.optim.SGD` with one parameter group that holds all parameters, including the frozen ones, with or without
+# momentum. The scheduler is `StepLR`, stepped after each epoch or after each batch.
 #
 # The check moves the file before you resume, and draws the order of the examples from torch's random stream. Hidden
-# cases: the file 2 points; weights and epoch 1, buffers 1, momentum 2, schedule 1, random stream 1. Each of them is
-# tested in runs that need only this part, the weights and the epoch. Limit: 30 seconds.
+# cases: the file 2 points; weights and epoch 1, buffers 1, momentum 2, schedule 1, random stream 1. Each part is tested
+# on its own: its runs need only this part, the weights and the epoch. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -2411,8 +2421,9 @@ probe("03a-checkpoint", save_run, resume_run)
 # `train` is the lecture's loop: forward, loss, `zero_grad`, `backward`, `step`, then the schedule. After each epoch it
 # evaluates in eval mode and off the tape. It keeps a *copy* of the best weights, by validation loss.
 #
-# With a GPU you can train on more data: name another data set in the next cell. It is downloaded, split, swept and used
-# in the rest of this section. The goal of 97 % is for the digits. No question depends on this choice.
+# With a GPU you can train on more data: name another data set in the next cell. The notebook then downloads it, splits
+# it, runs the rate finder on it and uses it in the rest of this section. The goal of 97 % is for the digits. No
+# question depends on this choice.
 
 # %% tags=["demo"]
 DATA_SET = "digits"  # with a GPU also "fashion-mnist" or "cifar10"
@@ -2434,9 +2445,9 @@ sweep = find_lr(model, train_loader, optimizer, nn.CrossEntropyLoss(), start=1e-
 print(f"{DATA_SET}: {len(parts[0])} images to train on")
 
 # %% [markdown]
-# The recipe uses the *one-cycle* schedule: the rate rises to a maximum and falls again to almost 0. It is stepped after
-# every batch, not after every epoch. The maximum is the rate that the finder chose. Predict after what share of all
-# steps the rate is highest, in percent.
+# The recipe uses the *one-cycle* schedule: the rate rises to a maximum and falls again to almost 0. Its `step()` is
+# called after every batch, not after every epoch. The maximum is the rate that the finder chose. Predict after what
+# share of all steps the rate is highest, in percent.
 
 # %% tags=["demo"]
 predict("one_cycle", None)
@@ -2511,9 +2522,10 @@ show_figure(
 
 
 # %% [markdown]
-# The accuracy on the test part is about 0.99, above the goal of 0.97. The validation part chose the epoch, so its
-# accuracy is a little too good to report. The test part chose nothing. In the curves, the training loss keeps falling
-# while the validation loss levels off. Regularisation works on this gap, and notebook 03b continues there.
+# The accuracy on the test part is about 0.99, above the goal of 0.97. We used the validation part to choose the epoch,
+# so the accuracy on it is slightly too high to report. We did not use the test part to choose anything. In the curves,
+# the training loss keeps falling while the validation loss levels off. Regularisation makes this gap smaller, and
+# notebook 03b continues there.
 
 # %% [markdown]
 # One step of `train` fits on a screen. The next cell prints it from `lecture_lib/training/step.py`, after the line that
@@ -2569,9 +2581,10 @@ print(f"lowest validation loss of the recipe: {history.best.val_loss:.2f}")
 # | seed | first weights, order, dropout | the seed, used by everything that draws random numbers |
 # | environment | versions, processor, precision | the versions, the hardware, the precision |
 #
-# A seed fixes only one layer of five, and only if nothing else draws from its stream. Two repetitions of a short
-# training follow. Both set the same seed. One of them then draws a single random number before the network is made.
-# Predict how many of the two end with the same weights as the first run, to the last bit.
+# A seed fixes only one layer of five, and only if nothing else draws from its stream. The next cells train a small
+# network once and then repeat this training twice, always with the same seed. In one of the two repetitions, a single
+# random number is drawn after the seed is set and before the network is made. Predict how many of the two repetitions
+# end with exactly the same weights as the first run.
 
 # %% tags=["demo"]
 predict("seeds", None)
@@ -2604,8 +2617,9 @@ reveal("seeds", differences.count(0.0), usual={
 # random stream. This is why the loaders here have a generator of their own, and why an evaluation must not draw from
 # the stream of the training.
 #
-# A seed cannot reach the last layer, the environment. Floating-point sums depend on their order. Another number of
-# threads, another GPU or another version adds in another order, and some GPU operations use another order in every run.
+# A seed cannot reach the last layer, the environment. Floating-point sums depend on their order. With a different
+# number of threads, a different GPU or a different library version, the terms are added in a different order. Some GPU
+# operations use a different order in every run.
 #
 # `torch.use_deterministic_algorithms(True)` helps where the order changes from run to run. Where an operation has a
 # deterministic implementation, PyTorch uses it. Where it has none, PyTorch raises an error. On NVIDIA GPUs the matrix
@@ -2641,10 +2655,10 @@ torch.backends.cudnn.deterministic = False
 print(f"deterministic convolutions take {times[True] / times[False]:.2f} times as long here")
 
 # %% [markdown]
-# The two sums differ in the last digit. So ask for the same bits when you hunt a bug. When you compare two methods, ask
-# for the same conclusion over several seeds.
+# The two sums differ in the last digit. Bit-for-bit equality is useful when you look for a bug. When you compare two
+# methods, check that the conclusion is the same for several seeds.
 #
-# The last task is to write everything down. `RunRecord` collects the layers by itself as far as it can, and you pass it
+# The last step is to write everything down. `RunRecord` collects the layers by itself as far as it can, and you pass it
 # the rest. `content_id` computes a name for data or a split from its content: if one label changes, the name changes.
 # Without such a record, two runs cannot be compared later.
 
@@ -2666,9 +2680,9 @@ print([name for name, entry in asdict(record).items() if entry not in (None, [],
 #
 # Write `run_recipe(build_model, x, y, split, config)`. It trains a network and returns it with the record of the run.
 #
-# - `build_model()` makes the network, with first weights from torch's global random stream. It may contain dropout. `x`
-#   (float32) and `y` (int64) are points and classes. `split` is a pair of int64 index tensors: training rows and
-#   validation rows. A row may be in neither. Do not change these tensors.
+# - `build_model()` creates the network and draws its initial weights from torch's global random number generator. The
+#   network may contain dropout. `x` (float32) and `y` (int64) are points and classes. `split` is a pair of int64 index
+#   tensors: training rows and validation rows. A row may be in neither. Do not change these tensors.
 # - `config` has `epochs`, `batch_size`, `learning_rate` and `seed`, and the run must use all four. Train with an
 #   optimizer from `torch.optim` (AdamW is a good choice) on the training rows without changing them, in a new random
 #   order in each epoch, no row twice in an epoch. Each step learns from `batch_size` rows; the last batch of an epoch
@@ -2678,13 +2692,14 @@ print([name for name, entry in asdict(record).items() if entry not in (None, [],
 #   first weights and another order.
 # - The network that you return has the weights of the epoch with the lowest validation loss.
 # - The record is a `RunRecord`, or a dict with its names: `config`; `seed`; `data_id` (the `content_id` of `x, y`);
-#   `split_id` (of the two parts); `precision`, here `"fp32"`; `code` with `commit`, or a `reason` why there is none;
-#   `hardware` with the versions `python` and `torch`; `metrics`, a row with `val_loss` (the mean cross-entropy of the
-#   validation rows, without smoothing) and `val_metric` (the share right) for each epoch; `status`, `"finished"`.
+#   `split_id` (of the two parts); `precision`, here `"fp32"`; `code`, a dict with the key `commit`, or with the key
+#   `reason` if there is no commit; `hardware` with the versions `python` and `torch`; `metrics`, a row with `val_loss`
+#   (the mean cross-entropy of the validation rows, without smoothing) and `val_metric` (the fraction of correct
+#   predictions) for each epoch; `status`, `"finished"`.
 #
-# Everything in the library may be used. A fifth of the labels in `y` are wrong. Hidden cases: at least 55 % right on
-# points that your notebook never gets 1 point, the rows and settings of the run 1, the seed 1, config, seed and data in
-# the record 1, code and environment 1, metrics that are true 1. Limit: 30 seconds.
+# Everything in the library may be used. A fifth of the labels in `y` are wrong. Hidden cases: accuracy of at least 55 %
+# on examples that are not given to your notebook: 1 point, the rows and settings of the run 1, the seed 1, config, seed
+# and data in the record 1, code and environment 1, correct metrics 1. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -2693,8 +2708,8 @@ print([name for name, entry in asdict(record).items() if entry not in (None, [],
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# `train` calls `on_epoch` with the row of each epoch. Besides the rows, its history has one state. A `with` block tells
-# the record how the run ended.
+# `train` calls `on_epoch` with the row of each epoch. The history that `train` returns also has `best_state`. Use the
+# record in a `with` block: it then sets the status by itself.
 #
 # </details>
 
@@ -2766,7 +2781,7 @@ reveal("eval", sum(bool((row == 1).all()) for row in rows.values()), usual={
 # ### Question 03a-p5 · 2 points, graded by hand
 #
 # `model.eval()` and `torch.no_grad()` are not two names for the same thing. Say what each of them changes, and describe
-# a case in which you need both, with what goes wrong when either is missing. Five sentences are enough.
+# a case in which you need both, and say what goes wrong when each of them is missing. Five sentences are enough.
 #
 # Graded on: what `eval()` changes (0.5), what `no_grad()` changes (0.5), an example that needs both (0.5), what goes
 # wrong without each (0.5).
@@ -2784,20 +2799,20 @@ reveal("eval", sum(bool((row == 1).all()) for row in rows.values()), usual={
 # forward pass builds a graph that nobody uses, which costs time, and memory for as long as the loss is kept.
 
 # %% [markdown]
-# ## What to take along
+# ## What to take away
 #
 # | stage | what to do | what it costs you to skip it |
 # |---|---|---|
 # | build | register every parameter and every buffer | weights that silently never train |
 # | batch | look at shape, dtype, range, classes, pictures | a day on a bug that is in the data |
-# | feed | measure the loader alone, then its options | a processor that waits |
+# | feed | measure the loader alone, then change its options | a processor that waits |
 # | accumulate | divide the sum of losses by the window's count | a learning rate that depends on the epoch's last batch |
-# | clip | one norm for all parameters; log the norm before clipping | a turned gradient, or one lost training |
+# | clip | one norm for all parameters; log the norm before clipping | a turned gradient, or a ruined training run |
 # | precision | know range and digits; measure on your hardware | gradients that vanish, or no gain at all |
-# | rate | 100 steps of the finder; name the rule | ten trainings |
+# | rate | 100 steps of the finder; name the rule | ten training runs |
 # | train | zero, backward, clip, step; copy the best weights | old gradients, weights of the last epoch |
 # | evaluate | off the tape, in eval mode, means over examples | a score that you cannot trust |
-# | save | the whole state, written completely or not at all | the result of a whole night |
+# | save | the whole state, written completely or not at all | a night of training |
 # | record | code, config, data, seed, environment, metrics | two runs that cannot be compared |
 #
 # ## Where you are
