@@ -15,9 +15,10 @@
 # about those silent errors.
 #
 # How to work: each section states a goal and asks for a prediction before it shows a result. Write the prediction down
-# first. A wrong guess teaches more than a result that you only read. Each question has an answer cell and a visible
-# check below it. The check tells you what happened and where to look. Points come from hidden tests on other inputs.
-# You may skip a question: nothing later depends on your answer.
+# first. A wrong guess teaches more than a result that you only read. Each coding question has an answer cell and a
+# visible check below it. The check tells you what happened and where to look. Points come from hidden tests on other
+# inputs. Three questions ask for text and are graded by hand. You may skip a question: nothing later depends on your
+# answer.
 #
 # While your answers are graded, each cell has limits: 30 s of CPU time, 120 s of wall-clock time, 3 GB of memory, 64
 # processes, 256 MB of files and 1 MB of output. A cell that exceeds a limit, or ends its kernel, loses only its own
@@ -42,7 +43,7 @@
 #
 # | section | minutes | questions, with minutes |
 # |---|---|---|
-# | **Part one** | **180** | |
+# | **Part one** | **184** | |
 # | [1 Tape](#1-Tape:-what-the-backward-pass-reads) | 8 | |
 # | [2 Graph](#2-Graph:-values-and-gradients-by-hand) | 15 | [03a-graph](#Question-03a-graph-·-4-points) 15 |
 # | [3 Rules](#3-Rules:-the-backward-pass-of-one-operation) | 10 | [03a-backward](#Question-03a-backward-·-8-points) 25 |
@@ -151,11 +152,11 @@ print(f"loss {loss.item():.2f} -> {new_loss.item():.2f}")
 #
 # **Goal.** Compute every value and every gradient of a small graph with a pencil.
 #
-# The tape is a list with one line for each operation. The same information can be drawn as a *graph*. It has a box for
-# each number, and arrows from the inputs of an operation to its result. Take $L = a x + b$ with $a = 2$, $x = 3$ and $b
-# = 1$. In the forward pass the product is 6 and $L = 7$. The backward pass starts with 1 at $L$. A sum passes its
-# gradient to both inputs unchanged. A product passes to each factor the gradient times the *other* factor. This is the
-# chain rule, applied arrow by arrow.
+# The tape is a list with one line for each input (a *leaf*) and one line for each operation. The same information can
+# be drawn as a *graph*. It has a box for each number, and arrows from the inputs of an operation to its result. Take $L
+# = a x + b$ with $a = 2$, $x = 3$ and $b = 1$. In the forward pass the product is 6 and $L = 7$. The backward pass
+# starts with 1 at $L$. A sum passes its gradient to both inputs unchanged. A product passes to each factor the gradient
+# times the *other* factor. This is the chain rule, applied arrow by arrow.
 #
 # `lecture_lib.tape` is a small autograd library, built on NumPy. Its code is short enough to read, and it can print its
 # tape.
@@ -240,10 +241,10 @@ reveal("two_layers", slopes[0.5][0], usual={
 
 
 # %% [markdown]
-# Both gradients are −1. With the first gate closed, both are 0. A closed gate passes no gradient, so neither weight
-# learns from this example. A unit that is closed for every example gets no gradient at all. As long as its inputs stay
-# the same, its gradient cannot open it again. Only momentum or weight decay can still move its weights. The debug
-# ladder in notebook 03b looks for such units.
+# Both gradients are −1. With the first gate closed, both are 0. A closed gate passes no gradient, so $w_1$ gets none.
+# It also makes $h = 0$. So $w_2$, whose gradient is multiplied by $h$, gets none either. A unit that is closed for
+# every example gets no gradient at all. As long as its inputs stay the same, its gradient cannot open it again. Only
+# momentum or weight decay can still move its weights. The debug ladder in notebook 03b looks for such units.
 #
 # ### Question 03a-graph · 4 points
 #
@@ -337,7 +338,7 @@ except tape.GradientError as error:
 # %% [markdown]
 # The right rule agrees to six decimals. The rule with factor 2 gives 0.568 where the differences give 0.853. That is a
 # ratio of exactly 2 to 3. (The numbers are not 0.5 and 0.75: `gradcheck` multiplies the results by fixed random weights
-# and sums them, so that errors cannot cancel.) The check needs no calculus, and it finds nearly every wrong rule.
+# and sums them, so that errors hardly ever cancel.) The check needs no calculus, and it finds nearly every wrong rule.
 #
 # Two cases are easy to get wrong. The first is a *bias*. In `x @ weight + bias` the bias has shape `[outputs]` and is
 # broadcast over a batch `[examples, outputs]`: each entry is used once for every example. Take four examples, and a
@@ -439,9 +440,11 @@ probe("03a-backward", relu_rule, linear_rule)
 # **Goal.** Say which operations are recorded, and stop a gradient on purpose.
 #
 # Autograd does not record everything. It records an operation when recording is on *and* at least one input requires a
-# gradient. Two tools switch recording off. Inside `torch.no_grad()` nothing is recorded. This suits evaluation and
+# gradient. Two tools keep things off the tape. Inside `torch.no_grad()` nothing is recorded. This suits evaluation and
 # updates: no tape is built, and no intermediate results are kept for a backward pass. `detach()` returns the same value
-# without its history, so autograd treats it as a constant. Five results follow. Predict how many of them are recorded.
+# without its history, so autograd treats it as a constant, so autograd treats it as a constant. The code below computes
+# five results: `w * x`, `x * x`, `w * w.detach()`, `(w * x).detach()`, and `w * x` inside `no_grad()`. Only `w`
+# requires a gradient. Predict how many of them are recorded.
 
 # %% tags=["demo"]
 predict("recorded", None)
@@ -466,8 +469,8 @@ reveal("recorded", sum(result.requires_grad for result in results.values()), usu
 #
 # Look again at `w * w.detach()`. It has the value of $w^2$, but not its gradient: the second factor is a constant, so
 # the gradient is 3 instead of 6. This is what you want when a model is compared with a *target* that another model
-# computes. Anywhere else it is a silent fault. The next cell compares a student with a teacher. The teacher must not
-# change.
+# computes. If you did not intend this, it is a silent fault. The next cell compares a student with a teacher. The
+# teacher must not change.
 
 # %% tags=["demo"]
 (w * w.detach()).backward()
@@ -574,7 +577,8 @@ print("after double():", careless.last.weight.dtype, careless.hidden[0].weight.d
 # `parameters()` finds 2 of the 7 tensors. The first hidden layer gets a gradient for all of its 64 weights, but none of
 # these weights changes. No error is raised: autograd follows the computation, wherever a tensor is stored, but the
 # optimizer never received this layer. The checkpoint holds only `last`. `double()` left the hidden layers in `float32`,
-# so the next forward pass fails. A move to the GPU would fail in the same way.
+# so the next forward pass fails. After a move to the GPU, the forward pass would fail for the same reason: the hidden
+# layers would still be on the CPU.
 #
 # ### Question 03a-register · 7 points
 #
@@ -648,8 +652,8 @@ probe("03a-register", Scaled)
 # Many bugs that look like model bugs are in the batch: pixels that still lie between 0 and 255, labels stored as
 # floats, a missing batch dimension. Looking at one batch takes a few lines and saves hours. The images have shape `[N,
 # 1, 8, 8]` and values between 0 and 1. The labels have shape `[N]` and dtype `int64`. `CrossEntropyLoss` expects this
-# dtype for class indices. The split is stratified: each class makes up nearly the same fraction of every part. The seed
-# makes the split repeatable.
+# dtype for class indices. The split has three parts: training (60 %), validation (20 %) and test (20 %). It is
+# stratified: each class makes up nearly the same fraction of every part. The seed makes the split repeatable.
 
 # %% tags=["demo"]
 digits = load_digits()
@@ -715,11 +719,11 @@ for name, (x, y) in broken.items():
 
 
 # %% [markdown]
-# Three of the five stop. The other two train. `Flatten` treated the channel dimension of the single image as the batch
-# dimension. Pixels up to 255 only make the loss large and the steps much too long. Two comparisons would have found
-# both. The output above also shows what the course's own function, `check_contract`, reports for each batch. One-hot
-# rows stored as *floats* also run: the loss reads them as probabilities, which is right if you mean it. So a contract
-# belongs to a task. Here the task is classification with class indices.
+# Three of the five stop. The other two run without an error. `Flatten` treated the channel dimension of the single
+# image as the batch dimension. Pixels up to 255 only make the loss and the gradients much larger. Two comparisons would
+# have found both. The output above also shows what the course's own function, `check_contract`, reports for each batch.
+# One-hot rows stored as *floats* also run: the loss reads them as probabilities, which is right if you mean it. So a
+# contract belongs to a task. Here the task is classification with class indices.
 #
 # ### Question 03a-contract · 8 points
 #
@@ -813,8 +817,9 @@ reveal("versions", len(versions), usual={
 
 
 # %% [markdown]
-# The model sees 1 version. It sees 5 when the transform runs on request. Augmentation that is computed in advance never
-# changes. The loader decides everything else.
+# The model sees 1 version. It sees 5 when the transform runs on request. Random transforms of training examples are
+# called *augmentation*. If you compute them in advance, they never change. The loader decides everything else. These
+# are the arguments of `DataLoader` that you need most often:
 #
 # | flag | what it does | when to use it |
 # |---|---|---|
@@ -899,8 +904,8 @@ probe("03a-dataset", ImageFiles, make_loader)
 
 # %% [markdown]
 # **Recap.** A data set needs `__len__` and `__getitem__`. Random transforms run on request. The loader has a random
-# generator of its own. On macOS, Windows and newer versions of Python, a worker is a fresh process that receives the
-# data set through `pickle`. A class that is written in a notebook must move into a file before workers can use it
+# generator of its own. On macOS and Windows, and on Linux since Python 3.14, a worker is a fresh process that receives
+# the data set through `pickle`. A class that is written in a notebook must move into a file before workers can use it
 # there.
 
 # %% [markdown]
@@ -967,7 +972,7 @@ print("first:", slow.first_fix.split(":")[0])
 print(f"share of the time in which the step waits: ≈ {slow.waiting:.2f}")
 
 # %% [markdown]
-# The step waits for data nearly all the time. A better optimizer or a larger model would change nothing here.
+# The step waits for data nearly all the time. A faster GPU would change almost nothing here.
 #
 # The flag `pin_memory` is about the copy to an accelerator. The operating system never moves *pinned* memory, so the
 # accelerator can copy from it directly while the CPU continues. This is not specific to CUDA: PyTorch pins memory for
@@ -1017,9 +1022,9 @@ for number in (70000.0, 3.4e38, 1e-8):
     print(f"{number:g}: FP16 {stored.half().item():g}, BF16 {stored.bfloat16().item():.3g}")
 
 # %% [markdown]
-# The largest FP16 number is 65,504, and a gradient of 1e-8 becomes 0 in FP16. BF16 holds both 70,000 and 1e-8, with two
-# to three decimal digits. BF16 can overflow too: 3.4e38 fits into FP32 but not into BF16. Its range is large, not
-# infinite.
+# The largest FP16 number is 65,504, and a gradient of 1e-8 becomes 0 in FP16. BF16 holds both 70,000 and 1e-8
+# approximately, with two to three decimal digits. BF16 can overflow too: 3.4e38 fits into FP32 but not into BF16. Its
+# range is large, not infinite.
 #
 # A gradient that is too small for FP16 can be rescued. Multiply the loss by a large number, the *scale*, before
 # `backward()`, and divide the gradients by it before the step. `GradScaler` does this. When a gradient overflows, it
@@ -1173,9 +1178,9 @@ probe("03a-precision", autocast_step, fate)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** FP16 has more digits but a narrow range, so it needs a scaler. BF16 has the range of FP32 and few digits.
-# It needs no scaler, but the weights must stay in FP32. Autocast changes the arithmetic and what is kept for the
-# backward pass. It does not change the dtype of the weights, their gradients or the optimizer's state.
+# **Recap.** FP16 has more digits but a narrow range, so it needs a scaler. BF16 has almost the range of FP32 and few
+# digits. It needs no scaler, but the weights must stay in FP32. Autocast changes the arithmetic and what is kept for
+# the backward pass. It does not change the dtype of the weights, their gradients or the optimizer's state.
 
 # %% [markdown]
 # ## Half-way: a good place to stop
@@ -1218,9 +1223,9 @@ reveal("accumulation", 0.0 - 0.1 * w.grad.item(), usual={
 
 # %% [markdown]
 # The gradient is −2 after the first micro-batch and −8 after the second, so $w = 0.8$. Without the division by 2 it
-# would be 1.6. With SGD, that is a learning rate twice as large by accident. It has become common to write `loss / K`
-# and stop there. That is right only when every micro-batch has the same size and every window is full. At the end of an
-# epoch, both conditions often fail.
+# would be 1.6. With SGD, that is a learning rate twice as large by accident. It has become common to write `loss / K`,
+# with K micro-batches in a window and stop there. That is right only when every micro-batch has the same size and every
+# window is full. At the end of an epoch, both conditions often fail.
 #
 # ### Question 03a-accumulate · 8 points
 #
@@ -1276,18 +1281,18 @@ probe("03a-accumulate", accumulate_epoch)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** Divide the sum of the losses by the number of examples in the window. Take one step for each window,
-# including the last one. Call `backward()` once for each micro-batch: this frees its activations before the next
-# micro-batch starts. Two kinds of layers break the equality. Batch normalisation computes its statistics from each
-# micro-batch alone. Dropout draws different masks for the micro-batches than for the big batch. With either of them, K
-# micro-batches are close to one big batch but not equal to it.
+# **Recap.** Divide the sum of the losses of all examples by the number of examples in the window. Take one step for
+# each window, including the last one. Call `backward()` once for each micro-batch: this frees its activations before
+# the next micro-batch starts. Two kinds of layers break the equality. Batch normalisation computes its statistics from
+# each micro-batch alone. Dropout draws different masks for the micro-batches than for the big batch. With either of
+# them, K micro-batches are close to one big batch but not equal to it.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03a-p3-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ### Question 03a-p3 · 2 points, graded by hand
 #
 # Show that accumulating the gradients of K micro-batches gives the same update as one large batch, provided that each
-# loss is divided by K and that all micro-batches have the same size. Then say what the weights must be when the sizes
-# differ. Three lines of formulas and two sentences are enough.
+# loss is divided by K and that all micro-batches have the same size. Then say by what factor you must multiply the loss
+# of each micro-batch when the sizes differ. Three lines of formulas and two sentences are enough.
 #
 # Graded on: the gradient of the large batch's mean written as a sum over the micro-batches, which gives 1/K for equal
 # sizes (1); the weight $n_i/N$ of micro-batch $i$ otherwise (1).
@@ -1465,7 +1470,7 @@ show_figure(
     figure,
     caption="One bad batch at step 40. Clipped, the run goes on; unclipped, it never recovers.",
     alt=f"Gradient norm over 119 steps, log axis. Both runs stay near 1 and jump to "
-    f"{norms['clipped to 1'][40]:.0f} at step 40. The clipped run returns to about 1 at once. "
+    f"{norms['clipped to 1'][40]:.0f} at step 40. The clipped run returns to small values at once. "
     f"The unclipped run stays near 60 for three more steps and then falls to 0.1.",
 )
 
@@ -1541,7 +1546,8 @@ reveal("unscale", round(right_order / wrong_order), usual={
 
 # %% [markdown]
 # In the right order the gradient has norm 0.1. In the wrong order the norm is 1,024 times smaller. Clipping first cuts
-# the scaled gradient to 0.1, and unscaling then divides it by 1,024. No error is raised, but the network hardly learns.
+# the scaled gradient to 0.1, and unscaling then divides it by 1,024. No error is raised, but with SGD the steps are
+# 1,024 times too short.
 #
 # **Recap.** Scale the loss, `backward()`, unscale, clip, step, update. BF16 and FP32 need no scaler, and clipping then
 # comes directly after the last `backward()`.
@@ -1623,7 +1629,7 @@ for factor in (0.01, 1, 30):
     print(f"{factor:g} times the finder's rate: validation accuracy ≈ {accuracy:.2f}")
 
 # %% [markdown]
-# After two epochs the finder's rate gives an accuracy of about 0.96. A hundredth of it gives about 0.55, because the
+# After two epochs the finder's rate gives an accuracy of about 0.96. A hundredth of it gives about 0.54, because the
 # steps are too short. Thirty times the rate gives less than 0.8, because the steps are too long.
 #
 # Two details of the finder are worth checking. The first is the factor. You compute it from the first rate, the last
@@ -1641,8 +1647,8 @@ reveal("factor", math.floor(1.05**100), "times", usual={
 })
 
 # %% [markdown]
-# The rate has grown by a factor of 131. That is little more than two of the eight decades from 1e-7 to 10. Such a sweep
-# ends long before the loss changes.
+# The rate has grown by a factor of 131. That is little more than two of the eight decades from 1e-7 to 10. In the plot
+# above, the loss is still flat at this rate.
 #
 # The second detail is the rule. The next cell has a curve as a table, one row for each decade, and reads it in four
 # ways. They give three different rates, and the largest is a hundred times the smallest. So when you report a rate,
@@ -1790,12 +1796,12 @@ print(f"one batch of all {everything}, rate {0.1 * everything / 32:.1f}: ≈ {wh
 # %% [markdown]
 # The losses are about 0.6 with batches of 32 and 2.2 with batches of 256. The larger batch alone does not diverge: it
 # is slow. With 8 times the rate the loss is 0.9, so most of the difference is gone. The same rule fails for the whole
-# set in one batch. Its rate would be 3.4, and the loss ends at 2.4, worse than guessing (ln 10 = 2.3). A step that long
-# does not replace many short ones.
+# set in one batch. The rule gives the rate 3.4, and the loss ends at 2.4, worse than guessing (ln 10 = 2.3). A step
+# that long does not replace many short ones.
 #
-# The gradient changes fastest early in training, so large rates are reached by a *warm-up*: some steps at a growing
-# rate. The linear rule is for SGD. Adam divides by the size of the gradient, so it needs a different rule. A common one
-# multiplies the rate by the square root of the factor.
+# The gradient changes fastest early in training, so large rates are reached by a *warm-up*: some steps in which the
+# rate grows from a small value to the full rate. The linear rule is for SGD. Adam divides by the size of the gradient,
+# so it needs a different rule. A common one multiplies the rate by the square root of the factor.
 #
 # **Recap.** With SGD, k times the batch needs k times the rate, with warm-up. This holds only up to some size, so
 # measure.
@@ -1834,7 +1840,9 @@ print(f"one batch of all {everything}, rate {0.1 * everything / 32:.1f}: ≈ {wh
 # the training loss? If not, the model has memorised its training examples instead of learning the task.
 #
 # Here are three runs of one small network: 600 digits at rate 0.002, 600 digits at rate 0.1, and 40 digits at rate 0.2.
-# The possible words are *flat*, *underfit*, *healthy*, *overfit* and *oscillating*. Predict the word for the third run.
+# The words are *flat* (neither loss falls), *underfit* (both fall but stay high), *healthy* (both fall and stay close),
+# *overfit* (the training loss falls far below the validation loss), *improves then worsens* (the validation loss falls
+# and rises again) and *oscillating* (the loss goes up and down). Predict the word for the third run.
 
 # %% tags=["demo"]
 predict("curves", None)
@@ -1893,7 +1901,7 @@ for name, history in runs.items():
 # %% [markdown]
 # ## 13 Loss and metric: two different questions
 #
-# **Goal.** See four cases in which the better loss has the worse metric, or hides what you care about.
+# **Goal.** See four cases in which a loss and a metric, or two metrics, give different answers.
 #
 # Training minimises a loss because a loss has a gradient. You report a metric because somebody needs it. The two agree
 # often enough to be confused. The first case has two balanced classes. There are four examples. The two lists show the
@@ -1928,7 +1936,7 @@ print(f"accuracy {accuracy:.2f}, macro F1 {macro_f1(says_healthy, ill):.2f}")
 print(f"area under the ROC curve {auroc(says_healthy, ill):.2f}")
 
 # %% [markdown]
-# Accuracy is 0.95, macro F1 is 0.49, and the area under the ROC curve is 0.50, which is no better than chance. The
+# Accuracy is 0.95, macro F1 is 0.49, and the area under the ROC curve is 0.50, which guessing reaches as well. The
 # model's probabilities are even right on average, so the loss shows nothing alarming.
 #
 # The third case is regression: the best constant prediction for 1, 2, 3, 4 and 100. The squared error is lowest at the
@@ -1944,9 +1952,9 @@ for name, constant in [("mean", values.mean()), ("median", values.median())]:
 # %% [markdown]
 # The mean has RMSE 39.0 and MAE 31.2, the median 43.4 and 20.2. Each is better by its own measure.
 #
-# The fourth case is ranking: three candidates for each query, and only the first place counts (recall at 1). Scorer C
-# always gives the right candidate 0.45 and a wrong one 0.50. Scorer D gives the right candidate 0.90 in half of the
-# queries and 0.05 in the others.
+# The fourth case is ranking: three candidates for each query, and only the first place counts (recall at 1). Model C
+# always gives the right candidate the probability 0.45 and a wrong one 0.50. Scorer D gives the right candidate 0.90 in
+# half of the queries and 0.05 in the others.
 
 # %% tags=["demo"]
 right = torch.tensor([0, 0])
@@ -1977,7 +1985,8 @@ for name, p in {
 #
 # An evaluation between two epochs must not affect the run. It needs four things. The model is in eval mode, so that
 # dropout and batch normalisation behave as they do after training. Nothing is recorded on the tape. Every example is
-# counted once. And everything is put back afterwards, including the modes of the layers and the random stream.
+# counted once. And everything is put back afterwards, including the modes of the layers and torch's *random stream*,
+# the state of its global random number generator.
 #
 # The third point is arithmetic. A batch of 100 examples with mean loss 1 is followed by a last batch of one example
 # with loss 5. Predict the mean loss of the 101 examples.
@@ -2060,7 +2069,7 @@ print(f"running mean after eval(), train() and one batch: {frozen.running_mean[0
 
 # %% nbgrader={"grade": false, "grade_id": "03a-evaluate", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def evaluate_outputs(model, batches, loss_fn):
-    """Return the mean loss over all examples, and the outputs of all examples [N, ...]."""
+    """Return the mean loss over all examples, and the outputs of all examples [N, 1]."""
     ### BEGIN SOLUTION
     was_training = {layer: layer.training for layer in model.modules()}
     loss_sum, outputs = 0.0, []
@@ -2093,7 +2102,7 @@ probe("03a-evaluate", evaluate_outputs)
 #
 # **Goal.** Train, and keep the weights of the best epoch.
 #
-# The last epoch is rarely the best one. So after each epoch the validation loss is compared with the lowest so far.
+# The last epoch is often not the best one. So after each epoch the validation loss is compared with the lowest so far.
 # When it is lower, the weights are kept. To keep them you must copy them: `model.state_dict()` returns the tensors
 # themselves under their names, not copies, and the next step writes into the same memory.
 #
@@ -2196,12 +2205,13 @@ probe("03a-train", train_keeping_best)
 # %% [markdown]
 # ### Early stopping and averaged weights
 #
-# **Goal.** Use two arguments of `train` that build on the best epoch.
+# **Goal.** Use two more arguments of `train`: one stops early, one averages weights.
 #
-# *Early stopping* ends a run when the validation loss has not fallen for some epochs. This number of epochs is called
-# the *patience*. The next cell trains on 200 digits, and a third of their labels are replaced by random ones. The
-# network can only memorise wrong labels, so the validation loss rises after some epochs. There are two runs of at most
-# 60 epochs: one without early stopping, and one with patience 5. Predict after how many epochs the second run ends.
+# *Early stopping* ends a run when the validation loss has not reached a new lowest value for some epochs. This number
+# of epochs is called the *patience*. The next cell trains on 200 digits, and a third of their labels are replaced by
+# random ones. The network can only memorise wrong labels, so the validation loss rises after some epochs. There are two
+# runs of at most 60 epochs: one without early stopping, and one with patience 5. Predict after how many epochs the
+# second run ends.
 
 # %% tags=["demo"]
 predict("patience", None)
@@ -2256,20 +2266,21 @@ for decay in (None, 0.98):
 # the weights that are evaluated and kept differ. When the rate is small at the end, as in the one-cycle schedule of
 # section 17, the weights jump less, and the average has less to gain.
 #
-# **Recap.** `patience` stops a run that no longer improves. `ema` averages the weights of the last steps. Neither costs
-# an extra pass over the data.
+# **Recap.** `patience` stops a run that no longer improves. `ema` keeps an average of the weights in which recent steps
+# count most. Neither costs an extra pass over the data.
 
 # %% [markdown]
 # ## 16 Save and resume: the same weights to the last bit
 #
 # **Goal.** Stop a run, continue it tomorrow, and get the same weights to the last bit.
 #
-# The weights are not the whole run. An optimizer with momentum remembers its last gradients. A schedule counts its
-# steps. The loop knows its epoch. The shuffled order comes from a random number generator, and its state has changed
-# since the start. The library's `train` keeps all of this in `last.pt`.
+# The weights are not the whole run. An optimizer with momentum keeps a decaying sum of the past gradients. A schedule
+# counts its steps. The loop knows its epoch. The shuffled order comes from a random number generator, and its state has
+# changed since the start. The library's `train` keeps all of this in `last.pt`.
 #
-# Two runs of four epochs follow. One is never stopped. The other is stopped after 20 steps, and then resumed with a new
-# model that is restored from the file alone. Predict the largest difference between their weights.
+# Two runs of four epochs follow. One is never stopped. The other is stopped after 20 steps, in the middle of the second
+# epoch, and then resumed with a new model that is restored from the file alone. Predict the largest difference between
+# their weights.
 
 # %% tags=["demo"]
 predict("resume", None)
@@ -2304,9 +2315,9 @@ reveal("resume", (resumed - never_stopped).abs().max().item(), usual={
 # new file would be useless and the old one lost. So the library writes a new file beside the old one and then replaces
 # the old one in a single operation.
 #
-# The file holds a `state_dict`: tensors, numbers and names. `torch.save(model, path)` would pickle the whole object
-# instead. The file then contains the *name* of the model's class, and loading the file can run code. Predict what
-# happens to such a file when the class is renamed: *loads* or *fails*.
+# The file holds only tensors, numbers and names, such as a `state_dict`. `torch.save(model, path)` would pickle the
+# whole object instead. The file then contains the *name* of the model's class, and loading the file can run code.
+# Predict what happens to such a file when the class is renamed: *loads* or *fails*.
 
 # %% tags=["demo"]
 predict("pickle", None)
@@ -2418,8 +2429,9 @@ probe("03a-checkpoint", save_run, resume_run)
 #
 # **Goal.** Train to at least 97 % on digits that were not used for training, nor for choosing the rate or the epoch.
 #
-# `train` is the lecture's loop: forward, loss, `zero_grad`, `backward`, `step`, then the schedule. After each epoch it
-# evaluates in eval mode and off the tape. It keeps a *copy* of the best weights, by validation loss.
+# `train` is the lecture's loop: forward, loss, `backward`, `step`, `zero_grad`, then the schedule. (You may clear the
+# gradients at the start or at the end of a step.) After each epoch it evaluates in eval mode and off the tape. It keeps
+# a *copy* of the best weights, by validation loss.
 #
 # With a GPU you can train on more data: name another data set in the next cell. The notebook then downloads it, splits
 # it, runs the rate finder on it and uses it in the rest of this section. The goal of 97 % is for the digits. No
@@ -2515,7 +2527,7 @@ print(f"accuracy on {result.examples} test digits: ≈ {result.metric:.2f}")
 # %% tags=["demo"]
 show_figure(
     history.plot(),
-    caption="Both losses fall. The best epoch is the epoch with the lowest validation loss.",
+    caption="The training loss falls throughout, the validation loss falls and then levels off.",
     alt=f"Training and validation loss over {len(history.rows)} epochs, and the validation "
     f"accuracy, which ends near {round(100 * history.rows[-1].val_metric)} percent.",
 )
@@ -2562,11 +2574,10 @@ print(f"lowest validation loss at thirty times the rate: {best:.2f}")
 print(f"lowest validation loss of the recipe: {history.best.val_loss:.2f}")
 
 # %% [markdown]
-# The lowest validation loss at thirty times the rate is clearly above that of the recipe, although both runs had the
-# same number of epochs.
+# The lowest validation loss at thirty times the rate is clearly above that of the recipe, for 8 epochs each.
 #
-# **Recap.** Training minimises the loss, and you report the accuracy. The two need not agree on the best epoch. Choose
-# the metric before you train.
+# **Recap.** Find the rate, train with the one-cycle schedule, keep the weights of the lowest validation loss, and
+# report the accuracy on a test part that made no choice.
 
 # %% [markdown]
 # ## 18 Reproducibility: the same run tomorrow
@@ -2581,7 +2592,7 @@ print(f"lowest validation loss of the recipe: {history.best.val_loss:.2f}")
 # | seed | first weights, order, dropout | the seed, used by everything that draws random numbers |
 # | environment | versions, processor, precision | the versions, the hardware, the precision |
 #
-# A seed fixes only one layer of five, and only if nothing else draws from its stream. The next cells train a small
+# A seed fixes only one part of five, and only if nothing else draws from its stream. The next cells train a small
 # network once and then repeat this training twice, always with the same seed. In one of the two repetitions, a single
 # random number is drawn after the seed is set and before the network is made. Predict how many of the two repetitions
 # end with exactly the same weights as the first run.
@@ -2617,16 +2628,17 @@ reveal("seeds", differences.count(0.0), usual={
 # random stream. This is why the loaders here have a generator of their own, and why an evaluation must not draw from
 # the stream of the training.
 #
-# A seed cannot reach the last layer, the environment. Floating-point sums depend on their order. With a different
+# A seed does not control the last part, the environment. Floating-point sums depend on their order. With a different
 # number of threads, a different GPU or a different library version, the terms are added in a different order. Some GPU
 # operations use a different order in every run.
 #
 # `torch.use_deterministic_algorithms(True)` helps where the order changes from run to run. Where an operation has a
 # deterministic implementation, PyTorch uses it. Where it has none, PyTorch raises an error. On NVIDIA GPUs the matrix
 # library cuBLAS also needs the environment variable `CUBLAS_WORKSPACE_CONFIG=:4096:8`, set before the program starts.
-# Set `torch.backends.cudnn.benchmark = False` as well, because benchmarking may choose another algorithm in each run.
-# All this costs speed, and sometimes memory. It does not fix the order of your data, the seeds of worker processes, the
-# versions of libraries or the hardware. You have to fix and record these yourself.
+# Set `torch.backends.cudnn.benchmark = False` as well, because cuDNN otherwise times several algorithms and takes the
+# fastest, which can differ from run to run in each run. All this costs speed, and sometimes memory. It does not fix the
+# order of your data, the seeds of worker processes, the versions of libraries or the hardware. You have to fix and
+# record these yourself.
 #
 # The next cells show a sum that depends on its order, and measure what determinism costs. The switch that they use
 # covers only cuDNN's convolutions. On a CPU it changes nothing, so the ratio there is 1 up to the noise of the clock.
@@ -2658,9 +2670,9 @@ print(f"deterministic convolutions take {times[True] / times[False]:.2f} times a
 # The two sums differ in the last digit. Bit-for-bit equality is useful when you look for a bug. When you compare two
 # methods, check that the conclusion is the same for several seeds.
 #
-# The last step is to write everything down. `RunRecord` collects the layers by itself as far as it can, and you pass it
-# the rest. `content_id` computes a name for data or a split from its content: if one label changes, the name changes.
-# Without such a record, two runs cannot be compared later.
+# The last step is to write everything down. `RunRecord` collects the code, the environment and the times by itself. You
+# pass it the settings, the seed and the ids of the data. `content_id` computes a name for data or a split from its
+# content: if one label changes, the name changes. Without such a record, you cannot tell later why two runs differ.
 
 # %% tags=["demo"]
 settings = {"epochs": 8, "batch_size": 64, "optimizer": "AdamW", "schedule": "one-cycle"}
@@ -2781,7 +2793,7 @@ reveal("eval", sum(bool((row == 1).all()) for row in rows.values()), usual={
 # ### Question 03a-p5 · 2 points, graded by hand
 #
 # `model.eval()` and `torch.no_grad()` are not two names for the same thing. Say what each of them changes, and describe
-# a case in which you need both, and say what goes wrong when each of them is missing. Five sentences are enough.
+# a case in which you need both, and say what goes wrong when either of them is missing. Five sentences are enough.
 #
 # Graded on: what `eval()` changes (0.5), what `no_grad()` changes (0.5), an example that needs both (0.5), what goes
 # wrong without each (0.5).
@@ -2806,7 +2818,7 @@ reveal("eval", sum(bool((row == 1).all()) for row in rows.values()), usual={
 # | build | register every parameter and every buffer | weights that silently never train |
 # | batch | look at shape, dtype, range, classes, pictures | a day on a bug that is in the data |
 # | feed | measure the loader alone, then change its options | a processor that waits |
-# | accumulate | divide the sum of losses by the window's count | a learning rate that depends on the epoch's last batch |
+# | accumulate | divide the sum of the examples' losses by their number in the window | a learning rate that depends on the epoch's last batch |
 # | clip | one norm for all parameters; log the norm before clipping | a turned gradient, or a ruined training run |
 # | precision | know range and digits; measure on your hardware | gradients that vanish, or no gain at all |
 # | rate | 100 steps of the finder; name the rule | ten training runs |
