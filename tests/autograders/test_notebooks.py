@@ -354,6 +354,9 @@ def test_the_guides_map_holds_every_question_with_its_points_and_every_section()
     listed = re.findall(r"(\d\d[a-z]-\w+) (\d+)", " ".join(row[2] for row in rows))
     assert dict(listed) == asked
     assert len(listed) == len(asked)
-    for notebook, named in re.findall(r"(\d\d[a-z]): ([^;|]+)", "; ".join(row[1].strip() for row in rows)):
+    ideas = guide.split("| idea of the lecture |")[1].split("\n\n")[0].splitlines()[2:]
+    sections = [row[1].strip() for row in rows] + [line.split("|")[2].strip() for line in ideas]
+    assert len(ideas) > 30
+    for notebook, named in re.findall(r"(\d\d[a-z]): ([^;|]+)", "; ".join(sections)):
         for name in named.split(", "):
             assert any(heading.startswith(name.strip()) for heading in headings[notebook]), name
