@@ -13,6 +13,9 @@ def add_release_commands(add: Add, choose: Choose) -> None:
     text = "Build the student's bundle; refuse when its content gives an answer away or a grader errs."
     command = add("release", lambda options: _release(options, choose), text)
     _add_verification(command)
+    text = "instead, write the released notebooks with solutions, once the last due date or extension has passed"
+    command.add_argument("--solutions", action="store_true", help=text)
+    command.add_argument("--early", action="store_true", help="with --solutions: also before the last due date")
 
     text = "Release, and write the repository that students clone or open on Binder and Colab: checked, ready to push."
     command = add("publish", lambda options: _publish(options, choose), text)
@@ -33,6 +36,12 @@ def _release(options: argparse.Namespace, choose: Choose) -> int:
     from ..release.release import release
 
     course, assignments = choose(options)
+    if options.solutions:
+        from ..release.solutions import write_solutions
+
+        folder = write_solutions(course, assignments, early=options.early)
+        print(f"for students: {folder} (the same as one file: {folder}.zip)")
+        return OK
     verify, progress = not options.skip_verify, not options.quiet
     for name, version in release(course, assignments, verify=verify, progress=progress).items():
         print(f"released {name}, version {version}")
