@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain, islice
@@ -96,12 +97,13 @@ def _caught_up(evidence: Evidence, norms: list[nn.modules.batchnorm._BatchNorm])
     assert train is not None
     evidence.program.model.eval()
     batches = chain.from_iterable(train.loader(evidence.seed + epoch) for epoch in range(UPDATES))
+    several = (x for x, *_ in batches if len(x) > 1)  # one example alone has no statistics
     losses = []
-    for update, (x, *_) in enumerate(islice(batches, UPDATES + MOMENTS)):
+    for update, x in enumerate(islice(several, UPDATES + MOMENTS)):
         for norm in norms:
             norm.train()
         with torch.no_grad():
             evidence.outputs(x)
         if update >= UPDATES:
             losses.append(evidence.measure(train.part(slice(0, 512)))[0])
-    return fmean(losses)
+    return fmean(losses) if losses else math.inf
