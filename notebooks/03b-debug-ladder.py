@@ -40,7 +40,7 @@
 # - [Rung 3 · Overfit one batch](#Rung-3-·-Overfit-one-batch): 40
 # - [Rung 4 · A small subset](#Rung-4-·-A-small-subset): 25
 # - [Rung 5 · The learning rate](#Rung-5-·-The-learning-rate): 30
-# - [The bug zoo](#The-bug-zoo): 50. This is half-way, and a good place for a break.
+# - [The bug zoo](#The-bug-zoo): 50
 # - [Rung 6 · The full run and its curves](#Rung-6-·-The-full-run-and-its-curves): 30
 # - [Rung 6 · Close the gap](#Rung-6-·-Close-the-gap): 15
 # - [Validation · Splits and leakage](#Validation-·-Splits-and-leakage): 25
@@ -48,6 +48,8 @@
 # - [Rung 7 · What next?](#Rung-7-·-What-next?): 35
 # - [Ablations](#Ablations): 25
 # - [The whole climb](#The-whole-climb): 10
+#
+# After the bug zoo you are half-way, which is a good place for a break.
 
 # %% tags=["setup"]
 import math

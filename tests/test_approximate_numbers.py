@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from helpers import approximate_numbers
 from helpers.approximate_numbers import allowed, differing
 
 
@@ -33,5 +36,10 @@ def test_nbval_refuses_a_number_that_is_too_far(pytester: pytest.Pytester) -> No
     ]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), pytester.path / "two.ipynb")
     pytester.makefile(".cfg", nbval="[measured]\nregex: ≈ [-+]?\\d+(\\.\\d+)?\nreplace: ≈ NUMBER\n")
-    finished = pytester.runpytest_inprocess("--nbval", "--nbval-sanitize-with", "nbval.cfg", "two.ipynb")
+    helpers = Path(approximate_numbers.__file__).parents[1]
+    pytester.makeconftest(
+        f"import sys; sys.path.insert(0, {str(helpers)!r})\n"
+        "from helpers import approximate_numbers\napproximate_numbers.install()"
+    )
+    finished = pytester.runpytest_subprocess("--nbval", "--nbval-sanitize-with", "nbval.cfg", "two.ipynb")
     finished.assert_outcomes(passed=1, failed=1)

@@ -29,7 +29,7 @@ _STYLE = (
     "summary{display:list-item} td,th{padding:2px 10px} pre{word-break:normal;overflow-wrap:anywhere} "
     "body a{color:#1a5a96;text-decoration:underline} body div.nbgrader_cell .panel-primary .panel-heading a,"
     "body .panel-primary.nbgrader_cell .panel-heading a{color:#fff} body .highlight .ne{color:#b02a24} "
-    "body .highlight .si{color:#8f3e60} "
+    "body .highlight .si{color:#8f3e60} body .highlight .se{color:#8a4b12} "
     "img{max-width:100%}"
 )
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 SWAPS_SHARE = 0.8  # of the budget; the rest is for comparisons that give what was found its name
 MEASURED = 6  # the rung that shows the metric
+UNSURE = "unsure: a bad number that no rule explains"
 COLOURS = {"holds": (BLUE, ""), "fails": (VERMILION, "//"), "unsure": (ORANGE, ".."), "not asked": ("lightgrey", "")}
 # What a fault shows on other rungs too, and is then no finding of its own.
 EXPLAINS = {
@@ -132,8 +133,7 @@ class Climb:
             number, failed = result.rung.number, bool(result.findings)
             colour, hatch = COLOURS[result.verdict]
             left.barh(number, 1, color=colour, hatch=hatch, edgecolor="white")
-            unsure = "unsure: a bad number that no rule explains"
-            text = result.findings[0].title if failed else unsure if result.verdict == "unsure" else result.verdict
+            text = result.findings[0].title if failed else result.verdict.replace("unsure", UNSURE)
             left.text(1.05, number, f"{result.rung.name}: {text}", va="center", fontsize="small")
         for rung in self.above:
             left.barh(rung.number, 1, color="white", edgecolor="grey")
@@ -302,8 +302,7 @@ def _short(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3g}"
     if isinstance(value, list):
-        few = [*map(_short, value)]
-        return ", ".join([*few[:3], "…", few[-1]] if len(few) > 4 else few) or "nothing"
+        return ", ".join(map(_short, [*value[:3], "…", value[-1]] if len(value) > 4 else value)) or "nothing"
     return str(value)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain, islice
@@ -106,4 +105,4 @@ def _caught_up(evidence: Evidence, norms: list[nn.modules.batchnorm._BatchNorm])
             evidence.outputs(x)
         if update >= UPDATES:
             losses.append(evidence.measure(train.part(slice(0, 512)))[0])
-    return fmean(losses) if losses else math.inf
+    return fmean(losses or [float("inf")])
