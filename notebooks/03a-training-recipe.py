@@ -2636,9 +2636,9 @@ reveal("seeds", differences.count(0.0), usual={
 # deterministic implementation, PyTorch uses it. Where it has none, PyTorch raises an error. On NVIDIA GPUs the matrix
 # library cuBLAS also needs the environment variable `CUBLAS_WORKSPACE_CONFIG=:4096:8`, set before the program starts.
 # Set `torch.backends.cudnn.benchmark = False` as well, because cuDNN otherwise times several algorithms and takes the
-# fastest, which can differ from run to run in each run. All this costs speed, and sometimes memory. It does not fix the
-# order of your data, the seeds of worker processes, the versions of libraries or the hardware. You have to fix and
-# record these yourself.
+# fastest, which can differ from run to run. All this costs speed, and sometimes memory. It does not fix the order of
+# your data, the seeds of worker processes, the versions of libraries or the hardware. You have to fix and record these
+# yourself.
 #
 # The next cells show a sum that depends on its order, and measure what determinism costs. The switch that they use
 # covers only cuDNN's convolutions. On a CPU it changes nothing, so the ratio there is 1 up to the noise of the clock.
