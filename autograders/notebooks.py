@@ -56,17 +56,25 @@ def master_path(assignment: str) -> Path:
     return path
 
 
+_BEGIN, _END = "### BEGIN SOLUTION", "### END SOLUTION"
+
+
+def without_markers(source: str) -> str:
+    """An answer cell with its solutions, without the lines that mark them."""
+    return "\n".join(line for line in source.splitlines() if _BEGIN not in line and _END not in line)
+
+
 def separate_solutions(source: str, stub: str = "") -> tuple[str, list[str]]:
     """An answer cell as nbgrader releases it, with the stub in the place of each marked solution; and the solutions."""
     kept: list[str] = []
     solutions: list[list[str]] = []
     inside = False
     for line in source.splitlines():
-        if "### BEGIN SOLUTION" in line:
+        if _BEGIN in line:
             kept.append(line[: len(line) - len(line.lstrip())] + stub)
             solutions.append([])
             inside = True
-        elif "### END SOLUTION" in line:
+        elif _END in line:
             inside = False
         else:
             (solutions[-1] if inside else kept).append(line)

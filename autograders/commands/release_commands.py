@@ -33,8 +33,6 @@ def _add_verification(command: argparse.ArgumentParser) -> None:
 
 
 def _release(options: argparse.Namespace, choose: Choose) -> int:
-    from ..release.release import release
-
     course, assignments = choose(options)
     if options.solutions:
         from ..release.solutions import write_solutions
@@ -42,6 +40,8 @@ def _release(options: argparse.Namespace, choose: Choose) -> int:
         folder = write_solutions(course, assignments, early=options.early)
         print(f"for students: {folder} (the same as one file: {folder}.zip)")
         return OK
+    from ..release.release import release
+
     verify, progress = not options.skip_verify, not options.quiet
     for name, version in release(course, assignments, verify=verify, progress=progress).items():
         print(f"released {name}, version {version}")

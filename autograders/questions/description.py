@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,8 +26,12 @@ from .verdict import Verdict
 _MOST_DRAWS = 100
 """Sets that are drawn until one shows every mistake where it should."""
 
-Consequences = tuple[dict[str, frozenset[str]], frozenset[tuple[str, str]]]
-"""The parts that each form of a mistake costs, and the pairs of forms that nothing tells apart."""
+
+class Consequences(NamedTuple):
+    """The parts that each form of a mistake costs, and the pairs of forms that give the same values."""
+
+    costs: dict[str, frozenset[str]]
+    alike: frozenset[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -59,21 +64,22 @@ class Description:
         Two mistakes that differ on other sets must differ here too, or one would get the other's name.
         Raises DescriptionError, naming the mistakes, when that holds for none of many sets.
         """
+        usual = self._usual
         for _ in range(_MOST_DRAWS):
             cases = self.draw(rng)
-            costs, alike = self._consequences(cases)
-            if costs == self._usual[0] and alike <= self._usual[1]:
+            found = self._consequences(cases)
+            if found.costs == usual.costs and found.alike <= usual.alike:
                 return cases
-        if costs == self._usual[0]:
-            first, second = sorted(alike - self._usual[1])[0]
+        if found.costs == usual.costs:
+            first, second = min(found.alike - usual.alike)
             raise DescriptionError(
                 f"{self.id}: the mistakes {first} and {second} give the same values on each of {_MOST_DRAWS} sets, and "
                 "not on the first: let `draw` give a case that tells them apart always"
             )
-        other = next(form for form, parts in costs.items() if parts != self._usual[0][form])
-        usual, last = (" and ".join(sorted(parts)) or "nothing" for parts in (self._usual[0][other], costs[other]))
+        other = next(form for form, parts in found.costs.items() if parts != usual.costs[form])
+        before, last = (" and ".join(sorted(each.costs[other])) or "nothing" for each in (usual, found))
         raise DescriptionError(
-            f"{self.id}: the mistake {other} costs {usual} on one set and {last} on another, and none of "
+            f"{self.id}: the mistake {other} costs {before} on one set and {last} on another, and none of "
             f"{_MOST_DRAWS} sets was like the first: let `draw` give cases that show it in the same parts always"
         )
 
@@ -82,22 +88,17 @@ class Description:
         """The consequences of mistakes on the first of some sets on which every one costs a part."""
         rng = np.random.default_rng(0)
         for _ in range(_MOST_DRAWS):
-            costs, alike = self._consequences(self.draw(rng))
-            unseen = next((form for form, parts in costs.items() if not parts), None)
+            found = self._consequences(self.draw(rng))
+            unseen = next((form for form, parts in found.costs.items() if not parts), None)
             if unseen is None:
-                return costs, alike
+                return found
         raise DescriptionError(
             f"{self.id}: the mistake {unseen} gives the right values on all hidden cases that were drawn "
             f"{_MOST_DRAWS} times: let `draw` give a case that shows it"
         )
 
     def _consequences(self, cases: Sequence[Case]) -> Consequences:
-        """What the forms of mistakes do on these cases.
-
-        Returns:
-            The graded parts in which each form gives something wrong, and the pairs that give the same values.
-
-        """
+        """What the forms of mistakes do on these cases."""
         tolerance = find_question(self.id).relative_tolerance
         expected = [nested(self.reference(case)) for case in cases]
 
@@ -117,7 +118,8 @@ class Description:
             ]
             costs[form] = frozenset(part.name for part in self.parts if wrong_on(part, simulated))
             seen[form] = frozen(simulated)
-        return costs, frozenset(pair for pair in combinations(sorted(seen), 2) if seen[pair[0]] == seen[pair[1]])
+        alike = frozenset((one, other) for one, other in combinations(sorted(seen), 2) if seen[one] == seen[other])
+        return Consequences(costs, alike)
 
     def judge(self, cases: Sequence[Case], observations: Sequence[Observation]) -> Verdict:
         """Points part by part, and the misconception that explains the first part without full points."""

@@ -14,8 +14,6 @@ from .. import notebooks
 from ..course import Course, ReleaseError
 from ..intake.times import due_dates
 
-_MARKERS = ("### BEGIN SOLUTION", "### END SOLUTION")
-
 
 def write_solutions(
     course: Course, assignments: Sequence[str], *, early: bool = False, now: datetime | None = None
@@ -52,10 +50,12 @@ def write_solutions(
 
 def _require_over(course: Course, name: str, now: datetime) -> None:
     """Raise ReleaseError unless the last due date of an assignment, with all extensions, has passed."""
-    remedy = "Give it in assignments.csv, or pass --early."
     last = last_due(course, name)
     if last is None:
-        raise ReleaseError(f"{name} has no due date, so somebody may still be working on it. {remedy}")
+        raise ReleaseError(
+            f"{name} has no due date, so somebody may still be working on it. "
+            "Give it in assignments.csv, or pass --early."
+        )
     if now <= last:
         raise ReleaseError(
             f"{name} can be handed in until {last:%Y-%m-%d %H:%M} UTC, extensions included; nothing was written. "
@@ -89,22 +89,11 @@ def with_solutions(course: Course, name: str) -> NotebookNode:
         for cell in source.cells
         if cell.metadata.get("nbgrader", {}).get("solution")
     }
-    cells: list[NotebookNode] = []
-    waiting: NotebookNode | None = None
-    for cell in nb.cells:
-        meta = cell.metadata.pop("nbgrader", {})
-        if waiting is not None and meta.get("grade_id") != f"{waiting.metadata.nbgrader.grade_id}-test":
-            cells.append(_folded(waiting))
-            waiting = None
-        cells.append(cell)
-        if waiting is not None:
-            cells.append(_folded(waiting))
-            waiting = None
-        elif meta.get("solution"):
-            waiting = solved[meta["grade_id"]]
-    if waiting is not None:
-        cells.append(_folded(waiting))
-    nb.cells = cells
+    ids = [cell.metadata.pop("nbgrader", {}).get("grade_id") for cell in nb.cells]
+    # Below the visible check, where a question has one.
+    below = {f"{name}-test" if f"{name}-test" in ids else name: cell for name, cell in solved.items()}
+    pairs = zip(ids, nb.cells, strict=True)
+    nb.cells = [each for name, cell in pairs for each in ([cell, _folded(below[name])] if name in below else [cell])]
     nb.metadata.pop("lecture", None)  # it is no submission
     return nb
 
@@ -112,8 +101,7 @@ def with_solutions(course: Course, name: str) -> NotebookNode:
 def _folded(cell: NotebookNode) -> NotebookNode:
     """A solution as a cell that opens on a click."""
     name = cell.metadata.nbgrader.grade_id
-    kept = [line for line in cell.source.splitlines() if not any(marker in line for marker in _MARKERS)]
-    text = "\n".join(kept)
+    text = notebooks.without_markers(cell.source)
     shown = f"```python\n{text}\n```" if cell.cell_type == "code" else text
     title = f"A solution of {name}" if cell.cell_type == "code" else f"An answer to {name}"
     folded = nbformat.v4.new_markdown_cell(f"<details><summary>{title}</summary>\n\n{shown}\n\n</details>")

@@ -24,3 +24,8 @@ def figure_and_axes(ax: Axes | None, size: tuple[float, float] = (6.4, 3.6)) -> 
     figure = ax.get_figure(root=True)
     assert figure is not None  # axes that one can draw into belong to a figure
     return figure, ax
+
+
+def legend_above(ax: Axes) -> None:
+    """Put the legend above the axes: inside, it would cover what is drawn."""
+    ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)

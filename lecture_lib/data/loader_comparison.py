@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .._common.palette import BLUE, ORANGE
-from .._common.plotting import figure_and_axes
+from .._common.plotting import figure_and_axes, legend_above
 from .throughput import Throughput, measure_throughput
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class LoaderComparison:
         ax.invert_yaxis()
         ax.set_xlabel("throughput (batches per second)")
         ax.set_ylabel("loader settings")
-        ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
+        legend_above(ax)
         return figure
 
 

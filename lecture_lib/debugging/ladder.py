@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._common.palette import BLUE, ORANGE, VERMILION
 from .._common.plotting import figure_and_axes
+from ._engine.assumptions import SPENT
 from ._engine.chance import no_better_than_chance
 from ._engine.events import Recording
 from ._engine.evidence import Evidence
@@ -22,7 +23,7 @@ from ._engine.untouched import untouched
 from .faults.finding import Finding
 from .program import Program, Spec
 from .rungs import OF_RECORDINGS, RUNGS, Rule, Rung
-from .swaps import DATA, SPENT, Make, Swaps, swap_parts
+from .swaps import DATA, Make, Swaps, swap_parts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
 SWAPS_SHARE = 0.8  # of the budget; the rest is for comparisons that give what was found its name
 MEASURED = 6  # the rung that shows the metric
-UNSURE = "unsure: a bad number that no rule explains"
+UNLEARNT = "What was to be learnt was not, and no rule knows why: try a smaller and a larger rate."
+IN_FULL = {"unsure": "unsure: a bad number that no rule explains"}
 COLOURS = {"holds": (BLUE, ""), "fails": (VERMILION, "//"), "unsure": (ORANGE, ".."), "not asked": ("lightgrey", "")}
 # What a fault shows on other rungs too, and is then no finding of its own.
 EXPLAINS = {
@@ -92,10 +94,8 @@ class Result:
     def __str__(self) -> str:
         lines = [f"rung {self.rung.number}, {self.rung.name}: {self.verdict}", f"  demands: {self.rung.criterion}"]
         lines += [f"  {name}: {_short(value)}" for name, value in self.seen.items() if not _unknown(value)]
-        if self.verdict == "unsure" and self.doubt:
-            lines.append(f"  {self.doubt}")
-        elif self.verdict == "unsure":
-            lines.append("  What was to be learnt was not, and no rule knows why: try a smaller and a larger rate.")
+        if self.verdict == "unsure":
+            lines.append(f"  {self.doubt or UNLEARNT}")
         lines += [f"  {one}".replace("\n", "\n  ") for one in map(str, self.findings)]
         return "\n".join([*lines, *(f"  not checked: {one}" for one in self.unchecked)])
 
@@ -133,7 +133,7 @@ class Climb:
             number, failed = result.rung.number, bool(result.findings)
             colour, hatch = COLOURS[result.verdict]
             left.barh(number, 1, color=colour, hatch=hatch, edgecolor="white")
-            text = result.findings[0].title if failed else result.verdict.replace("unsure", UNSURE)
+            text = result.findings[0].title if failed else IN_FULL.get(result.verdict, result.verdict)
             left.text(1.05, number, f"{result.rung.name}: {text}", va="center", fontsize="small")
         for rung in self.above:
             left.barh(rung.number, 1, color="white", edgecolor="grey")
@@ -257,11 +257,11 @@ def _swap(evidence: Evidence, make: Make | None, budget: float, unchecked: dict[
     except Exception as error:
         unchecked[1].append(f"replacing parts: {why_not(error)}")
         return None
-    spent = [one.removesuffix(SPENT) for one in swaps.untried if one.endswith(SPENT)]
-    unchecked[1] += [f"replacing parts: {one}" for one in swaps.untried if not one.endswith(SPENT)]
-    if spent:
-        parts = ", ".join(dict.fromkeys(one.partition(",")[0] for one in spent))
-        unchecked[1].append(f"{len(spent)} replacements of parts ({parts}){SPENT}; a larger budget= asks them too")
+    unchecked[1] += [f"replacing parts: {one}" for one in swaps.failed]
+    if swaps.unaffordable:
+        parts = ", ".join(dict.fromkeys(part for part, _ in swaps.unaffordable))
+        left_out = f"{len(swaps.unaffordable)} replacements of parts ({parts})"
+        unchecked[1].append(f"{left_out}: {SPENT}; a larger budget= asks them too")
     return swaps
 
 

@@ -23,6 +23,5 @@ def record(model: nn.Module, *optimizers: Optimizer) -> Iterator[Recording]:
         optimizers: what train it, one or more.
 
     """
-    recorder = Recorder(model, optimizers)
-    with recorder:
+    with Recorder(model, optimizers) as recorder:
         yield recorder.recording

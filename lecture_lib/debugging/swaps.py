@@ -23,7 +23,6 @@ from .program import Program, Spec
 __all__ = ["DATA", "Make", "Swaps", "Trial", "swap_parts"]
 
 SEEDS = 3
-SPENT = ": the budget is used up"
 RESERVED = 3  # runs for which time is kept, to try what helped with other seeds
 GAP = 0.03  # smallest difference to the best program found that is looked into, in units of a constant answer's error
 HALF = 0.5  # of that difference must be closed by a replacement
@@ -74,7 +73,7 @@ class _Comparison(Runs):
         base: dict[bool, float] = {False: self.plain}
         for one in replacements(watched):
             if time.process_time() + RESERVED * self.took > self.end:
-                self.untried.append(f"{one.part}, {one.what}{SPENT}")
+                self.unaffordable.append((one.part, one.what))
                 continue
             before: tuple[Change, ...] = ()
             try:
@@ -88,7 +87,7 @@ class _Comparison(Runs):
                     if True not in base:
                         base[True] = self.error(0, *before)
             except Exception as problem:
-                self.untried.append(f"{one.part}, {one.what}: {why_not(problem)}")
+                self.failed.append(f"{one.part}, {one.what}: {why_not(problem)}")
                 continue
             trial = Trial(one.part, one.what, one.general, (found,), (base[bool(before)],))
             tried.append((one, before, trial))
@@ -98,7 +97,7 @@ class _Comparison(Runs):
             trials = tuple(
                 explained if (one.part, one.what) == (explained.part, explained.what) else one for one in trials
             )
-        return Swaps((self.plain,), longer, trials, tuple(self.untried), explained)
+        return Swaps((self.plain,), longer, trials, tuple(self.failed), tuple(self.unaffordable), explained)
 
     def _data(self) -> list[Trial]:
         """Training's examples against validation's: which of the two can be learnt, and whether they agree."""
@@ -116,7 +115,7 @@ class _Comparison(Runs):
             ("training's own examples to be judged by", train),
         ):
             if time.process_time() + (RESERVED + 3) * self.took > self.end:
-                self.untried.append(f"{part}, {what}{SPENT}")
+                self.unaffordable.append((part, what))
                 continue
             errors, without = [], []
             try:
@@ -133,7 +132,7 @@ class _Comparison(Runs):
                     if errors[0] > (1 - TOLD) * without[0]:
                         break
             except Exception as problem:
-                self.untried.append(f"{part}, {what}: {why_not(problem)}")
+                self.failed.append(f"{part}, {what}: {why_not(problem)}")
                 continue
             found.append(Trial(part, what, False, tuple(errors), tuple(without)))
         return found

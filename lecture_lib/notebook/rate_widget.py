@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._common.palette import ORANGE
+from .._common.plotting import legend_above
 from .figures import as_png, show_figure
 from .widgets import named_picture, widget_data
 
@@ -111,5 +112,5 @@ def _picture(sweep: LRFinderResult, rate: float) -> bytes:
     figure.set_size_inches(6, 3.4)
     (axes,) = figure.axes
     axes.axvline(rate, color=ORANGE, linestyle=(0, (1, 1)), linewidth=3, label=f"your choice, {rate:.1e}")
-    axes.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
+    legend_above(axes)
     return as_png(figure, dpi=80)

@@ -18,6 +18,7 @@ Rule = Callable[[Recording, Spec], Finding | None]
 EQUAL = 0.02  # relative; what rounding leaves of a gradient in bfloat16, which has three digits
 SMALLEST = 12  # pixels on a side; in smaller pictures the matter reaches the margin
 NO_PICTURES = f"inputs {{}} are not surely pictures: 1, 3 or 4 channels of {SMALLEST} pixels or more on each side"
+SPENT = "the budget is used up"
 
 
 class NotAskedError(Exception):

@@ -85,11 +85,10 @@ class Discovery:
     def watching(self) -> Iterator[Discovery]:
         """Watch what runs inside."""
         original = Optimizer.__init__
-        discovery = self
 
         def made(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
             original(optimizer, *args, **kwargs)
-            discovery._made(optimizer)
+            self._made(optimizer)
 
         with self._stack as stack:
             stack.enter_context(mock.patch.object(Optimizer, "__init__", made))

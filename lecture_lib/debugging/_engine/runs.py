@@ -27,9 +27,9 @@ class Runs:
 
     def __init__(self, program: Program | None, spec: Spec, make: Make | None, seed: int, end: float) -> None:
         self.program, self.spec, self.make, self.seed, self.end = program, spec, make, seed, end
-        self.untried: list[str] = []
-        self.took = 0.0  # seconds of the longest run
-        self.plain = WORST
+        self.failed: list[str] = []
+        self.unaffordable: list[tuple[str, str]] = []
+        self.took, self.plain = 0.0, WORST  # seconds of the longest run; error of the program as it is
 
     @contextmanager
     def fresh(self, number: int) -> Iterator[tuple[Program, Spec]]:
@@ -63,7 +63,7 @@ class Runs:
         loader = getattr(program, f"{which}_loader")
         examples, reason = read(loader, program, spec, lambda x: program.outputs(x.to(program.device)))
         if reason:
-            self.untried.append(f"inputs and labels: {which} examples: {reason}")
+            self.failed.append(f"inputs and labels: {which} examples: {reason}")
         return examples
 
     def watch(self) -> Watched:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from ..faults.finding import Finding
+from .assumptions import SPENT
 
 DATA = {"inputs", "labels", "split"}
 SHARE = 0.3  # of its own error a program must lose, for a replacement to say something
@@ -60,7 +61,8 @@ class Swaps:
         errors: of the program as it is, seed by seed; 0 is perfect and 1 a constant answer.
         longer: its error after twice as many epochs.
         trials: each replacement that was tried, in the order of the table.
-        untried: what could not be tried, and why.
+        failed: what could not be tried, and why.
+        unaffordable: part and replacement of what the budget did not allow.
         explained: the trial that explains the gap to the best program found; None where none does.
 
     """
@@ -68,7 +70,8 @@ class Swaps:
     errors: tuple[float, ...]
     longer: float
     trials: tuple[Trial, ...]
-    untried: tuple[str, ...]
+    failed: tuple[str, ...]
+    unaffordable: tuple[tuple[str, str], ...]
     explained: Trial | None = None
 
     @property
@@ -83,8 +86,8 @@ class Swaps:
         return not gains or max(gains) >= SHARE
 
     def __str__(self) -> str:
-        as_it_is = f"error as it is {fmean(self.errors):.2f}, after twice the epochs {self.longer:.2f}"
-        lines = [f"{as_it_is}; lowest {self.best:.2f}"]
+        lines = [f"error {fmean(self.errors):.2f}, after twice the epochs {self.longer:.2f}; lowest {self.best:.2f}"]
         lines += [f"  {one}" for one in sorted(self.trials, key=lambda one: -one.gain)]
-        lines += [f"  not tried: {one}" for one in self.untried]
+        spent = (f"{part}, {what}: {SPENT}" for part, what in self.unaffordable)
+        lines += [f"  not tried: {one}" for one in (*self.failed, *spent)]
         return "\n".join(lines)

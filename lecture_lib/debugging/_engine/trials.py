@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from .assumptions import NotAskedError
+from .assumptions import SPENT, NotAskedError
 from .changes import Change
 from .evidence import Evidence
 from .untouched import untouched
@@ -65,7 +65,7 @@ class Trials:
         """Loss after a run; infinite where it is not finite or the run fails."""
         evidence = self.evidence
         if time.process_time() > evidence.end:
-            raise NotAskedError("the budget is used up")
+            raise NotAskedError(SPENT)
         examples = evidence.val if validation else evidence.train
         if examples is None:
             return math.inf

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..._common.palette import BLUE, GREEN, PURPLE, SKY_BLUE, VERMILION
-from ..._common.plotting import figure_and_axes
+from ..._common.plotting import figure_and_axes, legend_above
 from .lr_suggestions import DEFAULT, floor_of, trend
 
 if TYPE_CHECKING:
@@ -86,6 +86,5 @@ class LRFinderResult:
         ax.set_xscale("log")
         ax.set_xlabel("learning rate (log scale)")
         ax.set_ylabel("training loss (mean per example)")
-        # Above the axes: inside, it covers the flat start of the curve.
-        ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
+        legend_above(ax)
         return figure

@@ -222,7 +222,8 @@ class TestSwaps:
         program, spec = make("regression", 0)
         found = swap_parts(program, spec, budget=0.0)
         assert not found.trials
-        assert any("the budget is used up" in one for one in found.untried)
+        assert found.unaffordable
+        assert "the budget is used up" in str(found)
 
     def test_a_loop_that_keeps_its_own_loss_is_asked_with_the_plain_step(self) -> None:
         def step(program: Program, batch: Any) -> None:
