@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from lecture_lib.notebook.misconceptions import words_of
 from lecture_lib.notebook.question import PublicQuestion
 from lecture_lib.notebook.questions import PUBLIC_QUESTIONS, visible_cases_path
@@ -134,7 +136,12 @@ def answer_to(grade_id: str, name: str) -> str:
 
 @functools.lru_cache(maxsize=512)  # two notebooks of 14 questions with eight sets each have 224
 def _drawn(draw: Callable[..., Any], secret: bytes, version: str, question_id: str, index: int) -> tuple[bytes, str]:
-    cases = draw(generator(secret, version, question_id, index))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as in the process that judges: several add up in another order, and small work is slower
+    try:
+        cases = draw(generator(secret, version, question_id, index))
+    finally:
+        torch.set_num_threads(threads)
     return pickle.dumps(cases, pickle.HIGHEST_PROTOCOL), json.dumps(encode_inputs(cases))
 
 
