@@ -50,9 +50,9 @@ def save_atomically(obj: Any, path: str | Path) -> None:
         temporary.replace(path)
         _sync_folder(path.parent)
     except (OSError, RuntimeError) as error:  # torch's own writer raises RuntimeError on a full disk
-        kept = "The file that was there is unchanged" if path.exists() else "No file was written"
+        outcome = "The file that was there is unchanged" if path.exists() else "No file was written"
         raise OSError(
-            f"cannot save {path}: {str(error)[:200]}. {kept}. Free space on its disk, or save in another folder."
+            f"cannot save {path}: {str(error)[:200]}. {outcome}. Free space on its disk, or save in another folder."
         ) from error
     finally:
         temporary.unlink(missing_ok=True)
@@ -166,9 +166,9 @@ def restore_module(model: nn.Module, state: dict[str, Any]) -> None:
         if name in state and getattr(value, "shape", None) != getattr(state[name], "shape", None)
     ]
     if missing or unexpected or shapes:
-        found = [f"missing {name}" for name in sorted(missing)] + [f"unknown {name}" for name in sorted(unexpected)]
+        faults = [f"missing {name}" for name in sorted(missing)] + [f"unknown {name}" for name in sorted(unexpected)]
         raise ValueError(
-            f"the checkpoint is of another model: {'; '.join((found + shapes)[:5])}. Build the model as it was when "
+            f"the checkpoint is of another model: {'; '.join((faults + shapes)[:5])}. Build the model as it was when "
             "the checkpoint was written."
         )
     model.load_state_dict(state)

@@ -138,7 +138,9 @@ class Gradients:
         if norm.device.type != "cpu":
             return norm
         if norm == math.inf:  # the squares of large finite gradients overflow in FP32
-            norm = global_norm({device: [one.double() for one in group] for device, group in self.groups.items()})
+            norm = global_norm(
+                {device: [gradient.double() for gradient in group] for device, group in self.groups.items()}
+            )
         return norm.item()
 
     def clip(self, max_norm: float) -> None:

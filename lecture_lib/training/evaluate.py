@@ -89,8 +89,8 @@ def evaluate(
     score = Score(metric, processes)
     loss_sum, counted, examples = 0.0, 0.0, 0
     with evaluating(model):
-        for number, given in enumerate(loader, 1):
-            batch = unpack_batch(given, number, unpack, loader)
+        for number, raw_batch in enumerate(loader, 1):
+            batch = unpack_batch(raw_batch, number, unpack, loader)
             if batch.stands_in:
                 continue
             batch = batch.to(device)

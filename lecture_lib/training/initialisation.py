@@ -33,13 +33,13 @@ def initialise(model: nn.Module, scheme: str, *, generator: torch.Generator | No
     """
     if scheme not in SCHEMES:
         raise ValueError(f"scheme is {scheme!r}; pass one of {', '.join(map(repr, SCHEMES))}.")
-    drawn = {}
+    distributions = {}
     for name, layer in model.named_modules():
         if isinstance(layer, _LAYERS):
-            drawn[name or "model"] = _draw(layer, scheme, generator)
-    if not drawn:
+            distributions[name or "model"] = _draw(layer, scheme, generator)
+    if not distributions:
         raise ValueError("the model has no linear or convolution layer to initialise.")
-    return drawn
+    return distributions
 
 
 @torch.no_grad()
@@ -49,14 +49,14 @@ def _draw(layer: nn.Module, scheme: str, generator: torch.Generator | None) -> s
     fan_in, _ = nn.init._calculate_fan_in_and_fan_out(weight)
     if scheme == "he":
         nn.init.kaiming_normal_(weight, nonlinearity="relu", generator=generator)
-        what = f"normal, standard deviation {math.sqrt(2 / fan_in):.3g}"
+        distribution = f"normal, standard deviation {math.sqrt(2 / fan_in):.3g}"
     elif scheme == "xavier":
         nn.init.xavier_uniform_(weight, generator=generator)
-        what = f"uniform ±{math.sqrt(6 / sum(nn.init._calculate_fan_in_and_fan_out(weight))):.3g}"
+        distribution = f"uniform ±{math.sqrt(6 / sum(nn.init._calculate_fan_in_and_fan_out(weight))):.3g}"
     else:
         nn.init.uniform_(weight, -1 / math.sqrt(fan_in), 1 / math.sqrt(fan_in), generator=generator)
-        what = f"uniform ±{1 / math.sqrt(fan_in):.3g}"
+        distribution = f"uniform ±{1 / math.sqrt(fan_in):.3g}"
     if isinstance(bias, Tensor):
         bound = 1 / math.sqrt(fan_in) if scheme == "pytorch" else 0.0
         nn.init.uniform_(bias, -bound, bound, generator=generator)
-    return what
+    return distribution

@@ -89,7 +89,7 @@ def find_lr(
             except NonFiniteError as error:
                 if sweep.has_nothing_to_learn(window):
                     continue  # a mean of nothing is 0/0
-                stopped_because = f"the {error.what} became {error.value} at learning rate {rate:.2g}, step {number}"
+                stopped_because = f"the {error.kind} became {error.value} at learning rate {rate:.2g}, step {number}"
                 break
             losses.append(float(loss_sum) / window.count)
             smoothed.append(average.add(losses[-1]))
@@ -101,16 +101,16 @@ def find_lr(
                 break
             if number == steps:
                 break
-    used = rates[: len(losses)]
-    suggestions, reason = suggest_learning_rates(used, losses)
+    swept_rates = rates[: len(losses)]
+    suggestions, reason = suggest_learning_rates(swept_rates, losses)
     if is_hidden_by_noise(losses):
         compared = sweep.compare_with_start(losses)
         if compared:
-            suggestions, reason = suggest_learning_rates(used, compared)
+            suggestions, reason = suggest_learning_rates(swept_rates, compared)
             reason += " Each loss was compared with that of the same batch at the starting weights."
     if not losses:
         reason = f"No suggestion: {stopped_because}, before any step. Look at the inputs and at the loss function."
-    return LRFinderResult(used, tuple(losses), tuple(smoothed), stopped_because, suggestions, reason)
+    return LRFinderResult(swept_rates, tuple(losses), tuple(smoothed), stopped_because, suggestions, reason)
 
 
 def sweep_rates(start: float, stop: float, steps: int) -> tuple[float, ...]:

@@ -43,8 +43,8 @@ def warmup_cosine(warmup: float, final: float = 0.0) -> Schedule:
         def factor(step: int) -> float:
             if step < rise:
                 return (step + 1) / (rise + 1)
-            done = min(1.0, (step - rise) / max(1, total_steps - rise))
-            return final + (1 - final) * (1 + math.cos(math.pi * done)) / 2
+            progress = min(1.0, (step - rise) / max(1, total_steps - rise))
+            return final + (1 - final) * (1 + math.cos(math.pi * progress)) / 2
 
         return LambdaLR(optimizer, factor)
 

@@ -36,16 +36,16 @@ class ExponentialMovingAverage:
     def __init__(self, model: nn.Module, decay: float, *, warmup: bool = True) -> None:
         if isinstance(decay, bool) or not isinstance(decay, int | float) or not 0 <= decay < 1:
             raise ValueError(f"decay is {decay}; pass a number from 0 to below 1, such as 0.999.")
-        named = {name: p for name, p in model.named_parameters() if p.is_floating_point() or p.is_complex()}
-        for name, parameter in named.items():
+        parameters = {name: p for name, p in model.named_parameters() if p.is_floating_point() or p.is_complex()}
+        for name, parameter in parameters.items():
             if parameter.dtype in (torch.float16, torch.bfloat16):
                 raise ValueError(
                     f"{name} has dtype {parameter.dtype}, in which small updates of an average vanish. Keep the model "
                     "in float32 and train with precision='bf16', which converts only while it computes."
                 )
         self.decay, self.warmup, self.updates = decay, warmup, 0
-        self._names = list(named)
-        self._parameters: list[Tensor] = list(named.values())
+        self._names = list(parameters)
+        self._parameters: list[Tensor] = list(parameters.values())
         self._averages = [parameter.detach().clone() for parameter in self._parameters]
         self._applied = False
 
@@ -106,8 +106,8 @@ class ExponentialMovingAverage:
         for index, parameter in enumerate(self._parameters):
             parameter.data, self._averages[index] = self._averages[index], parameter.data
 
-    def _require_not_applied(self, what: str) -> None:
+    def _require_not_applied(self, call: str) -> None:
         if self._applied:
             raise RuntimeError(
-                f"{what} inside `with ema.applied()`: the model has the averaged weights there. Leave the block first."
+                f"{call} inside `with ema.applied()`: the model has the averaged weights there. Leave the block first."
             )

@@ -55,7 +55,7 @@ class Batch:
         """The same batch with its tensors on the device."""
         if _plain(self.inputs, self.labels) and self.inputs.device == self.labels.device == device:
             return self  # a copy at each step is what a small step notices
-        inputs, labels = (map_tensors(part, lambda one: one.to(device)) for part in (self.inputs, self.labels))
+        inputs, labels = (map_tensors(part, lambda tensor: tensor.to(device)) for part in (self.inputs, self.labels))
         return replace(self, inputs=inputs, labels=labels)
 
 
@@ -84,9 +84,9 @@ def unpack(batch: Any, number: int, rule: Unpack | None = None, loader: object =
     elif isinstance(batch, tuple | list) and len(batch) >= 2:
         inputs, labels = batch[0] if len(batch) == 2 else tuple(batch[:-1]), batch[-1]
     else:
-        held = f" of {len(batch)}" if isinstance(batch, tuple | list) else ""
+        length = f" of {len(batch)}" if isinstance(batch, tuple | list) else ""
         raise TypeError(
-            f"batch {number} is a {type(batch).__name__}{held}; a batch is a pair (inputs, labels) of tensors, a "
+            f"batch {number} is a {type(batch).__name__}{length}; a batch is a pair (inputs, labels) of tensors, a "
             "longer tuple that ends with the labels, or a dict with 'labels'. For data in memory pass "
             "TensorLoader(inputs, labels, batch_size=64); for other structures unpack=..."
         )
@@ -155,11 +155,11 @@ def _by_rule(batch: Any, number: int, rule: Unpack) -> tuple[Any, Any]:
 
 
 def _from_mapping(batch: Mapping[Any, Any], number: int) -> tuple[dict[Any, Any], Any]:
-    found = [key for key in LABEL_KEYS if key in batch]
-    if len(found) != 1:
+    label_keys = [key for key in LABEL_KEYS if key in batch]
+    if len(label_keys) != 1:
         raise ValueError(
             f"batch {number} is a dict with {sorted(map(str, batch))}; the labels are expected under exactly one of "
             f"{', '.join(LABEL_KEYS)}. Rename a key, or pass unpack=lambda batch: (inputs, labels)."
         )
-    skipped = {found[0], *ID_KEYS}
-    return {key: value for key, value in batch.items() if key not in skipped}, batch[found[0]]
+    skipped = {label_keys[0], *ID_KEYS}
+    return {key: value for key, value in batch.items() if key not in skipped}, batch[label_keys[0]]

@@ -74,7 +74,7 @@ def require_trainable(model: nn.Module, optimizer: Optimizer) -> None:
 def require_all_in_model(model: nn.Module, optimizer: Optimizer) -> None:
     """ValueError when the optimizer steps something that is not the model's, and so differs between processes."""
     own = {id(parameter) for parameter in model.parameters()}
-    outside = [list(one.shape) for one in optimised_parameters(optimizer) if id(one) not in own]
+    outside = [list(parameter.shape) for parameter in optimised_parameters(optimizer) if id(parameter) not in own]
     if outside:
         raise ValueError(
             f"the optimizer has {len(outside)} parameter(s) outside the model, the first of shape {outside[0]}: with "
@@ -95,9 +95,9 @@ def require_batches(loader: Iterable[Any], name: str) -> None:
         raise ValueError(f"{name} is an iterator, used up after one epoch. Pass a loader or a list of batches.")
     parts = loader if isinstance(loader, tuple | list) else [loader]
     if parts and hasattr(parts[0], "shape"):
-        held = " and ".join(f"{type(part).__name__} {list(getattr(part, 'shape', []))}" for part in parts[:2])
+        shapes = " and ".join(f"{type(part).__name__} {list(getattr(part, 'shape', []))}" for part in parts[:2])
         raise TypeError(
-            f"{name} is data ({held}), not batches of it. Pass TensorLoader(inputs, labels, batch_size=64)."
+            f"{name} is data ({shapes}), not batches of it. Pass TensorLoader(inputs, labels, batch_size=64)."
         )
     if count_batches(loader) == 0:
         raise ValueError(f"{name} has 0 batches. Look at the split, at batch_size and at drop_last.")
@@ -106,9 +106,9 @@ def require_batches(loader: Iterable[Any], name: str) -> None:
 def require_loader(loader: object, name: str) -> None:
     """TypeError for what gives no batches."""
     if loader is None:
-        rest = "; train evaluates after each epoch, to keep the best weights" if name == "val_loader" else ""
+        reason = "; train evaluates after each epoch, to keep the best weights" if name == "val_loader" else ""
         raise TypeError(
-            f"{name} is None{rest}. Split off a part (lecture_lib.data.stratified_split), or pass batches that the "
+            f"{name} is None{reason}. Split off a part (lecture_lib.data.stratified_split), or pass batches that the "
             "model does not learn from."
         )
     if not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__"):
@@ -164,12 +164,12 @@ def require_settings(
         raise ValueError(f"non_finite is {non_finite!r}; it is 'raise' or 'skip'.")
 
 
-def resolve_folder(checkpoints: str | Path | None, resume: bool, every: int | None) -> Path | None:
+def resolve_folder(checkpoints: str | Path | None, resume: bool, checkpoint_every: int | None) -> Path | None:
     """The folder for checkpoints, made if need be; an earlier run's is not overwritten."""
     if checkpoints is None:
-        if resume or every is not None:
-            asked = "resume=True" if resume else f"checkpoint_every={every}"
-            raise ValueError(f"{asked} without checkpoints. Name the folder: checkpoints='runs/first'.")
+        if resume or checkpoint_every is not None:
+            option = "resume=True" if resume else f"checkpoint_every={checkpoint_every}"
+            raise ValueError(f"{option} without checkpoints. Name the folder: checkpoints='runs/first'.")
         return None
     folder = Path(checkpoints)
     if folder.exists() and not folder.is_dir():
@@ -232,9 +232,9 @@ def require_model(model: object) -> None:
         raise TypeError(f"model is the class {model.__name__}. Pass an instance of it: {model.__name__}(...).")
     if not isinstance(model, nn.Module):
         name = getattr(model, "__name__", None)
-        found = f"the function {name}" if name else f"a {type(model).__name__}"
+        kind = f"the function {name}" if name else f"a {type(model).__name__}"
         raise TypeError(
-            f"model is {found}; pass a torch.nn.Module, whose parameters can be trained. A function becomes the "
+            f"model is {kind}; pass a torch.nn.Module, whose parameters can be trained. A function becomes the "
             "forward method of a class that derives from nn.Module."
         )
 
@@ -249,8 +249,8 @@ def require_optimizer(optimizer: object) -> None:
     if not _is_optimizer(optimizer):
         several = isinstance(optimizer, tuple | list) and any(map(_is_optimizer, optimizer))
         remedy = "one optimizer, with a parameter group for each part" if several else "one of torch.optim's optimizers"
-        found = f"{len(optimizer)} optimizers" if several else f"a {type(optimizer).__name__}"  # type: ignore[arg-type]
-        raise TypeError(f"optimizer is {found}; pass {remedy}, such as torch.optim.AdamW(model.parameters(), lr=1e-3).")
+        kind = f"{len(optimizer)} optimizers" if several else f"a {type(optimizer).__name__}"  # type: ignore[arg-type]
+        raise TypeError(f"optimizer is {kind}; pass {remedy}, such as torch.optim.AdamW(model.parameters(), lr=1e-3).")
     try:
         # Not of the instance's: a scheduler puts a step of its own there.
         inspect.signature(type(optimizer).step).bind(optimizer)  # type: ignore[attr-defined]
@@ -277,12 +277,12 @@ def warn_about_replaced_layers(model: nn.Module, optimizer: Optimizer, loss_fn: 
 
     Each alone may be meant, and both where they are not alike: a parameter of the loss, a part that is left as it is.
     """
-    held = {id(one): one for group in optimizer.param_groups for one in group["params"]}
-    known = {id(one) for owner in (model, loss_fn) if isinstance(owner, nn.Module) for one in owner.parameters()}
-    strangers = [one for one in held.values() if id(one) not in known]
-    waiting = {name: one for name, one in model.named_parameters() if one.requires_grad and id(one) not in held}
+    optimised = {id(p): p for group in optimizer.param_groups for p in group["params"]}
+    registered = {id(p) for owner in (model, loss_fn) if isinstance(owner, nn.Module) for p in owner.parameters()}
+    strangers = [p for p in optimised.values() if id(p) not in registered]
+    waiting = {name: p for name, p in model.named_parameters() if p.requires_grad and id(p) not in optimised}
     # A new head may have another number of classes, which is the first length of its tensors.
-    if strangers and sorted(one.shape[1:] for one in strangers) == sorted(one.shape[1:] for one in waiting.values()):
+    if strangers and sorted(p.shape[1:] for p in strangers) == sorted(p.shape[1:] for p in waiting.values()):
         left_out = list(waiting)
         listed = ", ".join(left_out[:3]) + (" and more" if len(left_out) > 3 else "")
         warn_caller(

@@ -26,14 +26,14 @@ class NonFiniteError(FloatingPointError):
     """A step that was refused.
 
     Attributes:
-        what: 'loss', 'gradient', 'buffer' or 'update'.
+        kind: 'loss', 'gradient', 'buffer' or 'update'.
         value: of the loss; 'not finite' for the others.
 
     """
 
-    def __init__(self, message: str, what: str, value: float | str) -> None:
+    def __init__(self, message: str, kind: str, value: float | str) -> None:
         super().__init__(message)
-        self.what = what
+        self.kind = kind
         self.value = value
 
 
@@ -48,8 +48,8 @@ class StepIndex:
 
     def __str__(self) -> str:
         where = f"epoch {self.epoch}, step {self.step}, learning rate {self.learning_rate:g}"
-        named = [str(ids.tolist() if isinstance(ids, Tensor) else ids) for ids in self.ids if ids is not None]
-        return where + (f", examples {'; '.join(named)[:500]}" if named else "")
+        examples = [str(ids.tolist() if isinstance(ids, Tensor) else ids) for ids in self.ids if ids is not None]
+        return where + (f", examples {'; '.join(examples)[:500]}" if examples else "")
 
 
 class FiniteGuard:
@@ -227,7 +227,7 @@ class FiniteGuard:
             return True
         if not self.deferred:
             return not self._before.names_not_finite()
-        self._note(finite_on_device(one for name in self._finite_holders for one in self._holders[name].values()))
+        self._note(finite_on_device(buffer for name in self._finite_holders for buffer in self._holders[name].values()))
         return True
 
     def _agree(self, groups: Groups) -> None:
@@ -244,9 +244,9 @@ class FiniteGuard:
         """Take the refusal of the first process that has one."""
         refusal = self._refusal
         if self.processes.any(refusal is not None):
-            reasons = self.processes.gather(refusal and (str(refusal), refusal.what, refusal.value))
-            rank, (text, what, value) = next((rank, reason) for rank, reason in enumerate(reasons) if reason)
-            self._refusal = NonFiniteError(f"process {rank}: {text}", what, value)
+            reasons = self.processes.gather(refusal and (str(refusal), refusal.kind, refusal.value))
+            rank, (text, kind, value) = next((rank, reason) for rank, reason in enumerate(reasons) if reason)
+            self._refusal = NonFiniteError(f"process {rank}: {text}", kind, value)
 
     def _loss_error(self, value: float) -> NonFiniteError:
         """What to raise for a loss that is not finite."""
@@ -294,5 +294,5 @@ class FiniteGuard:
 def all_finite(groups: Iterable[Sequence[Tensor]]) -> bool:
     """Whether all entries of all tensors are finite."""
     # The largest magnitude, which works for sparse tensors too, and which a tensor without entries has not.
-    tensors = (one for group in groups for one in group if one.numel())
-    return all(bool(torch.linalg.vector_norm(one, math.inf).isfinite()) for one in tensors)
+    tensors = (tensor for group in groups for tensor in group if tensor.numel())
+    return all(bool(torch.linalg.vector_norm(tensor, math.inf).isfinite()) for tensor in tensors)

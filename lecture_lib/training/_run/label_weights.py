@@ -50,12 +50,12 @@ class LabelWeights:
         self.takes_parts = True
         with preserved_random_streams():
             for self._dtype in (torch.float64, torch.float32, None):  # class weights have a dtype of their own
-                found = self.loss(self._outputs, self._sample)
+                first = self.loss(self._outputs, self._sample)
                 if self.takes_parts:
                     break
-            again = self.loss(self._outputs, self._sample)
+            second = self.loss(self._outputs, self._sample)
         # Not a number where all of these labels are masked.
-        self.reliable = self.takes_parts and (found == again or (math.isnan(found) and math.isnan(again)))
+        self.reliable = self.takes_parts and (first == second or (math.isnan(first) and math.isnan(second)))
         self.tolerance = {torch.float64: 1e-7, torch.float32: 1e-4, None: 1e-2}[self._dtype]
 
     def require_mean(self) -> None:
@@ -78,9 +78,9 @@ class LabelWeights:
     def count(self, labels: Tensor, *, every_class: bool) -> float:
         """The weights of labels, summed; see `LossProbe.count`."""
         values, times = labels.unique(return_counts=True)
-        wanted = [one for one in values.tolist() if every_class or not 0 <= one < self._classes]
+        relevant = [label for label in values.tolist() if every_class or not 0 <= label < self._classes]
         # Only labels that occur: on a GPU a label that is no class ends the program.
-        if new := [one for one in wanted if one not in self._weights]:
+        if new := [label for label in relevant if label not in self._weights]:
             with preserved_random_streams():
                 if not self._losses:
                     self._reference = self._find_reference()
@@ -94,18 +94,18 @@ class LabelWeights:
         if not are_classes(labels) or not isinstance(self._sample, Tensor):
             return False
         values = labels.unique().tolist()
-        return all(self._weights.get(one) == 1 for one in values) and self._doubtful.isdisjoint(values)
+        return all(self._weights.get(label) == 1 for label in values) and self._doubtful.isdisjoint(values)
 
     @torch.no_grad()
     def loss(self, outputs: Any, labels: Any) -> float:
         """In float64 where the loss takes it, for weights come from small differences; NaN where it refuses."""
         self.takes_parts = True
         try:
-            found = self._loss_fn(map_tensors(outputs, self._converted), map_tensors(labels, self._converted))
+            value = self._loss_fn(map_tensors(outputs, self._converted), map_tensors(labels, self._converted))
         except REFUSED:
             self.takes_parts = False
             return math.nan
-        return float(found) if isinstance(found, Tensor) and found.numel() == 1 and not found.is_complex() else math.nan
+        return float(value) if isinstance(value, Tensor) and value.numel() == 1 and not value.is_complex() else math.nan
 
     def _converted(self, tensor: Any) -> Any:
         floats = isinstance(tensor, Tensor) and tensor.is_floating_point()
@@ -144,25 +144,25 @@ class LabelWeights:
         number, losses = len(labels), self._losses
         own = self._loss_of(labels, range(number))
         # Beside a part whose loss is very different: of a small difference only rounding would be left.
-        row = max(range(self._rows), key=lambda one: abs(losses[one] - own) if math.isfinite(own) else losses[one])
-        both = self._loss_of([*labels, *[self._reference] * number], [*range(number), *[row] * number])
-        if not math.isfinite(both):
+        row = max(range(self._rows), key=lambda i: abs(losses[i] - own) if math.isfinite(own) else losses[i])
+        combined = self._loss_of([*labels, *[self._reference] * number], [*range(number), *[row] * number])
+        if not math.isfinite(combined):
             return None
-        if math.isclose(both, losses[row], rel_tol=1e-9 if self._dtype == torch.float64 else 1e-7):
+        if math.isclose(combined, losses[row], rel_tol=1e-9 if self._dtype == torch.float64 else 1e-7):
             return None if own == losses[row] else 0.0
-        if not math.isfinite(own) or own == both:
+        if not math.isfinite(own) or own == combined:
             return None
-        weight = number * (losses[row] - both) / (both - own)
+        weight = number * (losses[row] - combined) / (combined - own)
         return weight if weight >= 0 else None
 
     def _loss_of(self, labels: Sequence[int], rows: Iterable[int]) -> float:
         """The loss of rows of the sample, taken round and round, each with one label throughout."""
-        chosen = torch.tensor([row % self._rows for row in rows])
-        given = take_rows(self._sample, chosen, self._rows)
-        if min(labels) < 0 and not given.dtype.is_signed:
+        indices = torch.tensor([row % self._rows for row in rows])
+        sample = take_rows(self._sample, indices, self._rows)
+        if min(labels) < 0 and not sample.dtype.is_signed:
             return math.nan
-        column = torch.tensor(labels, device=given.device).to(given.dtype).reshape(-1, *[1] * (given.ndim - 1))
-        return self.loss(take_rows(self._outputs, chosen, self._rows), column.expand(given.shape).clone())
+        column = torch.tensor(labels, device=sample.device).to(sample.dtype).reshape(-1, *[1] * (sample.ndim - 1))
+        return self.loss(take_rows(self._outputs, indices, self._rows), column.expand(sample.shape).clone())
 
 
 def are_classes(labels: Any) -> bool:

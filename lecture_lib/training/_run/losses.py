@@ -61,11 +61,11 @@ def mean_loss(loss_fn: LossFunction, outputs: Any, batch: Batch) -> Tensor:
 def refuse_structure(who: str, outputs: Any) -> str:
     """The sentence for a loss or metric that wants a tensor and gets a dataclass, dict or tuple."""
     parts = name_parts(outputs)
-    held = ", ".join(f"outputs{name} {list(part.shape)}" for name, part in parts.items()) or "no tensor"
+    shapes = ", ".join(f"outputs{name} {list(part.shape)}" for name, part in parts.items()) or "no tensor"
     part = f"outputs{next(iter(parts), '.logits')}"
     example = f"F.cross_entropy({part}, labels)" if who == "loss_fn" else f"accuracy({part}, labels)"
     return (
-        f"{who} cannot take what the model gives, a {type(outputs).__name__} with {held}. Choose the part it wants: "
+        f"{who} cannot take what the model gives, a {type(outputs).__name__} with {shapes}. Choose the part it wants: "
         f"{who}=lambda outputs, labels: {example}."
     )
 
@@ -77,7 +77,7 @@ def require_graph(loss: Tensor, outputs: Any, batch: Batch) -> None:
     where = f"batch {batch.number}: the loss {loss.item():.4g} has no graph, so no gradient can reach the model: "
     if not torch.is_grad_enabled():
         raise ValueError(f"{where}gradients are switched off. Call torch.set_grad_enabled(True), or leave no_grad().")
-    if any(one.requires_grad for one in tensors_of(outputs) if isinstance(one, Tensor)):
+    if any(tensor.requires_grad for tensor in tensors_of(outputs) if isinstance(tensor, Tensor)):
         raise ValueError(
             f"{where}loss_fn cuts it off from the outputs. Look there for detach, item, argmax, rounding, no_grad or "
             "NumPy, and compute the loss from the outputs themselves."
@@ -114,15 +114,15 @@ def require_labels(loss_fn: LossFunction, outputs: Any, y: Any, where: str) -> N
         raise TypeError(f"{where}: labels are {describe(y)}; CrossEntropyLoss wants a tensor. Pass unpack=...")
     if y.is_floating_point() and y.shape == outputs.shape:
         return
-    wanted = [outputs.shape[0], *outputs.shape[2:]]
+    expected = [outputs.shape[0], *outputs.shape[2:]]
     # torch also takes uint8, though only for outputs [B, C].
     indices = y.dtype == torch.long or (y.dtype == torch.uint8 and outputs.ndim == 2)
-    if not indices or list(y.shape) != wanted:
-        found = [] if indices else [f"dtype {name_of(y.dtype)}"]
-        found += [] if list(y.shape) == wanted else [f"shape {list(y.shape)}"]
+    if not indices or list(y.shape) != expected:
+        differences = [] if indices else [f"dtype {name_of(y.dtype)}"]
+        differences += [] if list(y.shape) == expected else [f"shape {list(y.shape)}"]
         raise ValueError(
-            f"{where}: labels have {' and '.join(found)}; CrossEntropyLoss wants class indices (torch.long), "
-            f"shape {wanted}. {_remedy(y, outputs, indices)}, or pass probabilities of shape {list(outputs.shape)}."
+            f"{where}: labels have {' and '.join(differences)}; CrossEntropyLoss wants class indices (torch.long), "
+            f"shape {expected}. {_remedy(y, outputs, indices)}, or pass probabilities of shape {list(outputs.shape)}."
         )
     classes = outputs.shape[1]
     # One look at both ends where that is enough: on a GPU this runs at each step.
@@ -150,12 +150,12 @@ def require_same_shape(loss_fn: LossFunction, outputs: Any, y: Any, where: str) 
         remedy = "Give both the same shape"
     try:
         broadcast = torch.broadcast_shapes(outputs.shape, y.shape)
-        what = f"would broadcast them to {list(broadcast)}: each output meets labels that are not its own"
+        effect = f"would broadcast them to {list(broadcast)}: each output meets labels that are not its own"
     except RuntimeError:
-        what = "needs one label for each output"
+        effect = "needs one label for each output"
     raise ValueError(
         f"{where}: outputs are {list(outputs.shape)} and labels {list(y.shape)}. {name} compares entry by entry and "
-        f"{what}. {remedy}."
+        f"{effect}. {remedy}."
     )
 
 

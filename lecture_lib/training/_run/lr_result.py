@@ -72,8 +72,8 @@ class LRFinderResult:
             ax.plot(rates, smooth, color=BLUE, linewidth=2, label="trend, cut at the start's loss")
             # One wild batch, drawn in full, would flatten the curve that is to be read.
             top = 1.1 * max(self.smoothed) - 0.1 * float(min(smooth))
-            drawn = [loss for loss in self.losses if loss <= top]
-            ax.set_ylim(max(0.0, min(drawn) - 0.1 * top) if min(drawn) >= 0 else None, top)
+            visible = [loss for loss in self.losses if loss <= top]
+            ax.set_ylim(max(0.0, min(visible) - 0.1 * top) if min(visible) >= 0 else None, top)
         if self.suggestion is None:
             ax.text(0.5, 0.95, "no suggestion", transform=ax.transAxes, ha="center", va="top")
         else:

@@ -55,8 +55,8 @@ def first_outputs(
 
     """
     with evaluating(model), preserved_loader(loader), precision.autocast():
-        for given in loader:
-            batch = unpack(given, 1, rule, loader).to(device)
+        for raw_batch in loader:
+            batch = unpack(raw_batch, 1, rule, loader).to(device)
             return forward(model, batch), batch
     raise ValueError(f"{name} gave 0 examples. Pass one with data; an iterator that was used up gives nothing.")
 
@@ -70,5 +70,5 @@ def _labels_at_hand(loader: Any) -> Tensor | None:
         and getattr(loader, "collate_fn", None) in (None, default_collate)
     )
     labels = tensors[1] if plain and tensors is not None else None
-    whole = isinstance(labels, Tensor) and labels.ndim == 1 and not labels.is_floating_point()
-    return labels if whole else None
+    are_classes = isinstance(labels, Tensor) and labels.ndim == 1 and not labels.is_floating_point()
+    return labels if are_classes else None

@@ -72,10 +72,10 @@ def settings_of_a_refused_run(optimizer: Optimizer) -> Iterator[None]:
         yield
     except BaseException:
         if not stepped:
-            for group, kept in zip(optimizer.param_groups, before, strict=True):
-                kept["params"] = group["params"]
+            for group, settings in zip(optimizer.param_groups, before, strict=True):
+                settings["params"] = group["params"]
                 group.clear()
-                group.update(kept)
+                group.update(settings)
         raise
     finally:
         hook.remove()

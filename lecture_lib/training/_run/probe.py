@@ -39,13 +39,14 @@ class LossProbe:
 
     def __init__(self, loss_fn: LossFunction) -> None:
         self._loss_fn = loss_fn
-        self._shown: tuple[Any, Batch] | None = None
-        self._found: LabelWeights | None = None
+        self._example: tuple[Any, Batch] | None = None
+        self._label_weights: LabelWeights | None = None
 
     def observe(self, outputs: Any, batch: Batch) -> None:
         """Give it something to work with; nothing is asked yet."""
-        if self._shown is None:
-            self._shown = outputs, replace(batch, inputs=torch.empty(batch.examples, 0))  # as long, and holding nothing
+        if self._example is None:
+            # The labels are enough: inputs of the same length and without content keep no batch in memory.
+            self._example = outputs, replace(batch, inputs=torch.empty(batch.examples, 0))
 
     def require_mean(self) -> None:
         """ValueError for a loss that is a sum over the batch."""
@@ -60,11 +61,11 @@ class LossProbe:
 
         """
         labels = batch.labels
-        if self._shown is None or not are_classes(labels) or not labels.numel():
+        if self._example is None or not are_classes(labels) or not labels.numel():
             return batch.examples
         if not every_class:
             low, high = (int(end) for end in labels.aminmax())
-            if low >= 0 and high < count_classes(self._shown[0]):
+            if low >= 0 and high < count_classes(self._example[0]):
                 return labels.numel()
         weights = self._weights()
         return weights.count(labels, every_class=every_class) if weights.reliable else batch.examples
@@ -86,7 +87,7 @@ class LossProbe:
         rows = torch.arange(batch.examples)
         parts = (rows, rows[: len(rows) // 2], rows[len(rows) // 2 :])
         labels = [take_rows(batch.labels, part, batch.examples) for part in parts]
-        counts = [self.count(Batch(None, one, None, batch.number), every_class=True) for one in labels]
+        counts = [self.count(Batch(None, own, None, batch.number), every_class=True) for own in labels]
         with preserved_random_streams():
             whole, *halves = (
                 weights.loss(take_rows(outputs, part, batch.examples), own) if count else 0.0
@@ -104,7 +105,7 @@ class LossProbe:
             )
 
     def _weights(self) -> LabelWeights:
-        assert self._shown is not None, "nothing was shown"
-        if self._found is None:
-            self._found = LabelWeights(self._loss_fn, *self._shown)
-        return self._found
+        assert self._example is not None, "observe was not called"
+        if self._label_weights is None:
+            self._label_weights = LabelWeights(self._loss_fn, *self._example)
+        return self._label_weights

@@ -69,13 +69,13 @@ class Processes:
         dist.broadcast_object_list(values, src=0)
         return values[0]
 
-    def require_same(self, what: Mapping[str, Any]) -> None:
+    def require_same(self, settings: Mapping[str, Any]) -> None:
         """ValueError in every process when one was started with other settings."""
-        for rank, other in enumerate(self.gather(dict(what))):
-            for name, own in what.items():
-                if other[name] != own:
+        for rank, remote in enumerate(self.gather(dict(settings))):
+            for name, own in settings.items():
+                if remote[name] != own:
                     raise ValueError(
-                        f"{name} is {own!r} in process {self.rank} and {other[name]!r} in process {rank}. Call train "
+                        f"{name} is {own!r} in process {self.rank} and {remote[name]!r} in process {rank}. Call train "
                         "with the same arguments in every process."
                     )
 

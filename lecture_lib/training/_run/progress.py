@@ -17,20 +17,20 @@ class Progress:
     """The bar, or nothing when it is not wanted.
 
     Args:
-        shown: whether there is a bar.
+        enabled: whether there is a bar.
         loader: its length gives the number of steps.
         epochs: of the run.
         accumulate: batches in a step.
-        done: steps that an earlier process took.
+        steps_before: that an earlier process took.
 
     Raises:
         ImportError: it is wanted and tqdm is missing.
 
     """
 
-    def __init__(self, shown: bool, loader: Batches, epochs: int, accumulate: int, done: int) -> None:
+    def __init__(self, enabled: bool, loader: Batches, epochs: int, accumulate: int, steps_before: int) -> None:
         self._bar: Any = None
-        if not shown:
+        if not enabled:
             return
         try:
             from tqdm.auto import tqdm
@@ -38,7 +38,7 @@ class Progress:
             raise ImportError("progress=True needs tqdm. Run: pip install tqdm") from None
         batches = count_batches(loader)
         total = None if batches is None else epochs * math.ceil(batches / accumulate)
-        self._bar = tqdm(total=total, initial=done, unit="step")
+        self._bar = tqdm(total=total, initial=steps_before, unit="step")
 
     def __enter__(self) -> Progress:
         return self

@@ -169,8 +169,8 @@ class Run:
         """Divide the batches among several processes, which must agree about everything."""
         options = self.options
         checks.require_all_in_model(self.model, self.optimizer)
-        others = {name: getattr(options, name) for name in ("patience", "non_finite", "checkpoint_every", "resume")}
-        self.processes.require_same({**settings, **others, "stop": options.stop is not None})
+        extras = {name: getattr(options, name) for name in ("patience", "non_finite", "checkpoint_every", "resume")}
+        self.processes.require_same({**settings, **extras, "stop": options.stop is not None})
         self.train_loader = share(self.train_loader, self.processes, "train_loader")
         self.val_loader = share(self.val_loader, self.processes, "val_loader")
         warn_about_equal_noise(self.model, self.processes)

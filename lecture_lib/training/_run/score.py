@@ -79,19 +79,19 @@ class Score:
         labels, examples = batch.labels, batch.examples
         if ignored is not None and bool(ignored.any()):
             rows = torch.nonzero(~ignored).flatten()
-            outputs, labels = (take_rows(one, rows, examples) for one in (outputs, labels))
+            outputs, labels = (take_rows(side, rows, examples) for side in (outputs, labels))
             examples = len(rows)
         if not examples:
             return
         if self._streams:
             self._update(outputs, labels)
         else:
-            outputs, labels = (map_tensors(one, lambda tensor: tensor.detach().cpu()) for one in (outputs, labels))
+            outputs, labels = (map_tensors(side, lambda tensor: tensor.detach().cpu()) for side in (outputs, labels))
             self._parts.append((outputs, labels, examples))
 
     def value(self) -> float:
         """The metric of everything."""
-        parts = [part for one in self._processes.gather(self._parts) for part in one] if not self._streams else []
+        parts = [part for own in self._processes.gather(self._parts) for part in own] if not self._streams else []
         self._parts = []
         if not is_object(self._metric):
             return self._of_all(parts)
@@ -103,7 +103,7 @@ class Score:
         assert is_object(self._metric)
         device = getattr(self._metric, "device", None)
         if isinstance(device, torch.device | str):
-            outputs, labels = (map_tensors(one, lambda tensor: tensor.to(device)) for one in (outputs, labels))
+            outputs, labels = (map_tensors(side, lambda tensor: tensor.to(device)) for side in (outputs, labels))
         try:
             self._metric.update(outputs, labels)
         except Exception as error:
@@ -126,8 +126,8 @@ class Score:
             own = self._asked(outputs, labels)
             middle = examples // 2
             halves = [rows for rows in torch.arange(examples).split([middle, examples - middle]) if len(rows)]
-            taken = [[take_rows(one, rows, examples) for one in (outputs, labels)] for rows in halves]
-            mean = sum(self._asked(*half) * len(rows) for half, rows in zip(taken, halves, strict=True)) / examples
+            halved = [[take_rows(side, rows, examples) for side in (outputs, labels)] for rows in halves]
+            mean = sum(self._asked(*half) * len(rows) for half, rows in zip(halved, halves, strict=True)) / examples
             if not math.isclose(own, mean, rel_tol=1e-5, abs_tol=1e-8):
                 raise ValueError(
                     f"metric {_name(self._metric)} is no mean over examples (a batch has {own:.6g}, its halves "
@@ -140,7 +140,7 @@ class Score:
     def _asked(self, outputs: Any, labels: Any) -> float:
         function = cast(Callable[[Any, Any], Any], self._metric)
         try:
-            found = function(outputs, labels)
+            value = function(outputs, labels)
         except Exception as error:
             if not isinstance(outputs, Tensor) and isinstance(error, TypeError | AttributeError):
                 raise TypeError(refuse_structure("metric", outputs)) from error
@@ -149,14 +149,14 @@ class Score:
                 f"labels {describe(labels)}."
             )
             raise
-        return require_number(found)
+        return require_number(value)
 
 
 def _joined(parts: list[tuple[Any, int]]) -> Any:
     """The outputs or the labels of all batches; a list with an entry for each example grows longer."""
-    if all(is_list_of_examples(one, examples) for one, examples in parts):
-        return [entry for one, _ in parts for entry in one]
-    return join([one for one, _ in parts])
+    if all(is_list_of_examples(structure, examples) for structure, examples in parts):
+        return [entry for structure, _ in parts for entry in structure]
+    return join([structure for structure, _ in parts])
 
 
 def is_object(metric: Any) -> TypeGuard[MetricObject]:
@@ -194,21 +194,21 @@ def require_metric(metric: Any) -> None:
         )
 
 
-def require_number(found: Any) -> float:
+def require_number(value: Any) -> float:
     """The number that a metric gave, as a float.
 
     Raises:
         TypeError: it gave something else.
 
     """
-    one = isinstance(found, Real) or (isinstance(found, Tensor | np.ndarray) and math.prod(found.shape) == 1)
-    if not one:
-        held = f"keys {', '.join(map(str, found))}" if isinstance(found, dict) else describe(found)
+    is_number = isinstance(value, Real) or (isinstance(value, Tensor | np.ndarray) and math.prod(value.shape) == 1)
+    if not is_number:
+        kind = f"keys {', '.join(map(str, value))}" if isinstance(value, dict) else describe(value)
         raise TypeError(
-            f"the metric gave a {type(found).__name__} ({held}); one number is kept for each epoch. Pass one metric, "
+            f"the metric gave a {type(value).__name__} ({kind}); one number is kept for each epoch. Pass one metric, "
             "averaged over classes if need be, and compute others with evaluate afterwards."
         )
-    return float(found)
+    return float(value)
 
 
 def _name(metric: Any) -> str:

@@ -79,10 +79,10 @@ class Share:
                 "with shuffle=True: train gives each process its share of every batch."
             )
         self.examples = len(loader.dataset)  # type: ignore[arg-type]
-        kept = {key: getattr(loader, key) for key in _KEPT}
+        reader_settings = {key: getattr(loader, key) for key in _KEPT}
         self._noise = torch.Generator()
         # Its sampler is a list that each epoch fills anew; its workers' noise is this process's own.
-        self._reader = DataLoader(loader.dataset, batch_sampler=self._rows, generator=self._noise, **kept)
+        self._reader = DataLoader(loader.dataset, batch_sampler=self._rows, generator=self._noise, **reader_settings)
 
     def __len__(self) -> int:
         """The number of batches in an epoch."""

@@ -24,13 +24,13 @@ class Snapshot:
     """
 
     def __init__(self, dictionaries: dict[str, dict[Any, Any]]) -> None:
-        self._kept = {name: _keep(dictionary) for name, dictionary in dictionaries.items()}
+        self._entries = {name: _keep(dictionary) for name, dictionary in dictionaries.items()}
 
     @torch.no_grad()
     def restore(self) -> None:
         """Put everything back."""
-        for kept in self._kept.values():
-            _give_back(*kept)
+        for entry in self._entries.values():
+            _give_back(*entry)
 
     @torch.no_grad()
     def restore_where(self, refused: Tensor) -> None:
@@ -55,13 +55,13 @@ class Snapshot:
 
     def _tensors(self) -> Iterator[tuple[str, Tensor, Tensor | None]]:
         """Name, present values and former values of each tensor."""
-        for name, (dictionary, content) in self._kept.items():
+        for name, (dictionary, content) in self._entries.items():
             yield from _walk(name, dictionary, content)
 
 
 def buffers_of(model: nn.Module) -> dict[str, dict[Any, Any]]:
     """The dicts that hold a model's buffers, by the module's name; modules without any are left out."""
-    return {f"buffer {name}.".replace(" .", " "): one._buffers for name, one in model.named_modules() if one._buffers}
+    return {f"buffer {name}.".replace(" .", " "): m._buffers for name, m in model.named_modules() if m._buffers}
 
 
 def state_of(optimizer: Optimizer) -> dict[str, dict[Any, Any]]:
@@ -73,10 +73,10 @@ def state_of(optimizer: Optimizer) -> dict[str, dict[Any, Any]]:
 def all_finite(tensors: Iterable[Tensor]) -> bool:
     """Whether all entries of all floating-point tensors are finite, for sure: a sum can also overflow."""
     elsewhere = []
-    for one in tensors:
-        if one.device.type != "cpu" or one.is_sparse:
-            elsewhere.append(one)
-        elif one.is_floating_point() and not math.isfinite(one.sum().item()):
+    for tensor in tensors:
+        if tensor.device.type != "cpu" or tensor.is_sparse:
+            elsewhere.append(tensor)
+        elif tensor.is_floating_point() and not math.isfinite(tensor.sum().item()):
             return False
     return not elsewhere or bool(finite_on_device(elsewhere))
 
@@ -84,12 +84,12 @@ def all_finite(tensors: Iterable[Tensor]) -> bool:
 def finite_on_device(tensors: Iterable[Tensor | None]) -> Tensor:
     """Whether all entries of all floating-point tensors are finite, a flag on the first one's device."""
     groups: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
-    for one in tensors:
+    for tensor in tensors:
         # A tensor without entries has no largest magnitude.
-        if one is None or not one.numel() or one.layout != torch.strided:
+        if tensor is None or not tensor.numel() or tensor.layout != torch.strided:
             continue
-        if one.is_floating_point() or one.is_complex():
-            groups.setdefault((one.device, one.dtype), []).append(one.detach())
+        if tensor.is_floating_point() or tensor.is_complex():
+            groups.setdefault((tensor.device, tensor.dtype), []).append(tensor.detach())
     flags = [torch.stack(torch._foreach_norm(group, math.inf)).isfinite().all() for group in groups.values()]
     return torch.stack([flag.to(flags[0].device) for flag in flags]).all() if flags else torch.tensor(True)
 
@@ -112,8 +112,8 @@ def _walk(name: str, value: Any, content: Any) -> Iterator[tuple[str, Tensor, Te
         yield name, value.detach(), content if isinstance(content, Tensor) else None
     elif isinstance(value, dict):
         for key, part in value.items():
-            known = content.get(key) if isinstance(content, dict) else None
-            yield from _walk(f"{name}{key}" if isinstance(key, str | int) else name, part, known and known[1])
+            former = content.get(key) if isinstance(content, dict) else None
+            yield from _walk(f"{name}{key}" if isinstance(key, str | int) else name, part, former and former[1])
 
 
 def _keep(value: Any) -> tuple[Any, Any]:
@@ -135,7 +135,7 @@ def _give_back(value: Any, content: Any) -> Any:
             value.copy_(content)
     elif isinstance(value, dict):
         value.clear()
-        value.update({name: _give_back(*kept) for name, kept in content.items()})
+        value.update({name: _give_back(*entry) for name, entry in content.items()})
     elif isinstance(value, list):
         value[:] = content
     else:

@@ -49,10 +49,10 @@ def join(structures: Sequence[Any]) -> Any:
     first = structures[0]
     if isinstance(first, Tensor):
         return torch.cat(list(structures)) if first.ndim else torch.stack(list(structures))
-    parts = [_parts(one) for one in structures]
-    if any(of.keys() != parts[0].keys() for of in parts):
+    parts = [_parts(structure) for structure in structures]
+    if any(own.keys() != parts[0].keys() for own in parts):
         raise RuntimeError("structures that hold different things cannot be joined")
-    return _rebuilt(first, {name: join([of[name] for of in parts]) for name in parts[0]}) if parts[0] else first
+    return _rebuilt(first, {name: join([own[name] for own in parts]) for name in parts[0]}) if parts[0] else first
 
 
 def is_list_of_examples(value: Any, examples: int) -> bool:
@@ -64,12 +64,12 @@ def is_list_of_examples(value: Any, examples: int) -> bool:
 
 def name_parts(value: Any) -> dict[str, Tensor]:
     """The tensors that a structure holds directly, by how one writes them: '.logits', '["logits"]' or '[0]'."""
-    written = ".{}" if is_dataclass(value) or hasattr(value, "_fields") else '["{}"]'
+    notation = ".{}" if is_dataclass(value) or hasattr(value, "_fields") else '["{}"]'
     if isinstance(value, tuple | list) and not hasattr(value, "_fields"):
-        written = "[{}]"
+        notation = "[{}]"
     names = list(getattr(value, "_fields", ())) or list(_parts(value))
     parts = zip(names, _parts(value).values(), strict=True)
-    return {written.format(name): part for name, part in parts if isinstance(part, Tensor)}
+    return {notation.format(name): part for name, part in parts if isinstance(part, Tensor)}
 
 
 def _parts(value: Any) -> dict[Any, Any]:

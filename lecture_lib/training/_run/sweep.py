@@ -74,9 +74,9 @@ class Sweep:
                 self._max_norm,
             )  # fmt: skip
 
-    def bar(self, rates: Sequence[float], shown: bool) -> Progress:
+    def bar(self, rates: Sequence[float], enabled: bool) -> Progress:
         """A progress bar over the steps."""
-        return Progress(shown, rates, 1, 1, 0)
+        return Progress(enabled, rates, 1, 1, 0)
 
     def windows(self, losses: Sequence[float]) -> Iterator[Window]:
         """The loader's windows, epoch after epoch, as `train` forms them, while `losses` grows with them."""
@@ -133,8 +133,8 @@ class Sweep:
         mean = sum(starting) / len(starting)
         return [loss - start + mean for loss, start in zip(losses, starting, strict=True)]
 
-    def _loss(self, given: Batch) -> float:
-        batch = given.to(self._device)
+    def _loss(self, micro_batch: Batch) -> float:
+        batch = micro_batch.to(self._device)
         with self._precision.autocast():
             return mean_loss(self._loss_fn, forward(self._model, batch), batch).item()
 

@@ -42,8 +42,8 @@ class Terms:
     def __init__(self, loss_fn: LossFunction, count: Count | None, *, matters: bool) -> None:
         self.matters = matters
         self._count = count
-        self._known = None if count is not None else known_count(loss_fn)
-        self._probe = LossProbe(loss_fn) if count is None and self._known is None else None
+        self._known_count = None if count is not None else known_count(loss_fn)
+        self._probe = LossProbe(loss_fn) if count is None and self._known_count is None else None
 
     def observe(self, outputs: Any, batch: Batch) -> None:
         """See the outputs for a batch, before the first count."""
@@ -66,8 +66,8 @@ class Terms:
             return _given_count(self._count, batch)
         if not isinstance(batch.labels, Tensor):
             return batch.examples
-        if self._known is not None:
-            return self._known(batch.labels)
+        if self._known_count is not None:
+            return self._known_count(batch.labels)
         assert self._probe is not None
         return self._probe.count(batch, every_class=self.matters)
 
@@ -86,8 +86,8 @@ class Terms:
         labels = batch.labels
         if not isinstance(labels, Tensor) or labels.is_floating_point() or labels.ndim != 1:
             return None
-        if self._known is not None:
-            ignore_index = getattr(self._known, "keywords", {}).get("ignore_index")
+        if self._known_count is not None:
+            ignore_index = getattr(self._known_count, "keywords", {}).get("ignore_index")
             return None if ignore_index is None else labels == ignore_index
         masked = torch.zeros_like(labels, dtype=torch.bool)
         for value in labels.unique().tolist():
@@ -107,9 +107,9 @@ def known_count(loss_fn: LossFunction) -> Callable[[Tensor], float] | None:
         return partial(_count_classes, ignore_index=ignore_index, weight=weight)
     if settings:
         return _count_entries if function in _ELEMENTWISE_FUNCTIONS else None
-    if own_forward in [one.forward for one in _OF_CLASSES]:
+    if own_forward in [kind.forward for kind in _OF_CLASSES]:
         return partial(_count_classes, ignore_index=function.ignore_index, weight=function.weight)
-    elementwise = function in _ELEMENTWISE_FUNCTIONS or own_forward in [one.forward for one in _ELEMENTWISE]
+    elementwise = function in _ELEMENTWISE_FUNCTIONS or own_forward in [kind.forward for kind in _ELEMENTWISE]
     return _count_entries if elementwise else None
 
 
@@ -132,14 +132,14 @@ def _count_classes(labels: Tensor, ignore_index: int, weight: Tensor | None) -> 
     counted = labels != ignore_index
     if weight is None:
         return float(counted.sum())
-    known = labels[counted & (labels >= 0) & (labels < len(weight))].long()
-    return float(weight.detach().to(labels.device, torch.float64)[known].sum())
+    indices = labels[counted & (labels >= 0) & (labels < len(weight))].long()
+    return float(weight.detach().to(labels.device, torch.float64)[indices].sum())
 
 
 def _given_count(count: Count, batch: Batch) -> float:
     counted = count(batch.labels)
-    one = counted.numel() == 1 if isinstance(counted, Tensor) else isinstance(counted, int | float)
-    number = float(counted) if one else -1.0
+    is_number = counted.numel() == 1 if isinstance(counted, Tensor) else isinstance(counted, int | float)
+    number = float(counted) if is_number else -1.0
     if not 0 <= number < float("inf"):
         raise ValueError(
             f"batch {batch.number}: count gave {counted} for labels {describe(batch.labels)}; it counts what the mean "

@@ -37,9 +37,9 @@ class Updates:
     def __init__(self, model: nn.Module, optimizer: Optimizer) -> None:
         self._optimizer = optimizer
         self._parameters = optimised_parameters(optimizer)
-        names = {id(parameter): name for name, parameter in model.named_parameters()}
-        self._names = [names.get(id(one), f"a parameter {list(one.shape)}") for one in self._parameters]
-        wide = all(parameter.dtype in _WIDE for parameter in self._parameters)
+        names = {id(p): name for name, p in model.named_parameters()}
+        self._names = [names.get(id(p), f"a parameter {list(p.shape)}") for p in self._parameters]
+        wide = all(p.dtype in _WIDE for p in self._parameters)
         self._bounded = wide and type(optimizer) in (SGD, Adam, AdamW, RMSprop, Adagrad)
         self._weight = self._gradient = math.inf  # bounds so far; nothing was measured yet
 
@@ -116,10 +116,10 @@ class Updates:
 
     @torch.no_grad()
     def _measure(self) -> None:
-        state = [one for entries in self._optimizer.state.values() for one in entries.values()]
+        state = [value for entries in self._optimizer.state.values() for value in entries.values()]
         self._weight = _largest(self._parameters)
         # What a momentum has gathered counts as a gradient.
-        self._gradient = _largest([one for one in state if isinstance(one, Tensor)])
+        self._gradient = _largest([value for value in state if isinstance(value, Tensor)])
 
     def _snapshot(self) -> Snapshot:
         weights: dict[Any, Any] = dict(zip(self._names, self._parameters, strict=True))
@@ -147,5 +147,5 @@ def _longest(group: dict[str, Any], gradient: float) -> float:
 
 
 def _largest(tensors: list[Any]) -> float:
-    found = [float(torch.linalg.vector_norm(one.float(), math.inf)) for one in tensors if one.numel()]
-    return max(found, default=0.0) if all(map(math.isfinite, found)) else math.inf
+    norms = [float(torch.linalg.vector_norm(tensor.float(), math.inf)) for tensor in tensors if tensor.numel()]
+    return max(norms, default=0.0) if all(map(math.isfinite, norms)) else math.inf

@@ -141,7 +141,7 @@ def test_a_buffer_that_overflows_behind_a_finite_loss_is_refused(non_finite: str
     if non_finite == "raise":
         with pytest.raises(NonFiniteError, match=r"buffer 0\.running_var would not be") as caught:
             train(model, large, batches, optimizer, F.cross_entropy, 1)
-        assert caught.value.what == "buffer"
+        assert caught.value.kind == "buffer"
     else:
         history = train(model, large, batches, optimizer, F.cross_entropy, 1, non_finite="skip")
         assert history.rows[0].skipped == 1
@@ -213,7 +213,7 @@ def test_an_update_that_overflows_is_taken_back(name: str, non_finite: str) -> N
     if non_finite == "raise":
         with pytest.raises(NonFiniteError, match=r"the optimizer's update would make .* not finite") as caught:
             train(model, batches, make_batches(), optimizer, F.cross_entropy, 1)
-        assert caught.value.what == "update"
+        assert caught.value.kind == "update"
     else:
         with pytest.raises(ValueError, match="led to no step"):
             train(model, batches, make_batches(), optimizer, F.cross_entropy, 1, non_finite="skip")
