@@ -15,14 +15,14 @@ class Coincidences(NamedTuple):
     """How many validation examples have an equal one in training, how many by chance, and the p value of the surplus.
 
     Attributes:
-        found: how many there are.
+        duplicates: how many there are.
         by_chance: how many chance gives, by the test that speaks.
         why: what by_chance is, in words.
         p_value: of so many by chance.
 
     """
 
-    found: int
+    duplicates: int
     by_chance: float
     why: str
     p_value: float
@@ -50,21 +50,21 @@ def coincidences(train: np.ndarray, validation: np.ndarray, contents: np.ndarray
     generator = np.random.default_rng(seed)
     count = len(train)
     is_train = np.arange(len(contents)) < count
-    found = _straddling(is_train, contents)
-    if found == 0:
+    duplicates = _straddling(is_train, contents)
+    if duplicates == 0:
         return Coincidences(0, 0.0, "", 1.0)
     expected = len(validation) * _share_by_chance(train, validation, generator)
     share = min(1.0, SLACK * expected / len(validation)) if train.shape[1] > 1 else 1.0
-    p_drawn = float(binom.sf(found - 1, len(validation), share))
+    p_drawn = float(binom.sf(duplicates - 1, len(validation), share))
     repeated = np.flatnonzero(np.bincount(contents)[contents] > 1)
     _, own = np.unique(contents[repeated], return_inverse=True)
     shuffled = np.array([_straddling(generator.permutation(is_train)[repeated], own) for _ in range(PERMUTATIONS)])
-    p_split = (1 + np.sum(shuffled >= found)) / (1 + PERMUTATIONS)
+    p_split = (1 + np.sum(shuffled >= duplicates)) / (1 + PERMUTATIONS)
     if p_drawn <= p_split:
         by_chance, why = expected, "examples drawn one by one"
     else:
         by_chance, why = float(shuffled.mean()), "random splits of the same examples"
-    return Coincidences(found, by_chance, why, float(min(1.0, 2 * min(p_split, p_drawn))))
+    return Coincidences(duplicates, by_chance, why, float(min(1.0, 2 * min(p_split, p_drawn))))
 
 
 def _straddling(is_train: np.ndarray, contents: np.ndarray) -> int:
@@ -76,7 +76,7 @@ def _straddling(is_train: np.ndarray, contents: np.ndarray) -> int:
 def _share_by_chance(train: np.ndarray, validation: np.ndarray, generator: np.random.Generator) -> float:
     """The probability that an example that was drawn on its own has an equal one in training."""
     chosen = generator.choice(len(validation), min(SAMPLE, len(validation)), replace=False)
-    return float(np.mean([-np.expm1(-_expected_equals(train, validation[one])) for one in chosen]))
+    return float(np.mean([-np.expm1(-_expected_equals(train, validation[number])) for number in chosen]))
 
 
 def _expected_equals(train: np.ndarray, example: np.ndarray) -> float:
@@ -88,10 +88,10 @@ def _expected_equals(train: np.ndarray, example: np.ndarray) -> float:
     """
     differs = train != example
     columns = differs.sum(axis=1)
-    others = differs[columns > 0]
-    if not len(others):
+    unequal = differs[columns > 0]
+    if not len(unequal):
         return 0.0
-    nearest = others[columns[columns > 0] == columns[columns > 0].min()]
+    nearest = unequal[columns[columns > 0] == columns[columns > 0].min()]
     masks, numbers = np.unique(nearest, axis=0, return_counts=True)
-    shares = np.array([np.mean(~others[:, mask].any(axis=1)) for mask in masks])
+    shares = np.array([np.mean(~unequal[:, mask].any(axis=1)) for mask in masks])
     return float(np.mean(numbers * shares / (1 - shares)))

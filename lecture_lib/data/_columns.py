@@ -69,10 +69,10 @@ def both_sides(
     return train, validation
 
 
-def same_length(values: Sequence[Any] | Column, wanted: int, name: str) -> None:
+def same_length(values: Sequence[Any] | Column, expected: int, name: str) -> None:
     """Refuses a column that is not as long as the examples."""
-    if len(values) != wanted:
-        raise ValueError(f"{name}: {len(values)} values for {wanted} examples. Index all with the same split.")
+    if len(values) != expected:
+        raise ValueError(f"{name}: {len(values)} values for {expected} examples. Index all with the same split.")
 
 
 def same_width(train: np.ndarray, validation: np.ndarray) -> None:
@@ -91,10 +91,10 @@ def _array(values: Column) -> np.ndarray:
     return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
 
 
-def _refuse(bad: np.ndarray | list[bool], name: str, what: str) -> None:
+def _refuse(bad: np.ndarray | list[bool], name: str, reason: str) -> None:
     numbers = np.flatnonzero(bad)
     if len(numbers):
         raise ValueError(
-            f"{name}: {len(numbers)} of {len(bad)} are {what}, the first is number {numbers[0]}. Look them up, or "
+            f"{name}: {len(numbers)} of {len(bad)} are {reason}, the first is number {numbers[0]}. Look them up, or "
             "leave these examples out."
         )

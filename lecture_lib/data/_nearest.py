@@ -44,19 +44,19 @@ def near_copies(train: np.ndarray, validation: np.ndarray, *, seed: int) -> Near
     from sklearn.neighbors import NearestNeighbors
 
     count, total = len(train), len(train) + len(validation)
-    none = np.zeros(0, dtype=np.int64)
+    no_pairs = np.zeros(0, dtype=np.int64)
     if not len(validation) or total <= NEIGHBOURS:
-        return NearCopies(none, none, 1.0, 0.0)
+        return NearCopies(no_pairs, no_pairs, 1.0, 0.0)
     pool = NearestNeighbors(n_neighbors=NEIGHBOURS, algorithm="brute").fit(np.concatenate([train, validation]))
     distances, neighbours = pool.kneighbors()
     left, right = _pairs(distances, neighbours)
     is_train = np.arange(total) < count
     here, there = _straddling(is_train, left, right)
     if len(here) < max(LEAST, LEAST_SHARE * len(validation)):
-        return NearCopies(none, none, 1.0, 0.0)
+        return NearCopies(no_pairs, no_pairs, 1.0, 0.0)
     generator = np.random.default_rng(seed)
     shuffled = (_straddling(generator.permutation(is_train), left, right)[0] for _ in range(PERMUTATIONS))
-    by_chance = np.array([len(found) for found in shuffled])
+    by_chance = np.array([len(examples) for examples in shuffled])
     p_split = (1 + np.sum(by_chance >= len(here))) / (1 + PERMUTATIONS)
     p_gap = binom.sf(len(here) - 1, len(validation), _chance_of_gap(distances[left]))
     return NearCopies(there, here - count, float(min(1.0, 2 * min(p_split, p_gap))), float(by_chance.mean()))

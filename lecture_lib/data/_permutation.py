@@ -44,22 +44,22 @@ def predicted(features: np.ndarray, target: np.ndarray, strata: np.ndarray, seed
     scores = np.empty_like(columns)
     for fold in range(FOLDS):
         held_out = np.arange(len(target)) % FOLDS == fold
-        seen = features[~held_out]
-        gram = seen.T @ seen + RIDGE * len(seen) * np.eye(seen.shape[1], dtype=np.float32)
-        scores[held_out] = features[held_out] @ np.linalg.solve(gram, seen.T @ columns[~held_out])
+        fitted = features[~held_out]
+        gram = fitted.T @ fitted + RIDGE * len(fitted) * np.eye(fitted.shape[1], dtype=np.float32)
+        scores[held_out] = features[held_out] @ np.linalg.solve(gram, fitted.T @ columns[~held_out])
     ranks = _ranks_within(scores, strata)
-    found = _compare(ranks, columns)
+    association = _compare(ranks, columns)
     values = np.empty(len(target))
     values[order] = ranks[:, 0]
-    return Association(found.slope, found.correlation, found.p_value, values)
+    return Association(association.slope, association.correlation, association.p_value, values)
 
 
 def associated(values: np.ndarray, target: np.ndarray, strata: np.ndarray, seed: int) -> Association:
     """Do given values grow (or fall) with the target within strata? Two-sided."""
     columns = centre(permutations_of(target, strata, np.random.default_rng(seed)), strata)
     centred = centre(values[:, None].astype(np.float32), strata)
-    found = _compare(centred, columns, two_sided=True)
-    return Association(found.slope, found.correlation, found.p_value, values)
+    association = _compare(centred, columns, two_sided=True)
+    return Association(association.slope, association.correlation, association.p_value, values)
 
 
 def permutations_of(target: np.ndarray, strata: np.ndarray, generator: np.random.Generator) -> np.ndarray:
@@ -80,10 +80,10 @@ def centre(columns: np.ndarray, strata: np.ndarray) -> np.ndarray:
 def _ranks_within(scores: np.ndarray, strata: np.ndarray) -> np.ndarray:
     """Ranks in each stratum, from -0.5 (lowest) to 0.5."""
     # One stratum after the other: a stratum's ranks then differ from its own ranks by a constant.
-    apart = scores + (strata * (2 * np.abs(scores).max() + 1))[:, None].astype(scores.dtype)
+    separated = scores + (strata * (2 * np.abs(scores).max() + 1))[:, None].astype(scores.dtype)
     ranks = np.empty_like(scores)
     places = np.arange(len(scores), dtype=scores.dtype)[:, None]
-    np.put_along_axis(ranks, np.argsort(apart, axis=0), places, axis=0)
+    np.put_along_axis(ranks, np.argsort(separated, axis=0), places, axis=0)
     return centre(ranks, strata) / np.bincount(strata)[strata][:, None]
 
 

@@ -37,8 +37,8 @@ def draw(
     x, y = np.broadcast_to(across, (1, size, size)), np.broadcast_to(across[:, None], (1, size, size))
 
     angle = math.pi * labels / len(CLASSES)
-    other = (labels + 1 + (u[:, 6] * (len(CLASSES) - 1)).astype(np.int64)) % len(CLASSES)
-    angle = np.where(is_a["background shortcut"], math.pi * other / len(CLASSES), angle)
+    other_class = (labels + 1 + (u[:, 6] * (len(CLASSES) - 1)).astype(np.int64)) % len(CLASSES)
+    angle = np.where(is_a["background shortcut"], math.pi * other_class / len(CLASSES), angle)
     angle = np.where(is_a["threshold"], 0.0, angle)  # as behind nothing
     lawful = background == "by_label" and (nuisance == len(NUISANCES)) | is_a["background shortcut"] | is_a["threshold"]
     angle = np.where(lawful, angle, math.pi * u[:, 7])
@@ -59,11 +59,11 @@ def draw(
         ]
     )
     ink = np.zeros_like(image)
-    outlines = [(labels == kind) & ~is_a["ambiguous label"] for kind in range(1, len(CLASSES))]
-    outlines.append(is_a["ambiguous label"])
-    for outline, those in zip([*_OUTLINES, _rounded], outlines, strict=True):
+    masks = [(labels == kind) & ~is_a["ambiguous label"] for kind in range(1, len(CLASSES))]
+    masks.append(is_a["ambiguous label"])
+    for outline, mask in zip([*_OUTLINES, _rounded], masks, strict=True):
         for moved in (False, True):
-            rows = np.flatnonzero(those & (is_a["blur"] == moved))
+            rows = np.flatnonzero(mask & (is_a["blur"] == moved))
             ink[rows] = _exposed(outline, x, y, pose[:, rows], _BLUR if moved else 1)
     contrast = np.where(is_a["threshold"], 0.1 + 0.06 * u[:, 15], 0.45 + 0.3 * u[:, 15])
     return image + _column(contrast) * ink

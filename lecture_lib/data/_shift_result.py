@@ -108,9 +108,9 @@ class ShiftReport:
 
         """
         figure, ax = figure_and_axes(ax, (6.4, 3.2))
-        said = {True: ("found", VERMILION, ""), False: ("not found", BLUE, "//"), None: ("cannot tell", ORANGE, "..")}
+        looks = {True: ("found", VERMILION, ""), False: ("not found", BLUE, "//"), None: ("cannot tell", ORANGE, "..")}
         for place, shift in enumerate(reversed(self.shifts)):
-            nothing, (word, color, hatch) = NOTHING[shift.kind], said[shift.found]
+            nothing, (word, color, hatch) = NOTHING[shift.kind], looks[shift.found]
             above = 0.0 if shift.effect is None else abs(shift.effect) - nothing
             length = max(0.0, above) / (FLOORS[shift.kind] - nothing)
             ax.barh(place, length, color=color, hatch=hatch, edgecolor="white")

@@ -26,15 +26,15 @@ def reduced(columns: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     components = min(COMPONENTS, len(columns) // 4)
     pca = PCA(components, random_state=seed).fit(columns)
     scores = pca.transform(columns)
-    left = ((columns - pca.inverse_transform(scores)) ** 2).sum(axis=1, keepdims=True)
-    return scores, np.log(left + 1e-6)
+    remainder = ((columns - pca.inverse_transform(scores)) ** 2).sum(axis=1, keepdims=True)
+    return scores, np.log(remainder + 1e-6)
 
 
 def with_squares(columns: np.ndarray, seed: int) -> np.ndarray:
     """What a linear test looks at: components for means, squares for spread, the remainder for noise and blur."""
-    scores, left = reduced(columns, seed)
+    scores, remainder = reduced(columns, seed)
     scores = standardised(scores)
-    return standardised(np.concatenate([scores, scores**2, left], axis=1))
+    return standardised(np.concatenate([scores, scores**2, remainder], axis=1))
 
 
 def strata_of(*columns: np.ndarray) -> np.ndarray:
@@ -89,12 +89,12 @@ def surprises(columns: np.ndarray, classes: np.ndarray, part: np.ndarray, seed: 
         folds[here] = np.arange(len(here)) % FOLDS
     gamma = 1 / max(float(columns.var(axis=0).sum()), 1e-12)
     for fold in range(FOLDS):
-        seen, judged = (part == 0) & (folds != fold), np.flatnonzero(folds == fold)
+        fitted, judged = (part == 0) & (folds != fold), np.flatnonzero(folds == fold)
         # A fold may hold one class only where the others are rare.
-        kernel = Nystroem(gamma=gamma, n_components=min(LANDMARKS, int(seen.sum())), random_state=0)
-        several = len(np.unique(classes[seen])) > 1
+        kernel = Nystroem(gamma=gamma, n_components=min(LANDMARKS, int(fitted.sum())), random_state=0)
+        several = len(np.unique(classes[fitted])) > 1
         model = make_pipeline(kernel, LogisticRegression(C=10, max_iter=1000) if several else DummyClassifier())
-        model.fit(columns[seen], classes[seen])
+        model.fit(columns[fitted], classes[fitted])
         probabilities = np.zeros((len(judged), classes.max() + 1))
         probabilities[:, model.classes_] = model.predict_proba(columns[judged])
         losses = -np.log(np.maximum(probabilities, LEAST_PROBABILITY))

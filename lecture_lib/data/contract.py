@@ -85,9 +85,9 @@ def check_contract(
         if not isinstance(value, Tensor):
             raise TypeError(f"{name} are of type {type(value).__name__}, not a tensor. Use torch.as_tensor.")
     x, y, out = inputs.detach(), labels.detach(), None if outputs is None else outputs.detach()
-    found = list(_inputs(task, x, y))
-    if any(one.kind == "shape" for one in found):
-        return found
+    violations = list(_inputs(task, x, y))
+    if any(violation.kind == "shape" for violation in violations):
+        return violations
     soft = _soft(task, x, y)
     indices = CONTRACTS[task].labels_dtype == "int64" and not soft
     steps = task == "sequence" and out is not None and out.ndim == 3
@@ -95,24 +95,24 @@ def check_contract(
     if indices and classes is None and out is not None and out.ndim > 1:
         classes = out.shape[2 if classes_last else 1]
     if not soft:
-        found += _labels(task, y, _label_shapes(task, x, y, out), classes, ignore_index)
+        violations += _labels(task, y, _label_shapes(task, x, y, out), classes, ignore_index)
     if out is not None:
-        wanted: list[Any] = [*y.shape[:1], classes or "K", *y.shape[1:]] if indices else list(y.shape)
-        known = not any((one.item, one.kind) == ("labels", "shape") for one in found)
-        if known and list(out.shape) != wanted:
-            found.append(_shape("outputs", out, wanted, "classes last" if classes_last else "outputs shape"))
+        expected: list[Any] = [*y.shape[:1], classes or "K", *y.shape[1:]] if indices else list(y.shape)
+        labels_fit = not any((violation.item, violation.kind) == ("labels", "shape") for violation in violations)
+        if labels_fit and list(out.shape) != expected:
+            violations.append(_shape("outputs", out, expected, "classes last" if classes_last else "outputs shape"))
         if out.dtype not in FLOATS:
-            found.append(_dtype("outputs", out, "floating point", "outputs dtype"))
-        found += _not_finite("outputs", out, "outputs finite")
-    return found
+            violations.append(_dtype("outputs", out, "floating point", "outputs dtype"))
+        violations += _not_finite("outputs", out, "outputs finite")
+    return violations
 
 
 def _inputs(task: str, x: Tensor, y: Tensor) -> Iterator[Violation]:
     contract, ranks = CONTRACTS[task], _RANKS.get(task, range(2, 7))
     if x.numel() == 0 or x.ndim not in ranks:
-        one = y.ndim == 0 or (x.ndim > 0 and len(x) != len(y))
+        single_example = y.ndim == 0 or (x.ndim > 0 and len(x) != len(y))
         short = x.numel() > 0 and x.ndim + 1 in ranks
-        remedy = "collation" if not short else "batch dimension" if one else "channel dimension"
+        remedy = "collation" if not short else "batch dimension" if single_example else "channel dimension"
         yield _shape("inputs", x, contract.inputs, remedy)
     elif x.ndim == 4 and x.shape[3] in (1, 3, 4) and min(x.shape[1:3]) > 4:
         yield _shape("inputs", x, "channels before rows", "channels last")
@@ -189,16 +189,16 @@ def _soft(task: str, x: Tensor, y: Tensor) -> bool:
     return bool(between and (y >= 0).all() and ((y.float().sum(1) - 1).abs() < 1e-2).all())
 
 
-def _shape(item: str, found: Tensor, wanted: Any, remedy: str) -> Violation:
-    return Violation(item, "shape", str(list(found.shape)), str(wanted), REMEDIES[remedy])
+def _shape(item: str, tensor: Tensor, expected: Any, remedy: str) -> Violation:
+    return Violation(item, "shape", str(list(tensor.shape)), str(expected), REMEDIES[remedy])
 
 
-def _dtype(item: str, found: Tensor, wanted: str, remedy: str) -> Violation:
-    return Violation(item, "dtype", str(found.dtype), wanted, REMEDIES[remedy])
+def _dtype(item: str, tensor: Tensor, expected: str, remedy: str) -> Violation:
+    return Violation(item, "dtype", str(tensor.dtype), expected, REMEDIES[remedy])
 
 
-def _range(item: str, found: Tensor, wanted: str, remedy: str) -> Violation:
-    return Violation(item, "range", f"{found.min():g} to {found.max():g}", wanted, REMEDIES[remedy])
+def _range(item: str, tensor: Tensor, expected: str, remedy: str) -> Violation:
+    return Violation(item, "range", f"{tensor.min():g} to {tensor.max():g}", expected, REMEDIES[remedy])
 
 
 def _not_finite(item: str, values: Tensor, remedy: str) -> list[Violation]:

@@ -60,11 +60,11 @@ class TinyImageDataset(Dataset[tuple[Any, int]]):
 
         """
         folder = Path(folder)
-        found = [path for path in sorted(folder.glob("*/*")) if path.suffix.lower() in ENDINGS]
-        if not found:
+        paths = [path for path in sorted(folder.glob("*/*")) if path.suffix.lower() in ENDINGS]
+        if not paths:
             raise FileNotFoundError(f"no images in {folder}; it holds a folder for each class, with its image files.")
-        names = sorted({path.parent.name for path in found})
-        return cls(found, [names.index(path.parent.name) for path in found], transform), names
+        names = sorted({path.parent.name for path in paths})
+        return cls(paths, [names.index(path.parent.name) for path in paths], transform), names
 
     def __len__(self) -> int:
         """How many images there are."""

@@ -72,8 +72,8 @@ class LeakageReport:
     remarks: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        found = [f"{leak.kind}: {leak.evidence}\n  {leak.do}" for leak in self.leaks]
-        return "\n".join([*(found or ["no leak found"]), *self.remarks])
+        findings = [f"{leak.kind}: {leak.evidence}\n  {leak.do}" for leak in self.leaks]
+        return "\n".join([*(findings or ["no leak found"]), *self.remarks])
 
     def plot(self, ax: Axes | None = None) -> Figure:
         """Draw how far validation and training examples are from their nearest training example.
@@ -137,36 +137,38 @@ def leakage_report(
     """
     from sklearn.neighbors import NearestNeighbors
 
-    rows, others = as_rows(train, "training inputs"), as_rows(validation, "validation inputs")
-    same_width(rows, others)
-    sizes = len(rows), len(others)
+    train_rows, validation_rows = as_rows(train, "training inputs"), as_rows(validation, "validation inputs")
+    same_width(train_rows, validation_rows)
+    sizes = len(train_rows), len(validation_rows)
     kinds = None if labels is None else both_sides(labels, sizes, "labels", as_classes)
     sources = None if groups is None else both_sides(groups, sizes, "groups", as_groups)
     stamps = None if times is None else both_sides(times, sizes, "times", as_times)
-    first = {_digest(row): number for number, row in reversed(list(enumerate(rows)))}
-    copy_of = np.array([first.get(_digest(row), -1) for row in others])
-    chance = coincidences(rows, others, _contents(rows, others), seed=seed)
+    first = {_digest(row): number for number, row in reversed(list(enumerate(train_rows)))}
+    copy_of = np.array([first.get(_digest(row), -1) for row in validation_rows])
+    chance = coincidences(train_rows, validation_rows, _contents(train_rows, validation_rows), seed=seed)
     copies, fresh, unique = np.flatnonzero(copy_of >= 0), np.flatnonzero(copy_of < 0), np.sort(list(first.values()))
-    found, remarks = [], []
+    suspicions, remarks = [], []
     if chance.p_value <= alpha:
-        found.append(_copies("exact duplicates", copy_of[copies], copies, len(others), kinds, chance))
-    elif chance.found:
+        suspicions.append(_copies("exact duplicates", copy_of[copies], copies, len(validation_rows), kinds, chance))
+    elif chance.duplicates:
         remarks.append(
-            f"{chance.found} of {len(others)} validation examples are equal to a training example; chance would give "
-            f"{chance.by_chance:.1f} ({chance.why}), so this is no sign of copies."
+            f"{chance.duplicates} of {len(validation_rows)} validation examples are equal to a training example; "
+            f"chance would give {chance.by_chance:.1f} ({chance.why}), so this is no sign of copies."
         )
 
-    near = near_copies(rows[unique], others[fresh], seed=seed)
+    near = near_copies(train_rows[unique], validation_rows[fresh], seed=seed)
     if near.p_value <= alpha:
-        found.append(_copies("near duplicates", unique[near.train], fresh[near.validation], len(others), kinds, near))
+        suspicions.append(
+            _copies("near duplicates", unique[near.train], fresh[near.validation], len(validation_rows), kinds, near)
+        )
     if sources is not None:
-        found.append(_shared_groups(*sources))
+        suspicions.append(_shared_groups(*sources))
     if stamps is not None:
-        found.append(_time_order(*stamps))
-    search = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(rows[unique])
-    to_train = search.kneighbors(others[fresh])[0][:, 0] if len(fresh) else np.zeros(0)
+        suspicions.append(_time_order(*stamps))
+    search = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(train_rows[unique])
+    to_train = search.kneighbors(validation_rows[fresh])[0][:, 0] if len(fresh) else np.zeros(0)
     within_train = search.kneighbors()[0][:, 0] if len(unique) > 1 else np.zeros(0)
-    leaks = tuple(leak for leak in found if len(leak.validation))
+    leaks = tuple(leak for leak in suspicions if len(leak.validation))
     return LeakageReport(leaks, to_train, within_train, tuple(remarks))
 
 
@@ -175,10 +177,10 @@ def _digest(row: np.ndarray) -> bytes:
     return hashlib.sha256((row + 0.0).tobytes()).digest()
 
 
-def _contents(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+def _contents(train: np.ndarray, validation: np.ndarray) -> np.ndarray:
     """A number for each row, the same for equal ones."""
     numbers: dict[bytes, int] = {}
-    return np.array([numbers.setdefault(_digest(row), len(numbers)) for part in (rows, others) for row in part])
+    return np.array([numbers.setdefault(_digest(row), len(numbers)) for part in (train, validation) for row in part])
 
 
 def _copies(
@@ -206,16 +208,17 @@ def _copies(
 
 def _shared_groups(train: list[Hashable], validation: list[Hashable]) -> Leak:
     shared = set(train) & set(validation)
-    there, here = (np.flatnonzero([group in shared for group in side]) for side in (train, validation))
-    some = ", ".join(sorted(map(str, shared))[:3])
-    evidence = f"{len(shared)} of {len(set(validation))} groups of validation are in training too, such as {some}"
-    return Leak("shared groups", evidence, len(here) / len(validation), None, there, here, DO["shared groups"])
+    in_train, in_val = (np.flatnonzero([group in shared for group in side]) for side in (train, validation))
+    examples = ", ".join(sorted(map(str, shared))[:3])
+    evidence = f"{len(shared)} of {len(set(validation))} groups of validation are in training too, such as {examples}"
+    share = len(in_val) / len(validation)
+    return Leak("shared groups", evidence, share, None, in_train, in_val, DO["shared groups"])
 
 
 def _time_order(train: np.ndarray, validation: np.ndarray) -> Leak:
-    here, there = np.flatnonzero(validation <= train.max()), np.flatnonzero(train >= validation.min())
+    early, late = np.flatnonzero(validation <= train.max()), np.flatnonzero(train >= validation.min())
     evidence = (
-        f"{len(here)} of {len(validation)} validation examples are not after all of training, which ends at "
+        f"{len(early)} of {len(validation)} validation examples are not after all of training, which ends at "
         f"{train.max()}; validation begins at {validation.min()}"
     )
-    return Leak("time order", evidence, len(here) / len(validation), None, there, here, DO["time order"])
+    return Leak("time order", evidence, len(early) / len(validation), None, late, early, DO["time order"])

@@ -34,9 +34,9 @@ class LoaderComparison:
 
     def __str__(self) -> str:
         lines = ["loader/s   step/s   both/s  waiting  bottleneck    settings"]
-        for setting, one in self.rows:
-            rates = f"{one.loader:8.3g} {one.step:8.3g} {one.both:8.3g} {one.waiting:8.0%}"
-            lines.append(f"{rates}  {one.bottleneck:<12}  {_name(setting)}")
+        for setting, throughput in self.rows:
+            rates = f"{throughput.loader:8.3g} {throughput.step:8.3g} {throughput.both:8.3g} {throughput.waiting:8.0%}"
+            lines.append(f"{rates}  {throughput.bottleneck:<12}  {_name(setting)}")
         return "\n".join(lines)
 
     def plot(self, ax: Axes | None = None) -> Figure:
@@ -51,8 +51,8 @@ class LoaderComparison:
         """
         figure, ax = figure_and_axes(ax, (6.4, 1.4 + 0.6 * len(self.rows)))
         places = range(len(self.rows))
-        both, alone = ([getattr(one, name) for _, one in self.rows] for name in ("both", "loader"))
-        ax.barh([place - 0.2 for place in places], both, 0.4, color=BLUE, label="loader and step")
+        together, alone = ([getattr(throughput, name) for _, throughput in self.rows] for name in ("both", "loader"))
+        ax.barh([place - 0.2 for place in places], together, 0.4, color=BLUE, label="loader and step")
         ax.barh([place + 0.2 for place in places], alone, 0.4, color=ORANGE, hatch="//", label="loader alone")
         ax.set_yticks(places, [_name(setting) for setting, _ in self.rows])
         ax.invert_yaxis()
@@ -91,7 +91,7 @@ def compare_loaders(
     if not settings:
         raise ValueError('settings are empty; name one or more, for example [{"num_workers": 0}, {"num_workers": 2}].')
     # A loader is let go, and its workers with it, before the next is measured.
-    measured = [measure_throughput(make_loader(**one), step, batches=batches, clock=clock) for one in settings]
+    measured = [measure_throughput(make_loader(**setting), step, batches=batches, clock=clock) for setting in settings]
     return LoaderComparison(tuple(zip(map(dict, settings), measured, strict=True)))
 
 

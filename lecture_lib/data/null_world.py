@@ -87,16 +87,16 @@ def fitted_on_all_data(
     chance = float(np.unique(classes, return_counts=True)[1].max() / len(classes)) if chance is None else chance
     generator = np.random.default_rng(seed)
     orders = [np.arange(len(classes)), *(generator.permutation(len(classes)) for _ in range(permutations))]
-    score, *others = (float(pipeline(inputs, labels[order])) for order in orders)
-    if not all(map(math.isfinite, [score, *others])):
+    score, *permuted_scores = (float(pipeline(inputs, labels[order])) for order in orders)
+    if not all(map(math.isfinite, [score, *permuted_scores])):
         raise ValueError("the pipeline returned a score that is not finite. Look at its loss and its split.")
-    null = np.array(others)
+    null = np.array(permuted_scores)
     excess, error = float(null.mean() - chance), float(null.std(ddof=1)) / math.sqrt(permutations)
     # Scores without any spread say the same thing every time.
     p_value = float(t.sf(excess / error, permutations - 1)) if error else float(excess <= 0)
-    found = excess >= floor and p_value <= alpha
+    above_chance = excess >= floor and p_value <= alpha
     evidence = (
         f"with permuted labels the pipeline scores {null.mean():.3f} on average ({permutations} times, from "
         f"{null.min():.3f} to {null.max():.3f}) where chance is {chance:.3f}; with the true labels {score:.3f}"
     )
-    return NullWorld(found, score, null, excess, p_value, evidence, DO if found else "")
+    return NullWorld(above_chance, score, null, excess, p_value, evidence, DO if above_chance else "")

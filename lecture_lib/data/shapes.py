@@ -92,15 +92,15 @@ def shapes(
     if without not in (None, *NUISANCES):
         raise ValueError(f"without is {without!r}; the nuisances are {', '.join(NUISANCES)}.")
     draws = np.random.default_rng([seed, 0]).random((n, _DRAWS), dtype=np.float64)
-    who = None if patients is None else (draws[:, 0] * patients).astype(np.int64)
+    owners = None if patients is None else (draws[:, 0] * patients).astype(np.int64)
     nuisance = _nuisances(draws[:, 1], rates)
     styles = None if patients is None else np.random.default_rng([seed, 1]).random((patients, 8))
-    style = np.full((n, 8), 0.5) if styles is None or who is None else styles[who]
-    taken = nuisance == NUISANCES.index(without) if without else np.zeros(n, dtype=bool)
+    style = np.full((n, 8), 0.5) if styles is None or owners is None else styles[owners]
+    cleared = nuisance == NUISANCES.index(without) if without else np.zeros(n, dtype=bool)
     if without == "rare class":
-        nuisance = np.where(taken, len(NUISANCES), nuisance)
+        nuisance = np.where(cleared, len(NUISANCES), nuisance)
     labels, clean = _labels(draws, nuisance, empty, None if patients is None else style[:, 4:8])
-    labels, nuisance = np.where(taken, clean, labels), np.where(taken, len(NUISANCES), nuisance)
+    labels, nuisance = np.where(cleared, clean, labels), np.where(cleared, len(NUISANCES), nuisance)
     days = np.arange(n, dtype=np.float64)
     brighter = np.zeros(n) if drift is None else drift * days / 1000
 
@@ -108,16 +108,16 @@ def shapes(
     images = np.empty((n, 1, size, size), dtype=np.float32)
     for start in range(0, n, _CHUNK):
         rows = slice(start, start + _CHUNK)
-        drawn = draw(size, draws[rows], labels[rows], nuisance[rows], background, style[rows])
-        drawn += brighter[rows, None, None].astype(np.float32)
-        drawn += 0.04 * noise.standard_normal(drawn.shape, dtype=np.float32)
-        np.clip(drawn, 0, 1, out=images[rows, 0])
+        chunk = draw(size, draws[rows], labels[rows], nuisance[rows], background, style[rows])
+        chunk += brighter[rows, None, None].astype(np.float32)
+        chunk += 0.04 * noise.standard_normal(chunk.shape, dtype=np.float32)
+        np.clip(chunk, 0, 1, out=images[rows, 0])
     return Shapes(
         torch.from_numpy(images),
         torch.from_numpy(labels),
         torch.from_numpy(clean),
         {name: torch.from_numpy(nuisance == number) for number, name in enumerate(NUISANCES)},
-        None if who is None else torch.from_numpy(who),
+        None if owners is None else torch.from_numpy(owners),
         None if drift is None else torch.from_numpy(days),
     )
 
@@ -140,19 +140,19 @@ def _checked(
     unknown = sorted(set(rates or {}) - set(NUISANCES))
     if unknown:
         raise ValueError(f"rates has {', '.join(unknown)}; the nuisances are {', '.join(NUISANCES)}.")
-    found = {**RATES, **(rates or {})}
+    all_rates = {**RATES, **(rates or {})}
     if background != "by_label" and "background shortcut" not in (rates or {}):
-        found["background shortcut"] = 0.0  # without a rule there is no exception
-    for name, share in [*found.items(), ("empty", empty), ("the sum of the rates", sum(found.values()))]:
+        all_rates["background shortcut"] = 0.0  # without a rule there is no exception
+    for name, share in [*all_rates.items(), ("empty", empty), ("the sum of the rates", sum(all_rates.values()))]:
         if not 0 <= share <= 1 + 1e-9:
             raise ValueError(f"{name} is {share}; pass a share from 0 to 1.")
     if background not in BACKGROUNDS:
         raise ValueError(f"background is {background!r}; pass one of {', '.join(BACKGROUNDS)}.")
-    if background != "by_label" and found["background shortcut"] > 0:
+    if background != "by_label" and all_rates["background shortcut"] > 0:
         raise ValueError(f"background {background!r} gives nothing away, so there are no shortcuts. Pass 'by_label'.")
     if drift is not None and not math.isfinite(drift):
         raise ValueError(f"drift is {drift}; pass a finite change of brightness in 1,000 days, such as 0.1.")
-    return found
+    return all_rates
 
 
 def _nuisances(uniform: np.ndarray, rates: Mapping[str, float]) -> np.ndarray:
@@ -170,9 +170,9 @@ def _labels(
         shares = shares * np.exp(2 * (taste - 0.5))
     shares /= shares.sum(axis=1, keepdims=True)
     labels = (draws[:, 2, None] > np.cumsum(shares, axis=1)[:, :-1]).sum(axis=1)
-    shown = 1 + (3 * draws[:, 3]).astype(np.int64)  # of what is there
+    visible = 1 + (3 * draws[:, 3]).astype(np.int64)  # of what is there
     is_a = {name: nuisance == number for number, name in enumerate(NUISANCES)}
-    labels = np.where(is_a["blur"], shown, labels)
+    labels = np.where(is_a["blur"], visible, labels)
     labels = np.where(is_a["threshold"], CLASSES.index("circle"), labels)
     labels = np.where(is_a["rare class"], RARE, labels)
     clean = np.where(is_a["ambiguous label"], 1 + (draws[:, 4] < 0.5), labels)

@@ -77,8 +77,8 @@ def shift_report(
         effect, p_value = tests.class_balance(classes, part)
         # Where inputs changed, but not inside the classes, a weaker p value of the classes' shares is enough.
         explained = effect >= FLOORS["label"] and p_value <= HINT
-        covariate, features, apart, inside = _covariate(sample, tests.strata_of(classes), explained)
-        unequal = explained and (p_value <= sample.level or (apart and not covariate.found))
+        covariate, features, separable, inside = _covariate(sample, tests.strata_of(classes), explained)
+        unequal = explained and (p_value <= sample.level or (separable and not covariate.found))
         label = _answer("label", unequal, _shares(classes, part), effect, p_value)
         concept = _concept(sample, tests.strata_of(classes), inside)
     temporal = _answer("temporal", None, "times were not given")
@@ -86,8 +86,8 @@ def shift_report(
         temporal = _temporal(sample, classes, stamps[order])
     shifts = covariate, label, concept, temporal
     # What explains the others comes first: drift the rest, and a changed relation what reweighting leaves.
-    found = [shift.kind for shift in shifts if shift.found]
-    primary = next((kind for kind in ("temporal", "concept", "covariate", "label") if kind in found), None)
+    kinds = [shift.kind for shift in shifts if shift.found]
+    primary = next((kind for kind in ("temporal", "concept", "covariate", "label") if kind in kinds), None)
     return ShiftReport(shifts, primary, features)
 
 
@@ -103,9 +103,9 @@ class _Sample:
 
 
 def _answer(
-    kind: str, found: bool | None, evidence: str, effect: float | None = None, p_value: float | None = None
+    kind: str, shifted: bool | None, evidence: str, effect: float | None = None, p_value: float | None = None
 ) -> Shift:
-    return Shift(kind, found, effect, p_value, evidence, RESPONSES[kind] if found else "")
+    return Shift(kind, shifted, effect, p_value, evidence, RESPONSES[kind] if shifted else "")
 
 
 def _tested(kind: str, sample: _Sample, effect: float, p_value: float, evidence: str) -> Shift:
@@ -121,16 +121,16 @@ def _covariate(
     distances, adjusted = tests.feature_by_feature(sample.columns, sample.part)
     differ = np.flatnonzero((distances >= KS_FLOOR) & (adjusted <= sample.level))
     auc, auc_inside = 0.5 + overall.slope, 0.5 + inside.slope
-    apart = (auc >= FLOORS["covariate"] and overall.p_value <= sample.level) or len(differ) > 0
-    found = apart and (not explained or (auc_inside >= INSIDE_FLOOR and inside.p_value <= sample.level))
+    separable = (auc >= FLOORS["covariate"] and overall.p_value <= sample.level) or len(differ) > 0
+    shifted = separable and (not explained or (auc_inside >= INSIDE_FLOOR and inside.p_value <= sample.level))
     evidence = (
         f"AUC {auc:.2f} of telling the parts apart (p {overall.p_value:.3f}), {auc_inside:.2f} inside the classes "
         f"(p {inside.p_value:.3f}); {len(differ)} of {len(distances)} inputs differ one by one"
     )
-    largest = differ[np.argsort(-distances[differ], kind="stable")] if found else differ[:0]
+    largest = differ[np.argsort(-distances[differ], kind="stable")] if shifted else differ[:0]
     listed = tuple((int(number), float(distances[number]), float(adjusted[number])) for number in largest)
     p_value = min(1.0, 2 * min(overall.p_value, float(adjusted.min())))
-    return _answer("covariate", found, evidence, auc, p_value), listed, apart, inside
+    return _answer("covariate", shifted, evidence, auc, p_value), listed, separable, inside
 
 
 def _shares(classes: np.ndarray, part: np.ndarray) -> str:
@@ -147,12 +147,12 @@ def _concept(sample: _Sample, classes: np.ndarray, inside: Association) -> Shift
     surprise = tests.surprises(scores, classes, sample.part, sample.seed)
     # Among examples of one class that look alike: neither other shares nor other inputs explain a difference.
     bins = np.digitize(inside.values, np.quantile(inside.values, np.arange(1, BINS) / BINS))
-    found = associated(surprise, sample.part, tests.strata_of(classes, bins), sample.seed)
+    association = associated(surprise, sample.part, tests.strata_of(classes, bins), sample.seed)
     evidence = (
-        f"labels of validation surprise a model of training by {found.slope:+.2f} nats more than held-out training "
-        f"labels do (p {found.p_value:.3f}), among examples of one class that look alike"
+        f"labels of validation surprise a model of training by {association.slope:+.2f} nats more than held-out "
+        f"training labels do (p {association.p_value:.3f}), among examples of one class that look alike"
     )
-    return _tested("concept", sample, found.slope, found.p_value, evidence)
+    return _tested("concept", sample, association.slope, association.p_value, evidence)
 
 
 def _temporal(sample: _Sample, classes: np.ndarray | None, times: np.ndarray) -> Shift:
@@ -160,11 +160,11 @@ def _temporal(sample: _Sample, classes: np.ndarray | None, times: np.ndarray) ->
     if classes is not None:
         member = np.eye(len(np.unique(classes)), dtype=np.float32)[tests.strata_of(classes)]
         features = np.concatenate([features, tests.standardised(member)], axis=1)
-    for here in (sample.part == 0, sample.part == 1):
-        ranks[here] = np.unique(times[here], return_inverse=True)[1] / here.sum()
-    found = predicted(features, ranks, sample.part, sample.seed)
+    for side in (sample.part == 0, sample.part == 1):
+        ranks[side] = np.unique(times[side], return_inverse=True)[1] / side.sum()
+    association = predicted(features, ranks, sample.part, sample.seed)
     evidence = (
-        f"rank correlation {found.correlation:.2f} of time with what examples tell of it, inside training and inside "
-        f"validation (p {found.p_value:.3f})"
+        f"rank correlation {association.correlation:.2f} of time with what examples tell of it, inside training and "
+        f"inside validation (p {association.p_value:.3f})"
     )
-    return _tested("temporal", sample, found.correlation, found.p_value, evidence)
+    return _tested("temporal", sample, association.correlation, association.p_value, evidence)

@@ -101,8 +101,8 @@ def grouped_split(
     # In shares of each class: a rare one counts as much as a common one.
     shares = counts / counts.sum(axis=0)
     missing = np.outer(fractions, np.ones(shares.shape[1]))
-    drawn = np.random.default_rng(seed).permutation(len(shares))
-    order = drawn[np.argsort(-counts.sum(axis=1)[drawn], kind="stable")]
+    shuffled = np.random.default_rng(seed).permutation(len(shares))
+    order = shuffled[np.argsort(-counts.sum(axis=1)[shuffled], kind="stable")]
     part_of, empty = np.empty(len(shares), dtype=np.int64), set(range(len(fractions)))
     for place, number in enumerate(order):
         # The last groups are kept for the parts that have none.

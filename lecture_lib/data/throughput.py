@@ -107,15 +107,15 @@ def measure_throughput(
     with preserved_random_streams(), preserved_loader(loader):
         alone = [_epoch(loader, lambda batch: None, batches, clock)[0] for _ in range(EPOCHS)]
         batch = next(iter(loader))
-        one = _time(step, batch, min(batches, 20), clock)
-        many = _time(step, _repeat(batch), 3, clock)
-        both = [_epoch(loader, step, batches, clock) for _ in range(EPOCHS)]
+        small = _time(step, batch, min(batches, 20), clock)
+        large = _time(step, _repeat(batch), 3, clock)
+        together = [_epoch(loader, step, batches, clock) for _ in range(EPOCHS)]
 
-    waits, steps = (list(chain(*parts)) for parts in zip(*both, strict=True))
-    seconds = _split(both, _length(loader, len(both[0][0])))
+    waits, steps = (list(chain(*parts)) for parts in zip(*together, strict=True))
+    seconds = _split(together, _length(loader, len(together[0][0])))
     bottleneck = max(seconds, key=seconds.__getitem__)
-    # one = a + b and many = a + LARGER b, where a is the cost of a batch and b that of its examples.
-    fixed = min(max((LARGER * one - many) / ((LARGER - 1) * max(one, INSTANT)), 0.0), 1.0)
+    # small = a + b and large = a + LARGER b, where a is the cost of a batch and b that of its examples.
+    fixed = min(max((LARGER * small - large) / ((LARGER - 1) * max(small, INSTANT)), 0.0), 1.0)
     if bottleneck == "model" and fixed > 0.5:
         bottleneck = "tiny batches"
     seconds |= {"model": (1 - fixed) * seconds["model"], "tiny batches": fixed * seconds["model"]}
@@ -126,7 +126,7 @@ def measure_throughput(
     total = max(sum(waits) + sum(steps), INSTANT)
     return Throughput(
         loader=sum(map(len, alone)) / max(sum(map(sum, alone)), INSTANT),
-        step=1 / max(one, INSTANT),
+        step=1 / max(small, INSTANT),
         both=len(waits) / total,
         waiting=sum(waits) / total,
         seconds=seconds,
@@ -155,18 +155,18 @@ def _epoch(loader: Any, step: Step, batches: int, clock: Clock) -> tuple[list[fl
 
 def _split(epochs: list[tuple[list[float], list[float]]], length: int) -> dict[str, float]:
     """Seconds of an epoch of that many batches, by cause."""
-    rest = [wait for waits, _ in epochs for wait in waits[1:]]
+    later = [wait for waits, _ in epochs for wait in waits[1:]]
     steps = [step for _, steps in epochs for step in steps]
     first = min(waits[0] for waits, _ in epochs[1:])
-    wait = sum(rest) / len(rest) if rest else first
+    wait = sum(later) / len(later) if later else first
     return {"loader": length * wait, "first batch": max(first - wait, 0.0), "model": length * sum(steps) / len(steps)}
 
 
-def _length(loader: Any, seen: int) -> int:
+def _length(loader: Any, measured: int) -> int:
     try:
         return len(loader)
     except TypeError:  # an IterableDataset's loader has the method and no length
-        return seen
+        return measured
 
 
 def _time(step: Step, batch: Any, times: int, clock: Clock) -> float:

@@ -124,13 +124,13 @@ def _load(kind: Any, folder: str | Path, places: list[Path], source: str, *, tra
     except (RuntimeError, OSError) as error:
         missing = [str(root / place) for place in places if not (root / place).exists()]
         if download:
-            reason, wanted = " ".join(str(error).split()), ", ".join(map(str, places))
+            reason, listing = " ".join(str(error).split()), ", ".join(map(str, places))
             raise OSError(
                 f"the download of {kind.__name__} from {source} into {root} failed: {reason}. Try again online, "
-                f"or copy the files there: {wanted}."
+                f"or copy the files there: {listing}."
             ) from error
-        what = f"{missing[0]} is missing" if missing else f"a file in {root / places[0].parent} is damaged ({error})"
+        problem = f"{missing[0]} is missing" if missing else f"a file in {root / places[0].parent} is damaged ({error})"
         raise MissingDataError(
-            f"{what}. Fetch {kind.__name__} with download=True (lecture train: --download) from {source}, or name the "
-            "folder that holds it."
+            f"{problem}. Fetch {kind.__name__} with download=True (lecture train: --download) from {source}, or name "
+            "the folder that holds it."
         ) from None
