@@ -112,9 +112,9 @@ def bucket_errors(
         raise ValueError(f"none of {len(errors)} examples is an error: there is nothing to sort into buckets.")
     columns: dict[str, Any]
     if callable(flags):
-        named = {i: set(flags(i)) for i in np.flatnonzero(errors).tolist()}
-        found = sorted(set().union(*named.values()))
-        columns = {name: [name in named.get(i, ()) for i in range(len(errors))] for name in found}
+        names_of = {i: set(flags(i)) for i in np.flatnonzero(errors).tolist()}
+        kinds = sorted(set().union(*names_of.values()))
+        columns = {name: [name in names_of.get(i, ()) for i in range(len(errors))] for name in kinds}
     else:
         columns = {name: _booleans(name, flag, len(errors)) for name, flag in flags.items()}
     if not columns:
@@ -143,6 +143,6 @@ def bucket_errors(
 def _booleans(name: str, values: Array, length: int | None = None) -> np.ndarray:
     array = np.asarray(values)
     if array.ndim != 1 or not len(array) or length not in (None, len(array)) or not np.isin(array, (0, 1)).all():
-        wanted = f"true or false for each of {length or 'the'} examples"
-        raise ValueError(f"{name!r} has shape {list(array.shape)} and dtype {array.dtype}; expected {wanted}.")
+        expected = f"true or false for each of {length or 'the'} examples"
+        raise ValueError(f"{name!r} has shape {list(array.shape)} and dtype {array.dtype}; expected {expected}.")
     return array.astype(bool)

@@ -37,12 +37,12 @@ def ceiling_analysis(evaluate: Callable[[tuple[str, ...]], float], stages: Seque
     if not stages or len(set(stages)) != len(stages):
         raise ValueError(f"stages are {list(stages)}; name one or more, each once, in the order of the pipeline.")
     steps = [tuple(stages[:count]) for count in range(len(stages) + 1)]
-    asked = dict.fromkeys([*steps, *((name,) for name in stages)])
-    known = {replaced: float(evaluate(replaced)) for replaced in asked}
-    wrong = [replaced for replaced, accuracy in known.items() if not math.isfinite(accuracy)]
+    replacements = dict.fromkeys([*steps, *((name,) for name in stages)])
+    scores = {replaced: float(evaluate(replaced)) for replaced in replacements}
+    wrong = [replaced for replaced, accuracy in scores.items() if not math.isfinite(accuracy)]
     if wrong:
-        raise ValueError(f"with {wrong[0] or 'nothing'} replaced the accuracy is {known[wrong[0]]}; it is a number.")
+        raise ValueError(f"with {wrong[0] or 'nothing'} replaced the accuracy is {scores[wrong[0]]}; it is a number.")
     return [
-        Stage(name, known[after], known[after] - known[before], known[name,])
+        Stage(name, scores[after], scores[after] - scores[before], scores[name,])
         for name, before, after in zip(stages, steps, steps[1:], strict=False)
     ]

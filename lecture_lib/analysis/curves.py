@@ -45,7 +45,8 @@ class Diagnosis:
     actions: tuple[str, ...]
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.pattern}: {self.evidence}", self.meaning, *(f"- {one}" for one in self.actions)])
+        actions = [f"- {action}" for action in self.actions]
+        return "\n".join([f"{self.pattern}: {self.evidence}", self.meaning, *actions])
 
 
 @dataclass(frozen=True)

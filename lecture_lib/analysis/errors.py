@@ -81,9 +81,9 @@ def slices(
 
     numbers, names = np.asarray(values, dtype=float), np.asarray(column)
     if numbers.ndim != 1 or numbers.shape != names.shape or not np.isfinite(numbers).all() or not 0 < level < 1:
-        given = f"values {list(numbers.shape)}, column {list(names.shape)}, level {level}"
-        raise ValueError(f"{given}; expected finite numbers [N], as many names, and a level between 0 and 1.")
-    found, chance = [], 1 - (1 - level) / max(1, len(np.unique(names)))
+        shapes = f"values {list(numbers.shape)}, column {list(names.shape)}, level {level}"
+        raise ValueError(f"{shapes}; expected finite numbers [N], as many names, and a level between 0 and 1.")
+    rows, chance = [], 1 - (1 - level) / max(1, len(np.unique(names)))
     binary = np.isin(numbers, (0, 1)).all()
     for name in np.unique(names):
         part = numbers[names == name]
@@ -92,5 +92,5 @@ def slices(
             low, high = binomtest(int(part.sum()), len(part)).proportion_ci(chance, method="wilson")
         elif len(part) > 1:
             low, high = part.mean() + np.array([-1, 1]) * t.isf((1 - chance) / 2, len(part) - 1) * sem(part)
-        found.append(Slice(name.item(), len(part), float(part.mean()), float(low), float(high)))
-    return sorted(found, key=lambda one: one.metric, reverse=not higher_is_better)
+        rows.append(Slice(name.item(), len(part), float(part.mean()), float(low), float(high)))
+    return sorted(rows, key=lambda row: row.metric, reverse=not higher_is_better)

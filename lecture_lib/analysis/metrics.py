@@ -115,8 +115,8 @@ def r2(outputs: Array, labels: Array, weights: Array | None = None) -> float:
     return float(r2_score(values, predicted, sample_weight=shares))
 
 
-CLASSIFICATION: dict[str, Metric] = {one.__name__: one for one in (accuracy, macro_f1, auroc, auprc, calibration_error)}
-REGRESSION: dict[str, Metric] = {one.__name__: one for one in (rmse, mae, r2)}
+CLASSIFICATION: dict[str, Metric] = {f.__name__: f for f in (accuracy, macro_f1, auroc, auprc, calibration_error)}
+REGRESSION: dict[str, Metric] = {f.__name__: f for f in (rmse, mae, r2)}
 
 
 def _array(values: Any, name: str) -> np.ndarray:
@@ -134,14 +134,14 @@ def _array(values: Any, name: str) -> np.ndarray:
 
 
 def _checked(outputs: Any, labels: Any, weights: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    given, truth = _array(outputs, "outputs"), _array(labels, "labels")
+    predictions, truth = _array(outputs, "outputs"), _array(labels, "labels")
     shares = np.ones(len(truth)) if weights is None else _array(weights, "weights").astype(np.float64)
-    if not len(given) == len(truth) == len(shares) or shares.ndim != 1:
-        shapes = f"outputs {list(given.shape)}, labels {list(truth.shape)} and weights {list(shares.shape)}"
+    if not len(predictions) == len(truth) == len(shares) or shares.ndim != 1:
+        shapes = f"outputs {list(predictions.shape)}, labels {list(truth.shape)} and weights {list(shares.shape)}"
         raise ValueError(f"{shapes} differ in length; each has a row for each example, weights one number.")
     if shares.min() < 0 or shares.sum() == 0:
         raise ValueError(f"weights lie from {shares.min():g} to {shares.max():g}; each is 0 or more, and not all 0.")
-    return given, truth, shares
+    return predictions, truth, shares
 
 
 def checked_classes(outputs: Any, labels: Any, weights: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -150,8 +150,8 @@ def checked_classes(outputs: Any, labels: Any, weights: Any) -> tuple[np.ndarray
     classes = classes.reshape(-1) if classes.shape[1:] == (1,) else classes  # as BCEWithLogitsLoss has them
     if scores.ndim != 2 or scores.shape[1] < 2 or classes.ndim != 1 or (classes != np.round(classes)).any():
         shapes = f"outputs {list(scores.shape)} and labels {list(classes.shape)}, {classes.dtype}"
-        wanted = "outputs [N, C] with 2 classes or more (of one logit: probabilities(outputs)), class indices [N]"
-        raise ValueError(f"{shapes}; a metric of classes wants {wanted}.")
+        expected = "outputs [N, C] with 2 classes or more (of one logit: probabilities(outputs)), class indices [N]"
+        raise ValueError(f"{shapes}; a metric of classes wants {expected}.")
     classes = classes.astype(np.int64)
     if classes.min() < 0 or classes.max() >= scores.shape[1]:
         raise ValueError(
@@ -163,8 +163,8 @@ def checked_classes(outputs: Any, labels: Any, weights: Any) -> tuple[np.ndarray
 def require_probabilities(scores: np.ndarray) -> np.ndarray:
     """The same scores, if each row is a distribution."""
     if scores.min() < 0 or np.abs(scores.sum(axis=1) - 1).max() > 1e-3:
-        found = f"outputs lie from {scores.min():.3g} to {scores.max():.3g} and their rows do not sum to 1"
-        raise ValueError(f"{found}: they are no probabilities. Of logits: probabilities(outputs).")
+        problem = f"outputs lie from {scores.min():.3g} to {scores.max():.3g} and their rows do not sum to 1"
+        raise ValueError(f"{problem}: they are no probabilities. Of logits: probabilities(outputs).")
     return scores
 
 
@@ -175,10 +175,10 @@ def _against_the_rest(score: Callable[..., float], outputs: Any, labels: Any, we
     present = np.unique(classes[shares > 0])
     if len(present) < scores.shape[1]:
         missing = np.setdiff1d(np.arange(scores.shape[1]), present)
-        found = f"class {missing[0]} has no examples, only {len(present)} of {scores.shape[1]} classes have"
-        raise ValueError(f"{found}: it has no rank. Evaluate on more data, split stratified, or use accuracy.")
+        problem = f"class {missing[0]} has no examples, only {len(present)} of {scores.shape[1]} classes have"
+        raise ValueError(f"{problem}: it has no rank. Evaluate on more data, split stratified, or use accuracy.")
     of_classes = [1] if scores.shape[1] == 2 else range(scores.shape[1])
-    return float(np.mean([score(classes == one, scores[:, one], sample_weight=shares) for one in of_classes]))
+    return float(np.mean([score(classes == index, scores[:, index], sample_weight=shares) for index in of_classes]))
 
 
 def _values(outputs: Any, labels: Any, weights: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -199,13 +199,13 @@ def by_name(metrics: Sequence[str] | Mapping[str, Metric]) -> dict[str, Metric]:
     """
     if isinstance(metrics, Mapping):
         return dict(metrics)
-    known = CLASSIFICATION | REGRESSION
-    unknown = [name for name in metrics if name not in known]
+    available = CLASSIFICATION | REGRESSION
+    unknown = [name for name in metrics if name not in available]
     if unknown or isinstance(metrics, str):
         raise ValueError(
-            f"no metrics {unknown or metrics!r}; name some of {', '.join(known)} in a list, or pass a dict."
+            f"no metrics {unknown or metrics!r}; name some of {', '.join(available)} in a list, or pass a dict."
         )
-    return {name: _of_logits(known[name]) if name in CLASSIFICATION else known[name] for name in metrics}
+    return {name: _of_logits(available[name]) if name in CLASSIFICATION else available[name] for name in metrics}
 
 
 def _of_logits(metric: Metric) -> Metric:

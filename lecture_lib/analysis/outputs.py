@@ -52,14 +52,14 @@ def collect_outputs(
     rows: list[tuple[Tensor, Tensor]] = []
     with preserved_random_streams(), preserved_modes(model), torch.no_grad():
         model.eval()
-        for number, given in enumerate(loader, 1):
-            batch = unpack_batch(given, number, unpack, loader)
+        for number, raw_batch in enumerate(loader, 1):
+            batch = unpack_batch(raw_batch, number, unpack, loader)
             with autocast.autocast():
                 outputs = forward(model, batch.to(device))
             labels = batch.labels
             if not (isinstance(outputs, Tensor) and isinstance(labels, Tensor)) or len(outputs) != len(labels):
-                wanted = "outputs and labels are not one tensor each, with a row for each example"
-                raise ValueError(f"batch {number}: {wanted}. Wrap the model, or pass unpack=..., so that they are.")
+                problem = "outputs and labels are not one tensor each, with a row for each example"
+                raise ValueError(f"batch {number}: {problem}. Wrap the model, or pass unpack=..., so that they are.")
             rows.append(_by_label(outputs.cpu(), labels.cpu()))
     if sum(len(labels) for _, labels in rows) == 0:
         raise ValueError("the loader gave no labels. Pass one with data; an iterator that was used up gives nothing.")

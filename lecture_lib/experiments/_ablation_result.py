@@ -90,10 +90,10 @@ class Ablation:
     @property
     def statement(self) -> str:
         """What the verdicts rest on."""
-        n, each = len(self.seeds), self.level / len(self.changed)
-        flips, ranks, enough = 2 / 2**n, 2 / math.comb(2 * n, n), 1 + math.ceil(math.log2(1 / each))
+        n, share = len(self.seeds), self.level / len(self.changed)
+        flips, ranks, enough = 2 / 2**n, 2 / math.comb(2 * n, n), 1 + math.ceil(math.log2(1 / share))
         return (
-            f"{n} seeds, {len(self.changed)} change(s), two-sided t intervals at {1 - each:.2%} each (Bonferroni): a "
+            f"{n} seeds, {len(self.changed)} change(s), two-sided t intervals at {1 - share:.2%} each (Bonferroni): a "
             f"false-positive rate of at most {self.level:.1%} over all changes, if the paired differences are "
             "independent and normal, which so few cannot show. A verdict needs a mean gain above "
             f"{self.needed_spreads(n):.2f} of their standard deviations. Without normality, the least two-sided p of "

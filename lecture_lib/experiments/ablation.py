@@ -59,30 +59,30 @@ def ablate(
         _require_change(name, change, base, several=name in combined)
     from tqdm.auto import tqdm
 
-    found = Ablation(tuple(seeds), level, higher_is_better, {}, {name: {} for name in changes}, {})
+    ablation = Ablation(tuple(seeds), level, higher_is_better, {}, {name: {} for name in changes}, {})
     bar = tqdm(total=len(seeds) * (1 + len(changes)), unit="run", disable=not progress)
     try:
         # Seed after seed, so that what an interrupt leaves is in pairs.
         for seed in seeds:
             for name, change in [("", {}), *changes.items()]:
-                results = found.changed[name] if name else found.base
+                results = ablation.changed[name] if name else ablation.base
                 try:
                     results[seed] = _measured(run, copy.deepcopy({**base, **change}), seed)
                 except Exception as error:
-                    found.failures[name or "base", seed] = error
+                    ablation.failures[name or "base", seed] = error
                 bar.update()
     except BaseException as error:
-        error.ablation = found  # type: ignore[attr-defined]
+        error.ablation = ablation  # type: ignore[attr-defined]
         raise
     finally:
         bar.close()
-    return found
+    return ablation
 
 
 def _measured(run: Callable[..., Any], config: dict[str, Any], seed: int) -> tuple[float, float]:
     start = time.perf_counter()
-    given = run(config, seed)
-    metric, cost = given if isinstance(given, tuple) else (given, time.perf_counter() - start)
+    result = run(config, seed)
+    metric, cost = result if isinstance(result, tuple) else (result, time.perf_counter() - start)
     if not (math.isfinite(metric) and math.isfinite(cost)):
         raise ValueError(f"run returned metric {metric} and cost {cost}; both are finite numbers.")
     return float(metric), float(cost)

@@ -75,9 +75,9 @@ def compare_records(first: RunRecord, second: RunRecord) -> Comparison:
 
     """
     chosen = [
-        {**dict(_flat("config", one.config)), "data": one.data_id, "split": one.split_id, "seed": one.seed}
-        | {"precision": one.precision}
-        for one in (first, second)
+        {**dict(_flat("config", record.config)), "data": record.data_id, "split": record.split_id, "seed": record.seed}
+        | {"precision": record.precision}
+        for record in (first, second)
     ]
     return Comparison(
         _different(*chosen),
@@ -121,8 +121,8 @@ def _code(first: dict[str, Any], second: dict[str, Any]) -> str:
 def _metrics(first: RunRecord, second: RunRecord) -> Iterator[tuple[str, float, float, float]]:
     if not (first.metrics and second.metrics):
         return
-    last, other = first.metrics[-1], second.metrics[-1]
-    for name, value in last.items():
-        numbers = isinstance(value, int | float) and isinstance(other.get(name), int | float)
+    first_row, second_row = first.metrics[-1], second.metrics[-1]
+    for name, value in first_row.items():
+        numbers = isinstance(value, int | float) and isinstance(second_row.get(name), int | float)
         if numbers and name != "epoch":
-            yield name, value, other[name], other[name] - value
+            yield name, value, second_row[name], second_row[name] - value

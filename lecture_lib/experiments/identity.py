@@ -81,14 +81,14 @@ def code_state(folder: str | Path | None = None) -> dict[str, Any]:
     except FileNotFoundError:
         return {"commit": None, "dirty": None, "reason": "git is not installed"}
     except subprocess.CalledProcessError as error:
-        said = "no repository, or one without a commit" if "not a git" in error.stderr else error.stderr.strip()[:100]
-        return {"commit": None, "dirty": None, "reason": said or "git failed"}
+        reason = "no repository, or one without a commit" if "not a git" in error.stderr else error.stderr.strip()[:100]
+        return {"commit": None, "dirty": None, "reason": reason or "git failed"}
     return {"commit": commit, "dirty": bool(changes)}
 
 
 def hardware(device: torch.device | str = "cpu") -> dict[str, Any]:
     """Processor or GPU, and the versions that figures depend on; no names of hosts or users."""
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "processor": _processor(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
@@ -98,10 +98,10 @@ def hardware(device: torch.device | str = "cpu") -> dict[str, Any]:
     device = torch.device(device)
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
-        found["gpu"] = properties.name
-        found["gpu_memory_gib"] = round(properties.total_memory / 2**30, 1)
-        found["cuda"] = torch.version.cuda
-    return found
+        facts["gpu"] = properties.name
+        facts["gpu_memory_gib"] = round(properties.total_memory / 2**30, 1)
+        facts["cuda"] = torch.version.cuda
+    return facts
 
 
 def _processor(lines: Iterable[str] | None = None) -> str:

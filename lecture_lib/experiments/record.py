@@ -107,11 +107,11 @@ class RunRecord:
         """
         self.metrics.append(_plain(values, "log"))
 
-    def add_checkpoint(self, path: str | Path, **what: Any) -> None:
+    def add_checkpoint(self, path: str | Path, **details: Any) -> None:
         """Note a checkpoint: its path relative to the record's file, and for example its epoch."""
         if Path(path).is_absolute():
             raise ValueError(f"checkpoint {path} is an absolute path; give it relative to the record's file.")
-        self.checkpoints.append({"path": Path(path).as_posix(), **_plain(what, "add_checkpoint")})
+        self.checkpoints.append({"path": Path(path).as_posix(), **_plain(details, "add_checkpoint")})
 
     def finish(self, status: str = "finished", error: str | None = None) -> None:
         """Note how the run ended.
