@@ -49,9 +49,9 @@ def main(arguments: list[str] | None = None) -> int:
     if options.command == "doctor":
         from lecture_lib.commands import doctor
 
-        findings = doctor.examine()
-        print(doctor.report(findings))
-        return 0 if all(finding.holds for finding in findings) else 1
+        checks = doctor.examine()
+        print(doctor.report(checks))
+        return 0 if all(check.holds for check in checks) else 1
 
     from lecture_lib.commands.submit import SubmitError, submit
 

@@ -74,12 +74,13 @@ def _watch(options: argparse.Namespace) -> int:
         why = "no optimizer took a step" if not discovery.steps else f"{discovery.steps} steps are too few to watch any"
         print("\n".join(filter(None, [f"lecture debug: nothing to look at: {why}", failed])), file=sys.stderr)
         return 1
-    found = find_faults(recording, Spec(accumulate=_accumulated(recording)))
-    seen = f"{len(recording.of(Step))} steps were watched, after {discovery.steps} to find the models"
-    lines = [failed, seen, *map(str, found or ["nothing found"]), *(f"not checked: {one}" for one in found.unchecked)]
+    findings = find_faults(recording, Spec(accumulate=_accumulated(recording)))
+    summary = f"{len(recording.of(Step))} steps were watched, after {discovery.steps} to find the models"
+    lines = [failed, summary, *map(str, findings or ["nothing found"])]
+    lines += [f"not checked: {rule}" for rule in findings.unchecked]
     lines.append("Nothing is known of the data, the validation or what the author means: see `--climb`.")
-    _tell(options, [one for one in lines if one], found)
-    return 1 if found or failed.startswith("the script") else 0
+    _tell(options, [line for line in lines if line], findings)
+    return 1 if findings or failed.startswith("the script") else 0
 
 
 def _accumulated(recording: Recording) -> int:
@@ -92,12 +93,12 @@ def _climb(options: argparse.Namespace) -> int:
     names = runpy.run_path(str(options.script), run_name="__debug__")
     make = names.get(options.climb)
     if not callable(make):
-        known = ", ".join(sorted(name for name, one in names.items() if callable(one) and not name.startswith("_")))
-        print(f"lecture debug: {options.script} has no function {options.climb}. It has: {known}", file=sys.stderr)
+        functions = ", ".join(sorted(name for name in names if callable(names[name]) and not name.startswith("_")))
+        print(f"lecture debug: {options.script} has no function {options.climb}. It has: {functions}", file=sys.stderr)
         return 2
-    found: Climb = climb(*make(0), make=make, budget=options.budget)
-    _tell(options, [str(found)], found.findings)
-    return 1 if found.findings else 0
+    result: Climb = climb(*make(0), make=make, budget=options.budget)
+    _tell(options, [str(result)], result.findings)
+    return 1 if result.findings else 0
 
 
 def _tell(options: argparse.Namespace, lines: Sequence[str], findings: Sequence[Finding]) -> None:
@@ -110,8 +111,9 @@ def _tell(options: argparse.Namespace, lines: Sequence[str], findings: Sequence[
 def page(script: str, lines: Sequence[str], findings: Sequence[Finding]) -> str:
     """What was found as an HTML page: a table of findings, and the whole text below."""
 
-    def row(one: Finding) -> str:
-        cells = (one.title, one.kind + (", certain" if one.certain else ""), one.part, one.evidence, one.remedy)
+    def row(finding: Finding) -> str:
+        kind = finding.kind + (", certain" if finding.certain else "")
+        cells = (finding.title, kind, finding.part, finding.evidence, finding.remedy)
         return "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
 
     head = "".join(f"<th scope='col'>{name}</th>" for name in ("what", "kind", "part", "evidence", "what to do"))

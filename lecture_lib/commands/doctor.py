@@ -41,22 +41,22 @@ print(json.dumps({"torchvision": torchvision.__version__}), flush=True)
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at: whether it is well, what was seen, and what to do when it is not."""
+class Check:
+    """One thing that was looked at: whether it is well, its state, and what to do when it is not."""
 
     name: str
     holds: bool
-    seen: str
+    state: str
     remedy: str = ""
 
     def __str__(self) -> str:
         """One line."""
-        return f"{'ok     ' if self.holds else 'PROBLEM'}  {self.name}: {self.seen}" + (
+        return f"{'ok     ' if self.holds else 'PROBLEM'}  {self.name}: {self.state}" + (
             "" if self.holds else f". Do this: {self.remedy}"
         )
 
 
-def examine(folder: str | Path = ".") -> list[Finding]:
+def examine(folder: str | Path = ".") -> list[Check]:
     """Look at everything that the notebooks need; takes some seconds, most of them to import PyTorch.
 
     Args:
@@ -76,11 +76,11 @@ def examine(folder: str | Path = ".") -> list[Finding]:
     ]
 
 
-def report(findings: list[Finding]) -> str:
-    """The findings, one line each, and how many are problems."""
-    problems = sum(not finding.holds for finding in findings)
-    last = "all is well" if not problems else f"{problems} of {len(findings)} need something"
-    return "\n".join([*map(str, findings), last])
+def report(checks: list[Check]) -> str:
+    """The checks, one line each, and how many are problems."""
+    problems = sum(not check.holds for check in checks)
+    last = "all is well" if not problems else f"{problems} of {len(checks)} need something"
+    return "\n".join([*map(str, checks), last])
 
 
 def show_gpu() -> None:
@@ -100,83 +100,83 @@ def show_gpu() -> None:
 def _try_torch() -> tuple[dict[str, Any], str]:
     """What could be found out before the first error, and that error; empty when there was none."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", _TRY], capture_output=True, text=True, timeout=_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
         return {}, f"importing it took more than {_SECONDS} seconds"
     tried: dict[str, Any] = {}
-    for line in done.stdout.splitlines():
+    for line in process.stdout.splitlines():
         if line.startswith('{"torch'):
             tried |= json.loads(line)
-    if done.returncode == 0:
+    if process.returncode == 0:
         return tried, ""
-    if done.returncode < 0:
-        return tried, f"importing it ended Python with signal {-done.returncode}"
-    said = [line for line in done.stderr.splitlines() if line.strip()]
-    return tried, said[-1][:200] if said else f"importing it ended Python with code {done.returncode}"
+    if process.returncode < 0:
+        return tried, f"importing it ended Python with signal {-process.returncode}"
+    errors = [line for line in process.stderr.splitlines() if line.strip()]
+    return tried, errors[-1][:200] if errors else f"importing it ended Python with code {process.returncode}"
 
 
-def _python(version: tuple[int, ...]) -> Finding:
+def _python(version: tuple[int, ...]) -> Check:
     lowest, above = PYTHONS
     remedy = "make the environment anew with Python 3.11, 3.12 or 3.13"
-    return Finding("Python", lowest <= version[:2] < above, ".".join(map(str, version)), remedy)
+    return Check("Python", lowest <= version[:2] < above, ".".join(map(str, version)), remedy)
 
 
-def _packages() -> Finding:
+def _packages() -> Check:
     """Whether each package that the course asks for is there in the lowest version or a newer one."""
     try:
         required = [line for line in metadata.requires(DISTRIBUTION) or [] if "extra ==" not in line]
     except metadata.PackageNotFoundError:
-        return Finding("packages", False, "lecture-lib is not installed here", INSTALL)
+        return Check("packages", False, "lecture-lib is not installed here", INSTALL)
     bad = []
     lower_bounds = [re.match(r"([\w.-]+)\s*>=\s*([\d.]+)", line) for line in required]
     for name, lowest in (match.groups() for match in lower_bounds if match):
         try:
-            found = metadata.version(name)
+            version = metadata.version(name)
         except metadata.PackageNotFoundError:
             bad.append(f"{name} is missing")
         else:
-            if _numbers(found) < _numbers(lowest):
-                bad.append(f"{name} is {found}, lowest {lowest}")
-    seen = f"lecture-lib {__version__}" + (f", but {'; '.join(bad)}" if bad else f" and the {len(required)} it needs")
-    return Finding("packages", not bad, seen, INSTALL)
+            if _numbers(version) < _numbers(lowest):
+                bad.append(f"{name} is {version}, lowest {lowest}")
+    state = f"lecture-lib {__version__}" + (f", but {'; '.join(bad)}" if bad else f" and the {len(required)} it needs")
+    return Check("packages", not bad, state, INSTALL)
 
 
-def _torch(tried: dict[str, Any], error: str) -> Finding:
+def _torch(tried: dict[str, Any], error: str) -> Check:
     if "torch" in tried:
-        return Finding("PyTorch", True, tried["torch"])
-    return Finding("PyTorch", False, f"it cannot be imported ({error})", PAIR)
+        return Check("PyTorch", True, tried["torch"])
+    return Check("PyTorch", False, f"it cannot be imported ({error})", PAIR)
 
 
-def _torchvision(tried: dict[str, Any], error: str) -> Finding:
+def _torchvision(tried: dict[str, Any], error: str) -> Check:
     """Whether torchvision was built for this PyTorch: another one breaks when imported or when first used."""
     if "torch" not in tried:
-        return Finding("torchvision", False, "it cannot be tried without PyTorch", PAIR)
+        return Check("torchvision", False, "it cannot be tried without PyTorch", PAIR)
     if "torchvision" not in tried:
-        return Finding("torchvision", False, f"it does not work with PyTorch {tried['torch']} ({error})", PAIR)
+        return Check("torchvision", False, f"it does not work with PyTorch {tried['torch']} ({error})", PAIR)
     try:
         required = metadata.requires("torchvision") or []
     except metadata.PackageNotFoundError:
         required = []
     built_for = next((line.split("==")[1] for line in required if re.match(r"torch\s*==", line)), "")
-    seen = tried["torchvision"]
+    version = tried["torchvision"]
     if built_for and _numbers(built_for) != _numbers(tried["torch"]):
-        return Finding("torchvision", False, f"{seen} was built for PyTorch {built_for}, not {tried['torch']}", PAIR)
-    return Finding("torchvision", True, f"{seen}, which belongs to this PyTorch")
+        return Check("torchvision", False, f"{version} was built for PyTorch {built_for}, not {tried['torch']}", PAIR)
+    return Check("torchvision", True, f"{version}, which belongs to this PyTorch")
 
 
-def _gpu(tried: dict[str, Any]) -> Finding:
+def _gpu(tried: dict[str, Any]) -> Check:
     """A GPU that is there should be used; that there is none is well, since nothing needs one."""
     if "torch" not in tried:
-        return Finding("GPU", False, "it cannot be looked for without PyTorch", PAIR)
+        return Check("GPU", False, "it cannot be looked for without PyTorch", PAIR)
     if tried["gpus"]:
-        return Finding("GPU", True, "; ".join(f"{name}, {_bf16(major, minor)}" for name, major, minor in tried["gpus"]))
+        return Check("GPU", True, "; ".join(f"{name}, {_bf16(major, minor)}" for name, major, minor in tried["gpus"]))
     driver = shutil.which("nvidia-smi")
     if driver and subprocess.run([driver, "-L"], capture_output=True, text=True, check=False).stdout.startswith("GPU"):
-        seen = f"there is one, but PyTorch {tried['torch']} cannot use it"
-        return Finding("GPU", False, seen, "update NVIDIA's driver, or install the build from pytorch.org for it")
-    return Finding("GPU", True, "none, and nothing needs one")
+        state = f"there is one, but PyTorch {tried['torch']} cannot use it"
+        return Check("GPU", False, state, "update NVIDIA's driver, or install the build from pytorch.org for it")
+    return Check("GPU", True, "none, and nothing needs one")
 
 
 def _bf16(major: int, minor: int) -> str:
@@ -186,7 +186,7 @@ def _bf16(major: int, minor: int) -> str:
     )
 
 
-def _kernel() -> Finding:
+def _kernel() -> Check:
     """Whether the kernel that notebooks open with is this Python, or another that has this library."""
     remedy = "pip install --force-reinstall ipykernel"
     try:
@@ -194,23 +194,25 @@ def _kernel() -> Finding:
 
         program = KernelManager(kernel_name="python3").format_kernel_cmd()[0]
     except Exception as error:  # whatever a damaged installation raises
-        return Finding("Jupyter kernel", False, f"python3 is not there ({error})", remedy)
+        return Check("Jupyter kernel", False, f"python3 is not there ({error})", remedy)
     script = "import ipykernel, lecture_lib; print(lecture_lib.__version__)"
     run: Callable[..., Any] = subprocess.run
     try:
         # Elsewhere, as kernels do not start in the course's folder, where lecture_lib lies.
-        done = run([program, "-c", script], capture_output=True, text=True, cwd=tempfile.gettempdir(), check=False)
-        found, said = done.stdout.strip(), (done.stderr.strip().splitlines() or ["no reason"])[-1]
+        process = run([program, "-c", script], capture_output=True, text=True, cwd=tempfile.gettempdir(), check=False)
+        version, reason = process.stdout.strip(), (process.stderr.strip().splitlines() or ["no reason"])[-1]
     except OSError as error:
-        found, said = "", str(error)
-    if found == __version__:
-        return Finding("Jupyter kernel", True, f"python3 is {program}, with lecture-lib {found}")
-    seen = f"python3 is {program}, " + (f"with lecture-lib {found}, not {__version__}" if found else f"where: {said}")
-    other = Path(program).resolve() != Path(sys.executable).resolve()
-    return Finding("Jupyter kernel", False, seen, "jupyter kernelspec remove python3" if other else INSTALL)
+        version, reason = "", str(error)
+    if version == __version__:
+        return Check("Jupyter kernel", True, f"python3 is {program}, with lecture-lib {version}")
+    state = f"python3 is {program}, " + (
+        f"with lecture-lib {version}, not {__version__}" if version else f"where: {reason}"
+    )
+    foreign = Path(program).resolve() != Path(sys.executable).resolve()
+    return Check("Jupyter kernel", False, state, "jupyter kernelspec remove python3" if foreign else INSTALL)
 
 
-def _write_access(folder: Path) -> Finding:
+def _write_access(folder: Path) -> Check:
     refused = []
     for place in (folder.resolve(), Path(tempfile.gettempdir())):
         try:
@@ -219,15 +221,15 @@ def _write_access(folder: Path) -> Finding:
         except OSError as error:
             refused.append(f"{place} ({error.strerror})")
     if refused:
-        seen = f"nothing can be written into {' or '.join(refused)}"
-        return Finding("write access", False, seen, "work in a folder of your own, such as one in your home folder")
-    return Finding("write access", True, str(folder.resolve()))
+        state = f"nothing can be written into {' or '.join(refused)}"
+        return Check("write access", False, state, "work in a folder of your own, such as one in your home folder")
+    return Check("write access", True, str(folder.resolve()))
 
 
-def _disk(folder: Path) -> Finding:
+def _disk(folder: Path) -> Check:
     free = shutil.disk_usage(folder).free / 1e9
     remedy = "remove files that you do not need, old checkpoints first"
-    return Finding("disk space", free >= FREE_GB, f"{free:.1f} GB free, {FREE_GB:g} are enough", remedy)
+    return Check("disk space", free >= FREE_GB, f"{free:.1f} GB free, {FREE_GB:g} are enough", remedy)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -53,24 +53,24 @@ def submit(student_id: str, name: str, *, folder: str | Path = ".", to: str | Pa
     """
     if not re.fullmatch(r"[\w][\w.@+' -]{0,99}", student_id):
         raise SubmitError(f"{student_id!r} is no student id: use letters, digits, spaces and . @ + ' - _")
-    found = _course_notebooks(Path(folder))
+    notebooks = _course_notebooks(Path(folder))
     manifest = {
         "format": 1,
         "id": student_id,
         "name": name,
         "lecture_lib": __version__,
         "submitted": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
-        "notebooks": {stamp["assignment"]: stamp["version"] for _, stamp in found.values()},
+        "notebooks": {stamp["assignment"]: stamp["version"] for _, stamp in notebooks.values()},
     }
     target = Path(to) / f"submission-{student_id.replace(' ', '-')}.zip"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("manifest.json", json.dumps(manifest, indent=1, ensure_ascii=False))
-        for path, (_, stamp) in found.items():
+        for path, (_, stamp) in notebooks.items():
             archive.write(path, f"{stamp['assignment']}.ipynb")
     return Packed(
         target,
-        tuple(stamp["assignment"] for _, stamp in found.values()),
-        {stamp["assignment"]: unanswered(nb) for nb, stamp in found.values()},
+        tuple(stamp["assignment"] for _, stamp in notebooks.values()),
+        {stamp["assignment"]: unanswered(nb) for nb, stamp in notebooks.values()},
     )
 
 
@@ -84,7 +84,7 @@ def unanswered(nb: dict[str, Any]) -> list[str]:
 
 def _course_notebooks(folder: Path) -> dict[Path, tuple[dict[str, Any], dict[str, str]]]:
     """The notebooks with the course's stamp, in `folder` or its subfolder `notebooks`."""
-    found: dict[Path, tuple[dict[str, Any], dict[str, str]]] = {}
+    notebooks: dict[Path, tuple[dict[str, Any], dict[str, str]]] = {}
     for path in sorted([*folder.glob("*.ipynb"), *(folder / "notebooks").glob("*.ipynb")]):
         try:
             nb = json.loads(path.read_text("utf-8"))
@@ -93,11 +93,11 @@ def _course_notebooks(folder: Path) -> dict[Path, tuple[dict[str, Any], dict[str
         except (ValueError, KeyError, AttributeError):
             raise SubmitError(f"{path} is not a readable notebook: open it in Jupyter, save it, try again") from None
         if isinstance(cells, list) and {"assignment", "version"} <= set(stamp):
-            if any(stamp["assignment"] == other["assignment"] for _, other in found.values()):
+            if any(stamp["assignment"] == earlier["assignment"] for _, earlier in notebooks.values()):
                 raise SubmitError(f"two notebooks are {stamp['assignment']} ({path} is one): move one elsewhere")
-            found[path] = (nb, stamp)
-    if not found:
+            notebooks[path] = (nb, stamp)
+    if not notebooks:
         raise SubmitError(
             f"no notebook of the course in {folder.resolve()}: run this where your notebooks are, or name their folder"
         )
-    return found
+    return notebooks

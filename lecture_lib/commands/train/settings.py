@@ -58,9 +58,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def read_settings(options: Namespace) -> tuple[Settings, Path]:
     """The run's settings and folder; those of its record when it is resumed."""
-    given = {one.name: getattr(options, one.name) for one in fields(Settings)}
-    given = {name: value for name, value in given.items() if value is not None}
-    settings = Settings(**given)
+    chosen = {field.name: getattr(options, field.name) for field in fields(Settings)}
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    settings = Settings(**chosen)
     folder = options.to or Path("runs") / f"{settings.data}-seed{settings.seed}"
     if not options.resume:
         if (folder / "last.pt").exists():
@@ -69,8 +69,8 @@ def read_settings(options: Namespace) -> tuple[Settings, Path]:
     if not (folder / "record.json").exists():
         raise CannotTrainError(f"{folder} holds no run to resume (no record.json). Name its folder: --to DIR")
     recorded = RunRecord.load(folder / "record.json").config
-    for name, value in given.items():
+    for name, value in chosen.items():
         if value != recorded[name]:
             option = f"--{name.replace('_', '-')}"
             raise CannotTrainError(f"{option} is {value} and the run in {folder} has {recorded[name]}; leave it out")
-    return Settings(**{one.name: recorded[one.name] for one in fields(Settings)}), folder
+    return Settings(**{field.name: recorded[field.name] for field in fields(Settings)}), folder

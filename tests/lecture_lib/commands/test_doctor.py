@@ -16,7 +16,7 @@ from conftest import ROOT
 from lecture_lib import __version__
 from lecture_lib.__main__ import main
 from lecture_lib.commands import doctor
-from lecture_lib.commands.doctor import Finding
+from lecture_lib.commands.doctor import Check
 
 TORCH = """
 __version__ = "2.11.0"
@@ -53,7 +53,7 @@ def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def tried() -> dict[str, Finding]:
+def tried() -> dict[str, Check]:
     found, error = doctor._try_torch()
     return {
         "torch": doctor._torch(found, error),
@@ -64,8 +64,8 @@ def tried() -> dict[str, Finding]:
 
 def test_a_pair_that_fits_is_well(fakes: Path) -> None:
     found = tried()
-    assert all(finding.holds for finding in found.values())
-    assert found["gpu"].seen == "none, and nothing needs one"
+    assert all(check.holds for check in found.values())
+    assert found["gpu"].state == "none, and nothing needs one"
 
 
 @pytest.mark.parametrize(
@@ -84,11 +84,11 @@ def test_broken_packages_are_a_line_with_the_remedy(
     fakes: Path, package: str, source: str, broken: str, words: str
 ) -> None:
     fake(fakes, package, source)
-    finding = tried()[broken]
-    assert not finding.holds
-    assert words in finding.seen
-    assert str(finding).endswith("Do this: pip install --force-reinstall torch torchvision")
-    assert "\n" not in str(finding)
+    check = tried()[broken]
+    assert not check.holds
+    assert words in check.state
+    assert str(check).endswith("Do this: pip install --force-reinstall torch torchvision")
+    assert "\n" not in str(check)
 
 
 def test_a_torchvision_of_another_pytorch_is_named(fakes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def test_a_torchvision_of_another_pytorch_is_named(fakes: Path, monkeypatch: pyt
 )
 def test_a_gpu_is_said_with_its_formats(fakes: Path, name: str, capability: tuple[int, int], words: str) -> None:
     fake(fakes, "torch", TORCH.format(available=True, name=name, capability=capability))
-    assert tried()["gpu"] == Finding("GPU", True, words)
+    assert tried()["gpu"] == Check("GPU", True, words)
 
 
 def test_a_gpu_that_pytorch_cannot_use_is_a_problem(
@@ -128,12 +128,12 @@ def test_python_in_the_supported_range(version: tuple[int, ...], holds: bool) ->
 def test_packages_that_are_missing_or_old_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     required = ["numpy>=99.1", "no-such-package>=1", "scipy>=1.10", 'no-such-extra>=1; extra == "instructor"']
     monkeypatch.setattr(metadata, "requires", lambda name: required)
-    finding = doctor._packages()
-    assert not finding.holds
-    assert "lowest 99.1" in finding.seen
-    assert "no-such-package is missing" in finding.seen
-    assert "scipy" not in finding.seen
-    assert "no-such-extra" not in finding.seen
+    check = doctor._packages()
+    assert not check.holds
+    assert "lowest 99.1" in check.state
+    assert "no-such-package is missing" in check.state
+    assert "scipy" not in check.state
+    assert "no-such-extra" not in check.state
 
 
 def test_a_library_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +194,7 @@ def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_the_exit_code_says_whether_all_is_well(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], holds: bool, code: int, last: str
 ) -> None:
-    monkeypatch.setattr(doctor, "examine", lambda: [Finding("a", True, "seen"), Finding("b", holds, "seen", "act")])
+    monkeypatch.setattr(doctor, "examine", lambda: [Check("a", True, "seen"), Check("b", holds, "seen", "act")])
     assert main(["doctor"]) == code
     assert capsys.readouterr().out.splitlines()[-1] == last
 
