@@ -92,6 +92,7 @@ def windows(
         read += len(micro)
         counts = [0.0 if batch.stands_in else terms(batch) for batch in micro]
         window = Window(micro, counts, read, processes)
+        # A skipped window adds its batches to the next one's `read`: a resumed epoch passes over all that were read.
         if window.batches:
             read = 0
             yield window
@@ -104,6 +105,7 @@ def warn_when_not_exact(model: nn.Module, size: int, processes: Processes = ALON
         return
     for module in model.modules():
         noise = isinstance(module, _DropoutNd) and module.p > 0
+        # SyncBatchNorm takes its statistics over all processes, but for each micro-batch apart.
         statistics = isinstance(module, _BatchNorm) and not (size == 1 and isinstance(module, nn.SyncBatchNorm))
         if module.training and (noise or statistics):
             setting = f"accumulate={size}" if shares == 1 else f"{shares} processes, accumulate={size}"

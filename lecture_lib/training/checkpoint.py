@@ -66,6 +66,7 @@ def require_plain(value: Any, where: str = "checkpoint") -> None:
         TypeError: there is such an object; the message says where in the structure.
 
     """
+    # Exact types, because weights_only=True refuses a subclass such as a defaultdict.
     if type(value) in (dict, OrderedDict):
         for key, part in value.items():
             require_plain(key, f"a key of {where}")
@@ -97,6 +98,7 @@ def _remove_leftovers(path: Path) -> None:
     """Temporary files of processes that died while they wrote."""
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         process = leftover.name.split(".")[-2]
+        # Only on POSIX does signal 0 ask whether a process is alive; on Windows it would interrupt the process.
         if os.name == "posix" and process.isdecimal() and not _lives(int(process)):
             leftover.unlink(missing_ok=True)
 
@@ -165,6 +167,7 @@ def restore_module(model: nn.Module, state: dict[str, Any]) -> None:
         for name, value in own.items()
         if name in state and getattr(value, "shape", None) != getattr(state[name], "shape", None)
     ]
+    # Compared first: load_state_dict raises only after it has copied every tensor that fits.
     if missing or unexpected or shapes:
         faults = [f"missing {name}" for name in sorted(missing)] + [f"unknown {name}" for name in sorted(unexpected)]
         raise ValueError(
@@ -181,6 +184,7 @@ def restore_optimizer(optimizer: Optimizer, state: dict[str, Any]) -> None:
         ValueError: the state is another optimizer's.
 
     """
+    # torch compares the sizes of the groups only, and would give Adam's state to SGD.
     own = type(optimizer).__name__
     sizes = [len(group["params"]) for group in optimizer.param_groups]
     saved = [len(group["params"]) for group in state["param_groups"]]

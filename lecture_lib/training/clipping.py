@@ -61,6 +61,7 @@ def scale_to_norm(groups: Groups, norm: Tensor | float, max_norm: float) -> None
         # A norm that is 0 or not finite gives max_norm / 0 = inf, which is clamped to 1: nothing is scaled.
         scale = (max_norm / norm.nan_to_num(0.0, 0.0)).clamp_(max=1.0)
         for device, gradients in groups.items():
+            # One call for all gradients of a device: on a GPU a loop would launch a kernel for each parameter.
             torch._foreach_mul_(gradients, scale.to(device))
     elif max_norm < norm < math.inf:
         for gradients in groups.values():
@@ -192,6 +193,7 @@ def gradient_norms(model: nn.Module) -> dict[str, float | None]:
         gradients = [parameter.grad for parameter in own if parameter.grad is not None]
         if own:
             squares = [float(torch.linalg.vector_norm(gradient)) ** 2 for gradient in gradients]
+            # The root module's own name is empty.
             norms[name or "model"] = math.sqrt(sum(squares)) if squares else None
     return norms
 

@@ -84,6 +84,7 @@ def evaluate(
     device = checks.resolve_device(model, device)
     if not isinstance(precision, Precision):
         precision = choose_precision(precision, device)
+    # A single batch is weighed against no other, so an unknown loss function need not be examined.
     several = checks.count_batches(loader) != 1 or processes.count > 1
     terms = count if isinstance(count, Terms) else Terms(loss_fn, count, matters=several)
     score = Score(metric, processes)
@@ -91,6 +92,7 @@ def evaluate(
     with evaluating(model):
         for number, raw_batch in enumerate(loader, 1):
             batch = unpack_batch(raw_batch, number, unpack, loader)
+            # A process without an example of its own in a short batch adds nothing.
             if batch.stands_in:
                 continue
             batch = batch.to(device)

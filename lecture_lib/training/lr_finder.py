@@ -103,6 +103,7 @@ def find_lr(
                 break
     swept_rates = rates[: len(losses)]
     suggestions, reason = suggest_learning_rates(swept_rates, losses)
+    # Only then, because it costs another forward pass for every batch.
     if is_hidden_by_noise(losses):
         compared = sweep.compare_with_start(losses)
         if compared:
@@ -119,6 +120,7 @@ def sweep_rates(start: float, stop: float, steps: int) -> tuple[float, ...]:
         raise ValueError(f"start is {start} and stop {stop}; a sweep rises: 0 < start < stop, both finite.")
     checks.require_whole(steps, "steps", 3)
     factor = (stop / start) ** (1 / (steps - 1))
+    # The last rate is `stop` itself, because the product may be off by rounding.
     return (*(start * factor**number for number in range(steps - 1)), stop)
 
 

@@ -43,6 +43,7 @@ def warmup_cosine(warmup: float, final: float = 0.0) -> Schedule:
         def factor(step: int) -> float:
             if step < rise:
                 return (step + 1) / (rise + 1)
+            # A warm-up as long as the run leaves no steps for the cosine, and would divide by 0.
             progress = min(1.0, (step - rise) / max(1, total_steps - rise))
             return final + (1 - final) * (1 + math.cos(math.pi * progress)) / 2
 
@@ -75,6 +76,7 @@ def one_cycle(max_lr: float, warmup: float = 0.3) -> Schedule:
         raise ValueError(f"warmup is {warmup}; pass the rising fraction of the run, between 0 and 1, such as 0.3.")
 
     def schedule(optimizer: Optimizer, total_steps: int) -> LRScheduler:
+        # An earlier scheduler may have moved "lr"; it keeps the group's own rate in "initial_lr".
         rates = [float(group.get("initial_lr", group["lr"])) for group in optimizer.param_groups]
         if not rates[0] > 0:
             raise ValueError(
@@ -114,6 +116,7 @@ def step_decay(every: float, factor: float = 0.1) -> Schedule:
     _require_number(factor, "factor")
     if not 0 < factor <= 1:
         raise ValueError(f"factor is {factor}; pass a number above 0 and at most 1, such as 0.1.")
+    # At least 1: a tiny fraction of a short run rounds to 0 steps.
     return lambda optimizer, total_steps: StepLR(optimizer, max(1, _steps(every, total_steps)), gamma=factor)
 
 

@@ -129,6 +129,7 @@ def train(
         while not run.is_over:
             for window in run.windows():
                 loss_sum, taken = run.step.learn(window, run.index(window))
+                # A step that was skipped changed no weights, so schedule and average wait too.
                 if taken and run.scheduler is not None:
                     run.scheduler.step()
                 if taken and run.average is not None:
@@ -148,6 +149,7 @@ def train(
                     device=run.device,
                     processes=run.processes,
                 )
+                # Inside the block: the best weights must be those that were evaluated, the averages if there are any.
                 run.keep_best(validation)
             run.end_epoch(validation)
     return run.history

@@ -104,6 +104,7 @@ class ExponentialMovingAverage:
 
     def _exchange(self) -> None:
         for index, parameter in enumerate(self._parameters):
+            # `.data`, so that the optimizer goes on with the same parameter objects.
             parameter.data, self._averages[index] = self._averages[index], parameter.data
 
     def _require_not_applied(self, call: str) -> None:

@@ -208,6 +208,7 @@ def resolve_device(model: nn.Module, device: torch.device | str | None) -> torch
             f"the model is on {own} and batches would go to {device}. Call model.to('{device}') before you "
             "make the optimizer."
         )
+    # The model's own device has an index, and batches are compared with it: "cuda" is not equal to "cuda:0".
     return device if parameter is None else own
 
 

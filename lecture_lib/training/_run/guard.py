@@ -134,6 +134,7 @@ class FiniteGuard:
         """
         if self.deferred:
             self._note(loss.detach().isfinite().all())
+            # In float64 like the numbers on the CPU, because an epoch's losses are summed.
             value: Tensor | float = loss.detach().double()
         else:
             value = loss.item()
@@ -181,10 +182,12 @@ class FiniteGuard:
         """
         try:
             taken = self._step(gradients)
+        # Optimizers complain in different ways when their closure is missing.
         except (AssertionError, RuntimeError, TypeError) as error:
             if "closure" not in str(error).lower():
                 raise
             raise TypeError(closure_needed(self.optimizer)) from error
+        # The buffers belong to weights that are kept, so `attempt` must not put the old ones back.
         if taken:
             self._before = None
         return taken

@@ -43,6 +43,7 @@ class LabelWeights:
         self._doubtful: set[int] = set()  # labels whose weight the loss does not say
         self._reference: int | None = None  # a label of weight 1, and its loss in each row
         self._losses: list[float] = []
+        # At least two rows: a label counts if its loss differs between rows, see _find_reference.
         rows = torch.arange(min(ROWS, batch.examples)).repeat(1 if batch.examples > 1 else 2)
         self._rows = len(rows)
         self._sample = take_rows(batch.labels, rows, batch.examples)
@@ -68,6 +69,7 @@ class LabelWeights:
             self.loss(take_rows(self._outputs, part, self._rows), take_rows(self._sample, part, self._rows))
             for part in parts
         )
+        # A sum over the batch is the sum over its halves; a mean lies between theirs.
         if whole and min(map(abs, halves)) > 0 and math.isclose(whole, sum(halves), rel_tol=self.tolerance):
             raise ValueError(
                 f"loss_fn gives a sum over the batch ({whole:.4g} for {self._rows} examples, {halves[0]:.4g} and "
@@ -149,9 +151,12 @@ class LabelWeights:
         if not math.isfinite(combined):
             return None
         if math.isclose(combined, losses[row], rel_tol=1e-9 if self._dtype == torch.float64 else 1e-7):
+            # The labels changed nothing, so they weigh 0, unless their loss is the same: then any weight would change
+            # nothing.
             return None if own == losses[row] else 0.0
         if not math.isfinite(own) or own == combined:
             return None
+        # From probe.py's identity: combined · (weight + number) = own · weight + losses[row] · number.
         weight = number * (losses[row] - combined) / (combined - own)
         return weight if weight >= 0 else None
 
@@ -159,6 +164,7 @@ class LabelWeights:
         """The loss of rows of the sample, taken round and round, each with one label throughout."""
         indices = torch.tensor([row % self._rows for row in rows])
         sample = take_rows(self._sample, indices, self._rows)
+        # An unsigned dtype would turn -100 into 156, which may be a class.
         if min(labels) < 0 and not sample.dtype.is_signed:
             return math.nan
         column = torch.tensor(labels, device=sample.device).to(sample.dtype).reshape(-1, *[1] * (sample.ndim - 1))

@@ -162,6 +162,7 @@ def require_same_shape(loss_fn: LossFunction, outputs: Any, y: Any, where: str) 
 def _no_loss(outputs: Any) -> Tensor:
     """0, with a gradient of 0 for everything that the outputs depend on."""
     parts = [tensor.sum() * 0 for tensor in tensors_of(outputs) if tensor.requires_grad]
+    # Parts may differ in dtype, which stack refuses.
     return torch.stack([part.float() for part in parts]).sum()
 
 

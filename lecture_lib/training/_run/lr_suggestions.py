@@ -154,6 +154,8 @@ def _fall(losses: Curve) -> tuple[float, float]:
     # Relative to the magnitude, so that it also holds for losses below 0, such as negative log-densities.
     scale = max(abs(start), np.finfo(float).tiny)
     steps = np.abs(np.diff(losses[: len(losses) // 2])) if width > 1 else np.zeros(1)
+    # 1.48 times the median is a standard deviation that outliers do not move. A difference of two losses has √2 times
+    # the noise of one; a median's standard error is 1.25 times a mean's.
     noise = float(np.median(steps)) * 1.48 / math.sqrt(2)
     return float(start - lowest) / scale, 4 * 1.25 * noise / math.sqrt(width) / scale
 

@@ -66,6 +66,7 @@ def settings_of_a_refused_run(optimizer: Optimizer) -> Iterator[None]:
     if not isinstance(optimizer, Optimizer):  # it has the shape of one, and no hooks
         yield
         return
+    # Once is enough: a list with an entry for each step would grow with the run.
     stepped: list[bool] = []
     hook = optimizer.register_step_post_hook(lambda *_: stepped.append(True) if not stepped else None)
     try:

@@ -121,6 +121,7 @@ class Checkpoints:
         _require_same_settings(stored["settings"], self.settings, path)
         streams = stored["streams"][self.processes.rank]
         restore_loader_streams(self.loader, streams["loader"])
+        # That the optimizer does not fit is noticed only after the model was restored.
         before = copy.deepcopy(self.model.state_dict())
         try:
             restore_module(self.model, stored["model"])

@@ -101,6 +101,7 @@ class Run:
         self.device = checks.resolve_device(model, options.device)
         self.processes = join_processes(self.device)
         self.precision = choose_precision(options.precision, self.device)
+        # Undoes the set-up where it fails; where it succeeds, __exit__ does so at the end of the run.
         with ExitStack() as undo:
             undo.enter_context(settings_of_a_refused_run(optimizer))
             self._set_up()
@@ -108,6 +109,7 @@ class Run:
 
     def _set_up(self) -> None:
         model, optimizer, options = self.model, self.optimizer, self.options
+        # Before the scheduler is made, which moves the rates to its first ones.
         rates = [float(group["lr"]) for group in optimizer.param_groups]
         self.scheduler = make_scheduler(
             options.schedule, optimizer, self.train_loader, options.epochs, accumulate=options.accumulate
@@ -218,6 +220,7 @@ class Run:
     def windows(self) -> Iterator[Window]:
         """The rest of the epoch's windows, each of them for one step."""
         options, state = self.options, self.state
+        # on_epoch may have put the model into eval mode.
         set_modes(self._modes)
         batches, first = self._checkpoints.batches(state), state.batches + 1
         for window in windows(
@@ -229,6 +232,7 @@ class Run:
         state.share(self.processes)
         state.require_examples()
         self._guard.look()
+        # Each process has running statistics of its own share; all evaluate with the first one's.
         self.processes.share_buffers(self.model)
 
     def index(self, window: Window) -> StepIndex:
@@ -239,6 +243,7 @@ class Run:
         """Count a step, show it, and write a checkpoint when one is due."""
         self.state.add(window, loss_sum, taken, self._layer_norms)
         self._bar.step()
+        # On a GPU errors wait for a look, and a checkpoint must not be written before it.
         if self._checkpoints.due(self.state):
             self._guard.look()
             self._checkpoints.save(self.state)
@@ -271,6 +276,7 @@ class Run:
         if self._improved:
             self._checkpoints.save_best()
         self.history.stopped = self.state.out_of(self.options.patience)
+        # Before the checkpoint, so that a resumed run does not repeat this epoch.
         self.state.next_epoch()
         self._checkpoints.save(self.state)
         self._bar.epoch(row)

@@ -76,6 +76,7 @@ def all_finite(tensors: Iterable[Tensor]) -> bool:
     for tensor in tensors:
         if tensor.device.type != "cpu" or tensor.is_sparse:
             elsewhere.append(tensor)
+        # One number for each tensor: an entry that is NaN or infinite makes the sum so.
         elif tensor.is_floating_point() and not math.isfinite(tensor.sum().item()):
             return False
     return not elsewhere or bool(finite_on_device(elsewhere))

@@ -64,6 +64,7 @@ class TrainingState:
 
     def share(self, processes: Processes) -> None:
         """Give each process an equal part of all processes' sums."""
+        # Equal parts can be shared again without changing the total, as a checkpoint in mid-epoch does.
         total, count = processes.sum(float(self.loss_sum), self.loss_count)
         self.loss_sum, self.loss_count = total / processes.count, count / processes.count
 

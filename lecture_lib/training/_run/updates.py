@@ -107,7 +107,9 @@ class Updates:
         weight, gradient = self._weight, self._gradient
         for group in self._optimizer.param_groups:
             decay, rate = group["weight_decay"], float(group["lr"])
+            # SGD and Adam add the decay to the gradient; for AdamW, which does not, the bound is only looser.
             largest = max(self._gradient, norm + decay * self._weight)
+            # Within these limits |1 - rate · decay| is at most 1, so decay alone makes no weight larger.
             if not (decay >= 0 and 0 <= rate * decay <= 2):
                 return None
             gradient, weight = max(gradient, largest), max(weight, self._weight + rate * _longest(group, largest))
