@@ -100,6 +100,7 @@ def measure(rows: Sequence[Mapping[str, Any]]) -> Measures:
     if min(train + val) < 0:
         raise ValueError(f"a loss is {min(train + val):g}; the rules want losses whose best value is 0.")
     # The first epoch's mean is taken while the loss falls: as far above its end as above its middle.
+    # `or 1.0`: losses that are all 0 have no scale.
     start = max(train[0], val[0], 2 * train[0] - val[0]) or 1.0
     last = max(2, len(rows) // 4)
     train_end, val_end = median(train[-last:]), median(val[-last:])

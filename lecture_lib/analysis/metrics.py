@@ -22,6 +22,7 @@ def probabilities(outputs: Array) -> np.ndarray:
         logits = np.stack([np.zeros(len(logits)), logits.reshape(-1)], axis=1)
     if logits.ndim != 2:
         raise ValueError(f"outputs have shape {list(logits.shape)}; probabilities wants logits [N, C], or [N].")
+    # Without the largest logit exp would overflow; the ratios are the same.
     exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
     return exponentials / exponentials.sum(axis=1, keepdims=True)
 
@@ -177,6 +178,7 @@ def _against_the_rest(score: Callable[..., float], outputs: Any, labels: Any, we
         missing = np.setdiff1d(np.arange(scores.shape[1]), present)
         problem = f"class {missing[0]} has no examples, only {len(present)} of {scores.shape[1]} classes have"
         raise ValueError(f"{problem}: it has no rank. Evaluate on more data, split stratified, or use accuracy.")
+    # Of two classes the scores add up to 1, so the area for the second is the usual one.
     of_classes = [1] if scores.shape[1] == 2 else range(scores.shape[1])
     return float(np.mean([score(classes == index, scores[:, index], sample_weight=shares) for index in of_classes]))
 

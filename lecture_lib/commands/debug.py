@@ -66,6 +66,7 @@ def _watch(options: argparse.Namespace) -> int:
         failed = "" if end.code in (None, 0) else f"the script ended with exit code {end.code}"
     except KeyboardInterrupt:
         failed = "interrupted; what was seen until then:"
+    # However the script ended, what was watched until then is reported.
     except BaseException as error:
         traceback.print_exc()
         failed = f"the script stopped with {type(error).__name__}: {error}"
@@ -90,6 +91,7 @@ def _accumulated(recording: Recording) -> int:
 
 
 def _climb(options: argparse.Namespace) -> int:
+    # A name other than __main__, so that the script's main part does not run.
     names = runpy.run_path(str(options.script), run_name="__debug__")
     make = names.get(options.climb)
     if not callable(make):

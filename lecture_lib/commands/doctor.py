@@ -29,6 +29,8 @@ PAIR = "pip install --force-reinstall torch torchvision"
 INSTALL = "in the course's folder: pip install -e ."
 _SECONDS = 180
 
+# One line each, flushed: where torchvision crashes, torch's line has arrived. nms is compiled against torch and shows a
+# build that does not fit, even where the import succeeds.
 _TRY = """
 import json
 import torch
@@ -107,6 +109,7 @@ def _try_torch() -> tuple[dict[str, Any], str]:
         return {}, f"importing it took more than {_SECONDS} seconds"
     tried: dict[str, Any] = {}
     for line in process.stdout.splitlines():
+        # Packages may print lines of their own when they are imported.
         if line.startswith('{"torch'):
             tried |= json.loads(line)
     if process.returncode == 0:

@@ -76,6 +76,7 @@ def submit(student_id: str, name: str, *, folder: str | Path = ".", to: str | Pa
 
 def unanswered(nb: dict[str, Any]) -> list[str]:
     """The ids of the questions whose answer cell still holds the stub."""
+    # nbformat stores a source as one text or as a list of lines.
     cells = ((cell.get("metadata", {}).get("nbgrader", {}), "".join(cell["source"])) for cell in nb["cells"])
     return [
         meta["grade_id"] for meta, source in cells if meta.get("solution") and any(stub in source for stub in STUBS)

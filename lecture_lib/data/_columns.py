@@ -45,6 +45,7 @@ def as_groups(groups: Column, name: str = "groups") -> list[Hashable]:
 
 def as_times(times: Column, name: str = "times") -> np.ndarray:
     """Time stamps [N] as numbers, or dates as datetime64 in microseconds; none missing."""
+    # For its checks alone: an array would turn None into an object that compares with nothing.
     as_groups(times, name)
     stamps = _array(times)
     if stamps.dtype.kind in "OM":
@@ -64,6 +65,7 @@ def both_sides(
     train, validation = convert(pair[0], f"{name} of training"), convert(pair[1], f"{name} of validation")
     same_length(train, sizes[0], f"{name} of training")
     same_length(validation, sizes[1], f"{name} of validation")
+    # Numbers, texts and dates: the group "7" would never be equal to the group 7.
     if len({isinstance(side[0], str) + 2 * isinstance(side[0], np.datetime64) for side in (train, validation)}) > 1:
         raise ValueError(f"{name}: {train[0]!r} in training, {validation[0]!r} in validation; give both in one form.")
     return train, validation

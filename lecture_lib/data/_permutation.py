@@ -64,6 +64,7 @@ def associated(values: np.ndarray, target: np.ndarray, strata: np.ndarray, seed:
 
 def permutations_of(target: np.ndarray, strata: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """The target and, beside it, its permutations within strata: float32 [N, 1 + PERMUTATIONS]."""
+    # Sorting the keys shuffles inside the strata only: below 1, the random part never reaches the next stratum.
     keys = strata[:, None] + 0.99 * generator.random((len(target), PERMUTATIONS))
     columns = np.empty((len(target), 1 + PERMUTATIONS), dtype=np.float32)
     columns[:, 0] = target

@@ -79,6 +79,7 @@ def _exposed(outline: Outline, x: Plane, y: Plane, pose: np.ndarray, exposures: 
         dy = y - _column(top + moment * length * np.sin(direction))
         cos, sin = _column(np.cos(turn)), _column(np.sin(turn))
         distance = outline(cos * dx + sin * dy, cos * dy - sin * dx, _column(radius))
+        # An edge one pixel wide: a pixel with the outline through its middle is half covered.
         total += np.clip(0.5 - distance * size, 0, 1)
     return total / exposures
 

@@ -114,6 +114,7 @@ def _inputs(task: str, x: Tensor, y: Tensor) -> Iterator[Violation]:
         short = x.numel() > 0 and x.ndim + 1 in ranks
         remedy = "collation" if not short else "batch dimension" if single_example else "channel dimension"
         yield _shape("inputs", x, contract.inputs, remedy)
+    # Few entries in the last axis are channels; five or more in the middle axes are rows and columns.
     elif x.ndim == 4 and x.shape[3] in (1, 3, 4) and min(x.shape[1:3]) > 4:
         yield _shape("inputs", x, "channels before rows", "channels last")
     ids = task == "sequence" and x.ndim == 2
@@ -127,6 +128,7 @@ def _inputs(task: str, x: Tensor, y: Tensor) -> Iterator[Violation]:
         yield Violation("inputs", "constant", "all the same", "examples that differ", REMEDIES["constant"])
     elif ids and x.min() < 0:
         yield _range("inputs", x, "ids from 0", "negative id")
+    # Whole numbers above 1: uint8 pixels that were converted to float and not divided.
     elif x.ndim == 4 and x.dtype in FLOATS and x.min() >= 0 and x.max() > 1 and (x == x.round()).all():
         yield _range("inputs", x, SCALED, "whole numbers")
     elif x.dtype in FLOATS and x.ndim > 1:
@@ -167,6 +169,7 @@ def _labels(task: str, y: Tensor, shape: list[Any], classes: int | None, ignore_
         remedy = "from 1" if low >= 1 and high == classes else "classes"
         remedy = "targets" if not indices else "mask" if mask else remedy
         yield _range("labels", counted, f"0 to {limit}", remedy)
+    # The first example's class is free; every other example has the same one with probability 1 / classes.
     by_chance = float(max(classes or 2, 2)) ** (1 - examples)
     if classes != 1 and by_chance < ONE_CLASS_BY_CHANCE and low == high:
         yield Violation("labels", "one class", f"{examples} examples, all {low:g}", "several", REMEDIES["one class"])

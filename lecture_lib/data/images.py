@@ -87,5 +87,6 @@ class TinyImageDataset(Dataset[tuple[Any, int]]):
             raise ValueError(
                 f"{path} (example {index}) is no image that can be read: {error}. Replace it or leave it out."
             ) from error
+        # A copy, because Pillow's array is read-only and torch warns about tensors that share it.
         image = torch.from_numpy(pixels.copy()).permute(2, 0, 1).float() / 255
         return (image if self.transform is None else self.transform(image)), int(self.labels[index])

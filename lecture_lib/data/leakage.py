@@ -143,6 +143,7 @@ def leakage_report(
     kinds = None if labels is None else both_sides(labels, sizes, "labels", as_classes)
     sources = None if groups is None else both_sides(groups, sizes, "groups", as_groups)
     stamps = None if times is None else both_sides(times, sizes, "times", as_times)
+    # Backwards, so that of equal rows the first one's number stays.
     first = {_digest(row): number for number, row in reversed(list(enumerate(train_rows)))}
     copy_of = np.array([first.get(_digest(row), -1) for row in validation_rows])
     chance = coincidences(train_rows, validation_rows, _contents(train_rows, validation_rows), seed=seed)
@@ -167,6 +168,7 @@ def leakage_report(
         suspicions.append(_time_order(*stamps))
     search = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(train_rows[unique])
     to_train = search.kneighbors(validation_rows[fresh])[0][:, 0] if len(fresh) else np.zeros(0)
+    # Without arguments kneighbors passes over each example itself.
     within_train = search.kneighbors()[0][:, 0] if len(unique) > 1 else np.zeros(0)
     leaks = tuple(leak for leak in suspicions if len(leak.validation))
     return LeakageReport(leaks, to_train, within_train, tuple(remarks))
@@ -201,6 +203,7 @@ def _copies(
         evidence += f"; chance would give {chance.by_chance:.1f} ({chance.why})"
     if labels is not None:
         evidence += f"; {np.sum(labels[0][train] != labels[1][validation])} of them with another label"
+    # Where chance gives practically no equal examples, a copy is a fact and needs no p value.
     is_fact = isinstance(chance, Coincidences) and chance.by_chance < 0.05
     p_value = None if is_fact else chance.p_value
     return Leak(kind, evidence, len(validation) / count, p_value, train, validation, DO[kind])

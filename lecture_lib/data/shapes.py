@@ -91,12 +91,14 @@ def shapes(
     rates = _checked(n, size, rates, background, empty, patients, drift)
     if without not in (None, *NUISANCES):
         raise ValueError(f"without is {without!r}; the nuisances are {', '.join(NUISANCES)}.")
+    # Images, patients and noise have streams of their own: an option changes nothing beside what it is about.
     draws = np.random.default_rng([seed, 0]).random((n, _DRAWS), dtype=np.float64)
     owners = None if patients is None else (draws[:, 0] * patients).astype(np.int64)
     nuisance = _nuisances(draws[:, 1], rates)
     styles = None if patients is None else np.random.default_rng([seed, 1]).random((patients, 8))
     style = np.full((n, 8), 0.5) if styles is None or owners is None else styles[owners]
     cleared = nuisance == NUISANCES.index(without) if without else np.zeros(n, dtype=bool)
+    # Before labels are drawn, so that the example gets one of the common classes.
     if without == "rare class":
         nuisance = np.where(cleared, len(NUISANCES), nuisance)
     labels, clean = _labels(draws, nuisance, empty, None if patients is None else style[:, 4:8])

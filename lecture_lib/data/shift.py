@@ -129,6 +129,7 @@ def _covariate(
     )
     largest = differ[np.argsort(-distances[differ], kind="stable")] if shifted else differ[:0]
     listed = tuple((int(number), float(distances[number]), float(adjusted[number])) for number in largest)
+    # The smaller of two p values counts twice, because either test alone may report the shift.
     p_value = min(1.0, 2 * min(overall.p_value, float(adjusted.min())))
     return _answer("covariate", shifted, evidence, auc, p_value), listed, separable, inside
 
@@ -160,6 +161,7 @@ def _temporal(sample: _Sample, classes: np.ndarray | None, times: np.ndarray) ->
     if classes is not None:
         member = np.eye(len(np.unique(classes)), dtype=np.float32)[tests.strata_of(classes)]
         features = np.concatenate([features, tests.standardised(member)], axis=1)
+    # Ranks within each part: validation that simply comes later is no drift, and the unit of time does not matter.
     for side in (sample.part == 0, sample.part == 1):
         ranks[side] = np.unique(times[side], return_inverse=True)[1] / side.sum()
     association = predicted(features, ranks, sample.part, sample.seed)

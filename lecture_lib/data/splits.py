@@ -107,6 +107,7 @@ def grouped_split(
     for place, number in enumerate(order):
         # The last groups are kept for the parts that have none.
         allowed = empty if len(order) - place == len(empty) else range(len(fractions))
+        # How much closer |missing|² comes to 0: |m|² - |m - s|² = s · (2m - s).
         part = max(allowed, key=lambda part: shares[number] @ (2 * missing[part] - shares[number]))
         part_of[number] = part
         missing[part] -= shares[number]
@@ -142,10 +143,12 @@ def chronological_split(
     order = np.argsort(stamps, kind="stable")
     ordered = stamps[order]
     ahead: Any = gap
+    # `ahead - ahead` is 0 in the gap's own unit, and the comparison is false for NaN as well.
     if gap is not None and (isinstance(gap, int | float) == (stamps.dtype.kind == "M") or not ahead >= ahead - ahead):
         raise ValueError(f"gap is {gap!r}; wanted is a distance of 0 or more: a timedelta for dates, else a number.")
     changes = np.flatnonzero(ordered[1:] > ordered[:-1]) + 1
     cuts = _ends(fractions, len(order))[:-1]
+    # A cut among equal times moves to the nearest place where time goes on.
     inner = [int(changes[np.abs(changes - cut).argmin()]) for cut in cuts] if len(changes) else []
     starts, ends = [0, *inner], [*inner, len(order)]
     parts = [

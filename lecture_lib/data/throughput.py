@@ -121,6 +121,7 @@ def measure_throughput(
     seconds |= {"model": (1 - fixed) * seconds["model"], "tiny batches": fixed * seconds["model"]}
     workers = getattr(loader, "num_workers", 0) > 0
     if bottleneck == "first batch":
+        # Persistent workers do not start anew, so advising them would change nothing.
         workers = workers and not getattr(loader, "persistent_workers", False)
     fix = FIRST_FIXES.get(f"{bottleneck}, with workers") if workers else None
     total = max(sum(waits) + sum(steps), INSTANT)

@@ -67,6 +67,7 @@ def ablate(
             for name, change in [("", {}), *changes.items()]:
                 results = ablation.changed[name] if name else ablation.base
                 try:
+                    # A copy: what a run does to its configuration must not reach the next run.
                     results[seed] = _measured(run, copy.deepcopy({**base, **change}), seed)
                 except Exception as error:
                     ablation.failures[name or "base", seed] = error
@@ -92,6 +93,7 @@ def _require_change(name: str, change: Mapping[str, Any], base: Mapping[str, Any
     for key in change:
         if key not in base:
             raise ValueError(f"change {name!r} sets {key!r}, which base has not: {', '.join(map(str, base))}.")
+        # As text, because == of arrays gives no single answer.
         if repr(base[key]) == repr(change[key]):
             raise ValueError(f"change {name!r} sets {key!r} to {change[key]!r}, as base does: nothing changes.")
     if not name or (len(change) < 2 if several else len(change) != 1):

@@ -103,6 +103,7 @@ def _different(first: dict[str, Any], second: dict[str, Any]) -> tuple[tuple[str
 
 
 def _equal(a: Any, b: Any) -> bool:
+    # NaN is not equal to NaN, and True is equal to 1: neither is what a reader of settings means.
     both_nan = isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b)
     return both_nan or (a == b and isinstance(a, bool) == isinstance(b, bool))
 

@@ -36,15 +36,19 @@ def content_id(*parts: Any) -> str:
 def _feed(digest: Any, part: Any) -> None:
     if isinstance(part, torch.Tensor):
         part = part.detach().cpu()
+        # NumPy has no bfloat16, so its bits are read as whole numbers.
         part = part.view(torch.int16).numpy() if part.dtype == torch.bfloat16 else part.numpy()
     if isinstance(part, int | float | str | bool):
         part = np.asarray(part)
     if isinstance(part, np.ndarray | np.generic) and part.dtype.kind in "biufcU":
         array = np.ascontiguousarray(part)
+        # The same bytes on machines of either byte order.
         array = array.astype(array.dtype.newbyteorder("<"))
+        # The bytes alone are the same for [2, 3] and [3, 2].
         digest.update(f"{array.dtype.str}{np.shape(part)}".encode())
         digest.update(array.tobytes())
     elif isinstance(part, Mapping):
+        # The order in which a dict was filled is no part of its content.
         for key in sorted(part, key=str):
             digest.update(f"key {key}".encode())
             _feed(digest, part[key])
@@ -70,6 +74,7 @@ def code_state(folder: str | Path | None = None) -> dict[str, Any]:
 
     """
     git = ["git", "-C", str(folder or Path.cwd())]
+    # Git's message is searched below, so it must not be translated.
     environment = {**os.environ, "LC_ALL": "C"}
     try:
         commit = subprocess.run(

@@ -130,6 +130,7 @@ class RunRecord:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        # The block called finish itself.
         if self.status != "running":
             return
         if error is None:

@@ -63,9 +63,11 @@ def _train(settings: Settings, folder: Path, options: Namespace, device: torch.d
     weights = sum(parameter.numel() for parameter in model.parameters())
     say(f"{settings.model}: {weights:,} weights, {precision} on {device}, {processes.count} process(es)")
     if processes.first:
+        # find_lr's picture may be the first file in it, before train makes the folder for its checkpoints.
         folder.mkdir(parents=True, exist_ok=True)
     rate = settings.learning_rate
     if rate is None:
+        # One sweep is enough, and all processes must train with the same rate.
         rate = processes.from_first(
             _found_rate(model, train_loader, optimizer, settings, folder) if processes.first else None
         )
@@ -115,6 +117,7 @@ def _train(settings: Settings, folder: Path, options: Namespace, device: torch.d
                 checkpoints=folder,
                 resume=options.resume,
                 on_epoch=on_epoch,
+                # In a log file every update of a bar would be another line.
                 progress=sys.stderr.isatty(),
             )
     except BaseException as error:
