@@ -1,4 +1,4 @@
-"""`lecture debug`: run a training script as it is, and say what its training looks like from inside."""
+"""`lecture debug`: run a training script unchanged, and report what is wrong with its training."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What is wrong with a student's installation, and what to do: `lecture doctor`.
 
-Nothing of PyTorch is imported here: it is tried in a process of its own, so that a broken installation, also one that
-crashes, is a line with a remedy.
+PyTorch is not imported here. It is tried in a process of its own, so that even an installation that crashes becomes a
+line with a remedy.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ print(json.dumps({"torchvision": torchvision.__version__}), flush=True)
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at: whether it is well, its state, and what to do when it is not."""
+    """The result of a check: whether it holds, what the state is, and what to do where it does not hold."""
 
     name: str
     holds: bool
@@ -127,7 +127,7 @@ def _python(version: tuple[int, ...]) -> Check:
 
 
 def _packages() -> Check:
-    """Whether each package that the course asks for is there in the lowest version or a newer one."""
+    """Whether each required package is installed in its lowest version or a newer one."""
     try:
         required = [line for line in metadata.requires(DISTRIBUTION) or [] if "extra ==" not in line]
     except metadata.PackageNotFoundError:
@@ -170,7 +170,7 @@ def _torchvision(tried: dict[str, Any], error: str) -> Check:
 
 
 def _gpu(tried: dict[str, Any]) -> Check:
-    """A GPU that is there should be used; that there is none is well, since nothing needs one."""
+    """A GPU should be usable where there is one; having none is fine, because nothing needs one."""
     if "torch" not in tried:
         return Check("GPU", False, "it cannot be looked for without PyTorch", PAIR)
     if tried["gpus"]:

@@ -114,7 +114,7 @@ def leakage_report(
     Near duplicates are pairs much closer than the data around them (nearest.py says how close); they are reported
     when more of validation has one in training than an honest random split explains. What it cannot see: copies that
     are moved, cropped or recoloured beyond the distance of ordinary neighbours. For those give groups, or inputs
-    that are features of a network. Features of different units are to be scaled first.
+    that are features of a network. Scale features of different units first.
 
     Source: lecture part 3, validation.
 
@@ -132,7 +132,7 @@ def leakage_report(
         The report; without leaks its `leaks` are empty.
 
     Raises:
-        ValueError: shapes or lengths differ, something is missing, not finite or one column is no column.
+        ValueError: shapes or lengths differ, something is missing or not finite, or an argument is not a column.
 
     """
     from sklearn.neighbors import NearestNeighbors

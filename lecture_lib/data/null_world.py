@@ -64,7 +64,7 @@ def fitted_on_all_data(
     Args:
         pipeline: called with inputs and labels; splits, preprocesses and trains, returns the validation score, higher
             is better. It is called permutations + 1 times: make it cheap.
-        inputs: handed on as they are, N examples.
+        inputs: N examples, passed on unchanged.
         labels: class of each example, integers [N], tensor or array.
         seed: of the permutations; the pipeline's own randomness is its own affair.
         chance: score of a guess; default: the share of the largest class, which is right for accuracy. Pass 0.5 for

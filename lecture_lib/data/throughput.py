@@ -94,7 +94,7 @@ def measure_throughput(
         The rates, the split and the fix.
 
     Raises:
-        TypeError: the loader is an iterator, gone after one epoch.
+        TypeError: the loader is an iterator, which is used up after one epoch.
         ValueError: batches is below 2, or the loader gives none.
 
     """

@@ -69,7 +69,7 @@ def windows(
     first: int = 1,
     processes: Processes = ALONE,
 ) -> Iterator[Window]:
-    """Group an epoch's batches; the last window may be shorter, and is a window like the others.
+    """Group an epoch's batches; the last window may be shorter.
 
     A window's batches are read before its first forward pass, because the weights need the window's count. A window
     without a label that counts is skipped.
@@ -79,7 +79,7 @@ def windows(
         size: K, micro-batches in a window.
         loss_fn: the count of a batch is found out from it, unless `count` is given.
         count: labels -> how many of them the batch's mean loss averages over.
-        rule: batch -> (inputs, labels), for batches that are no pairs, longer tuples or dicts.
+        rule: batch -> (inputs, labels), for batches that are not pairs, longer tuples or dicts.
         loader: who gave the batches; may name the examples of its latest batch in `ids`.
         first: the number of the first batch, for messages.
         processes: each reads its own share of the same windows.

@@ -73,7 +73,7 @@ def clip_by_parameter_norm(parameters: Parameters, max_norm: float) -> Tensor:
     """Scale each parameter's gradient by its own factor, so that its own norm is at most max_norm.
 
     The direction of the whole gradient changes: [3, 4] in two parameters becomes [1, 1] with max_norm 1, where the
-    global norm gives [0.6, 0.8]. It exists to be compared (practice problem P6). A gradient whose own norm is not
+    global norm gives [0.6, 0.8]. It is here for comparison (practice problem P6). A gradient whose own norm is not
     finite stays as it was. Arguments and errors are those of `clip_by_global_norm`.
 
     Returns:
@@ -93,7 +93,7 @@ def clip_by_parameter_norm(parameters: Parameters, max_norm: float) -> Tensor:
 def clip_by_value(parameters: Parameters, max_value: float) -> Tensor:
     """Move each entry of each gradient into [-max_value, max_value].
 
-    The direction changes: [3, 4] becomes [1, 1] with max_value 1. It exists to be compared. NaN stays NaN and ±inf
+    The direction changes: [3, 4] becomes [1, 1] with max_value 1. It is here for comparison. NaN stays NaN and ±inf
     becomes ±max_value, so look at the returned norm.
 
     Args:

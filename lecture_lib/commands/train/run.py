@@ -26,7 +26,7 @@ def run(options: Namespace) -> int:
     """Train, and leave the run's folder: record.json, last.pt, best.pt, curve.png and maybe finder.png.
 
     Returns:
-        0 done; 1 not done, and said why; 130 interrupted, and said how to go on.
+        0 when done; 1 when refused or failed, with the reason printed; 130 when interrupted, with how to go on.
 
     """
     processes = None
@@ -188,4 +188,4 @@ def _leave(record: RunRecord, history: History, folder: Path) -> None:
 
 
 def _silent(*_: object, **__: object) -> None:
-    """What the other processes say."""
+    """Print nothing: what every process but the first says."""

@@ -30,7 +30,7 @@ class Settings:
 
 
 class CannotTrainError(Exception):
-    """What the user is to hear in a line."""
+    """The command cannot train; the message is one line for the user."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -16,8 +16,8 @@ class ExponentialMovingAverage:
     With warm-up the n-th update uses min(decay, (1 + n) / (10 + n)), n counted from 1, so that the first weights do not
     weigh on a short run; without, decay 0.999 remembers them for thousands of steps.
 
-    Parameters are averaged, a tied one once. Buffers are not: those of the model hold while the averages are applied,
-    for the statistics of batch normalisation are running averages already.
+    Parameters are averaged, a tied one once. Buffers are not: the model keeps its own while the averages are
+    applied, because the statistics of batch normalisation are running averages already.
     Source: Polyak and Juditsky 1992; the warm-up is that of tf.train.ExponentialMovingAverage.
 
     Args:

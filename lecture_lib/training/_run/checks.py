@@ -253,7 +253,7 @@ def require_optimizer(optimizer: object) -> None:
         kind = f"{len(optimizer)} optimizers" if several else f"a {type(optimizer).__name__}"  # type: ignore[arg-type]
         raise TypeError(f"optimizer is {kind}; pass {remedy}, such as torch.optim.AdamW(model.parameters(), lr=1e-3).")
     try:
-        # Not of the instance's: a scheduler puts a step of its own there.
+        # The class's step, because a scheduler replaces the instance's by one of its own.
         inspect.signature(type(optimizer).step).bind(optimizer)  # type: ignore[attr-defined]
     except TypeError:
         raise TypeError(closure_needed(optimizer)) from None
@@ -274,9 +274,10 @@ def _is_optimizer(value: object) -> bool:
 
 
 def warn_about_replaced_layers(model: nn.Module, optimizer: Optimizer, loss_fn: object) -> None:
-    """Warn when the optimizer holds tensors of no layer, and as many of a layer, alike, wait for one.
+    """Warn when the optimizer holds tensors outside the model, and as many in the model, alike, have no optimizer.
 
-    Each alone may be meant, and both where they are not alike: a parameter of the loss, a part that is left as it is.
+    Either alone can be intended, and so can both where the shapes differ: the loss has a parameter of its own, or a
+    part of the model is not trained.
     """
     optimised = {id(p): p for group in optimizer.param_groups for p in group["params"]}
     registered = {id(p) for owner in (model, loss_fn) if isinstance(owner, nn.Module) for p in owner.parameters()}

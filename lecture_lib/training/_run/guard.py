@@ -55,15 +55,15 @@ class StepIndex:
 class FiniteGuard:
     """Keeps losses, gradients and updates that are not finite from the weights and buffers.
 
-    On the CPU a look at each number is cheap, so the error comes at once. A GPU would have to stop for each look:
-    there the step's gradients are set to zero and buffers put back on the device when something is not finite, and
-    the error comes at the next `look`, when the host waits for the device anyway. That also holds for gradients
-    above LARGEST_GRADIENT, so that no update can overflow.
+    On the CPU checking each number is cheap, so the error is raised at once. A GPU would have to stop for each check.
+    There the step's gradients are set to zero and the buffers restored on the device when something is not finite, and
+    the error is raised at the next `look`, when the host waits for the device anyway. Gradients above LARGEST_GRADIENT
+    are treated alike, so that no update can overflow.
 
     A forward pass changes buffers, such as the running statistics of batch normalisation, before anybody can know
     that its step will be refused. So they are copied when a step begins.
 
-    What one of several processes cannot take, none takes: all of them raise, after the same exchanges.
+    When one of several processes refuses a step, all of them refuse it, after the same exchanges.
 
     Args:
         model: names the parameters in messages.
@@ -96,7 +96,7 @@ class FiniteGuard:
         self.processes = processes
         self._updates = Updates(model, optimizer)
         self._holders = buffers_of(model)
-        # On a device only those are looked at that are finite now: a mask of -inf is meant so.
+        # On a device only buffers that are finite now are checked: a mask of -inf is deliberate.
         self._finite_holders = [
             name for name, holder in self._holders.items() if bool(finite_on_device(holder.values()))
         ]

@@ -23,7 +23,7 @@ def compares_entries(loss_fn: LossFunction) -> bool:
 
 
 def mean_loss(loss_fn: LossFunction, outputs: Any, batch: Batch) -> Tensor:
-    """The loss of a batch, one number that carries a gradient; 0 for a batch that stands in for nothing."""
+    """The loss of a batch, one number that carries a gradient; 0 for a batch that only stands in."""
     if batch.stands_in:
         return _no_loss(outputs)
     labels = batch.labels
@@ -138,7 +138,7 @@ def require_labels(loss_fn: LossFunction, outputs: Any, y: Any, where: str) -> N
 
 
 def require_same_shape(loss_fn: LossFunction, outputs: Any, y: Any, where: str) -> None:
-    """ValueError for labels that a loss would stretch: of outputs [B, 1] and labels [B] it compares each with each."""
+    """ValueError for labels that a loss would broadcast: with outputs [B, 1] and labels [B], every pair is compared."""
     if not (isinstance(outputs, Tensor) and isinstance(y, Tensor)) or outputs.shape == y.shape:
         return
     name = getattr(loss_fn, "__name__", type(loss_fn).__name__)

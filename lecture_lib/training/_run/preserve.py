@@ -1,4 +1,4 @@
-"""What a trial, an evaluation or a refused run changes is put back, also after an exception."""
+"""Restores what a trial, an evaluation or a refused run changes, also after an exception."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .snapshot import Snapshot, state_of
 def enter_train_mode(model: nn.Module) -> None:
     """Put the model into train mode, except for modules that were deliberately frozen.
 
-    A module in eval mode inside a model in train mode is meant so, such as a frozen batch normalisation. A model that
+    A module in eval mode inside a model in train mode is deliberate, such as a frozen batch normalisation. A model that
     is in eval mode as a whole was only being evaluated.
     """
     if not model.training:
@@ -57,7 +57,8 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 def settings_of_a_refused_run(optimizer: Optimizer) -> Iterator[None]:
     """Put the optimizer's rates and other settings back when an exception ends a run before its first step.
 
-    A schedule sets its first rate when it is made: corrected and begun again, a run without one would learn at that.
+    A schedule sets its first rate as soon as it is made. Without this, a second attempt without a schedule would start
+    at that rate.
     """
     before = [
         {name: value.clone() if isinstance(value, Tensor) else value for name, value in group.items()}
@@ -84,7 +85,7 @@ def settings_of_a_refused_run(optimizer: Optimizer) -> Iterator[None]:
 
 @contextmanager
 def unchanged(model: nn.Module, optimizer: Optimizer, loader: object) -> Iterator[None]:
-    """Put everything that a training step moves back, bit for bit, also after an exception.
+    """Restore everything that a training step changes, bit for bit, also after an exception.
 
     Parameters with their gradients and requires_grad, buffers, each module's mode, the optimizer's state and
     settings, the random streams, and the generators of a TensorLoader or DataLoader. Costs one copy of

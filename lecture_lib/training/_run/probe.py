@@ -43,7 +43,7 @@ class LossProbe:
         self._label_weights: LabelWeights | None = None
 
     def observe(self, outputs: Any, batch: Batch) -> None:
-        """Give it something to work with; nothing is asked yet."""
+        """Remember a batch and its outputs; the loss is not asked yet."""
         if self._example is None:
             # The labels are enough: inputs of the same length and without content keep no batch in memory.
             self._example = outputs, replace(batch, inputs=torch.empty(batch.examples, 0))

@@ -25,7 +25,7 @@ class ProcessLostError(RuntimeError):
 
 @dataclass(frozen=True)
 class Processes:
-    """This process among those of a run. Alone, it answers at once; several must all ask, and in the same order.
+    """This process among those of a run. All of them must call the same methods in the same order.
 
     Attributes:
         rank: of this process, from 0.
@@ -82,7 +82,7 @@ class Processes:
     def replicate(self, model: nn.Module) -> nn.Module:
         """The model whose backward pass averages gradients over the processes; they begin with the first one's weights.
 
-        A parameter that a batch does not use is no error, as it is none in one process.
+        A parameter that a batch does not use is allowed, as it is in one process.
         """
         if self.count == 1:
             return model
@@ -166,7 +166,7 @@ def warn_about_equal_noise(model: nn.Module, processes: Processes) -> None:
 
 
 def leave_processes() -> None:
-    """End what `join_processes` began, when the last process has come to it; before the program ends."""
+    """End what `join_processes` began, before the program ends; waits until all processes have come to it."""
     if dist.is_available() and dist.is_initialized():
         dist.barrier()
         dist.destroy_process_group()

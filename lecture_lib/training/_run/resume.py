@@ -53,10 +53,10 @@ class Checkpoints:
     processes: Processes
 
     def batches(self, state: TrainingState) -> Iterator[Any]:
-        """The epoch's batches from the position on, in the order that the epoch had, or gets now.
+        """The epoch's remaining batches, in the order that the epoch had when it began.
 
-        An epoch that was interrupted is begun again with the streams that it began with, and what was read is read
-        again: only so do the loader's workers, its sampler and its data set draw what they drew before.
+        An epoch that was interrupted begins again with the random streams that it began with, and the batches that were
+        read are read again: otherwise the loader's workers, its sampler and its data set would draw other numbers.
         """
         if not state.streams:
             state.streams = {"random": random_streams(), "loader": loader_streams(self.loader)}
@@ -109,7 +109,7 @@ class Checkpoints:
             save_atomically(self.history.best_state, self.folder / "best.pt")
 
     def resumed(self) -> TrainingState:
-        """Put everything in `last.pt` back; a new position when there is none. Raises before anything is changed."""
+        """Restore everything from `last.pt`; a new state where there is no file. Raises before anything is changed."""
         if self.folder is None:
             return TrainingState()
         path = self.folder / "last.pt"
@@ -142,7 +142,7 @@ class Checkpoints:
 
 
 def _stored(path: Path) -> dict[str, Any] | Exception | None:
-    """What the file holds, None when there is none, or what is wrong with it: every process is to hear of it."""
+    """What the file holds, None without a file, or the error, which is returned so that every process hears of it."""
     if not path.exists():
         return None
     try:

@@ -69,7 +69,7 @@ class Options:
 
 
 class Run:
-    """Everything that `train` works with. Made, it has refused what cannot work, and resumed what can go on.
+    """Everything that `train` works with. The constructor refuses what cannot work and resumes a run that can go on.
 
     Args: as in `train`.
 

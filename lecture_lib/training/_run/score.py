@@ -56,7 +56,7 @@ class Score:
 
     A function gets all outputs and labels at once, kept on the CPU; an object with update, compute and reset gets each
     batch where the model is. Examples with masked labels are left out. Where batches cannot be joined, because they
-    differ in more than their number of examples, a function must be a mean over examples, which is tried out.
+    differ in more than their number of examples, a function must be a mean over examples, which halves of batches show.
 
     Args:
         metric: see `Metric`.

@@ -29,7 +29,7 @@ def share(loader: Batches, processes: Processes, name: str) -> Batches:
     """The loader itself for one process; for several, this one's share of each of its batches.
 
     Raises:
-        TypeError: a loader of which no shares can be read.
+        TypeError: a loader that cannot be split between processes.
         ValueError: the processes have different data.
 
     """

@@ -43,7 +43,7 @@ class Snapshot:
     def names_not_finite(self) -> list[str]:
         """The tensors that have got entries that are not finite.
 
-        Infinite entries that have not changed are meant so, such as a mask of -inf.
+        Infinite entries that have not changed are deliberate, such as a mask of -inf.
         """
         if all_finite(self.tensors()):
             return []

@@ -1,4 +1,4 @@
-"""A learning-rate sweep: its set-up, its windows, and what the same batches cost at the starting weights."""
+"""A learning-rate sweep: its set-up, its windows, and the losses of the same batches at the starting weights."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .terms import Terms
 
 
 class Sweep:
-    """Everything that `find_lr` works with. Made, it has refused what cannot work.
+    """Everything that `find_lr` works with. The constructor refuses what cannot work.
 
     Args: as in `find_lr`.
 
@@ -116,7 +116,7 @@ class Sweep:
         return not any(self._terms(batch) for batch in window.batches)
 
     def compare_with_start(self, losses: Sequence[float]) -> list[float]:
-        """The losses as if every batch had cost the same at the starting weights, whose part of the noise is taken out.
+        """The losses as if all batches had the same loss at the starting weights, which removes that part of the noise.
 
         Empty where a loss at the start is not finite, or all are equal.
         """

@@ -46,7 +46,7 @@ class Terms:
         self._probe = LossProbe(loss_fn) if count is None and self._known_count is None else None
 
     def observe(self, outputs: Any, batch: Batch) -> None:
-        """See the outputs for a batch, before the first count."""
+        """Remember a batch and its outputs, for questions to the loss; call it before the first count."""
         if self._probe is not None:
             self._probe.observe(outputs, batch)
 
@@ -72,10 +72,10 @@ class Terms:
         return self._probe.count(batch, every_class=self.matters)
 
     def verify(self, outputs: Any, batch: Batch) -> None:
-        """Refuse a loss that is no mean over the terms that were counted.
+        """Refuse a loss that is not a mean over the terms that were counted.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the loss is not such a mean, or cannot be examined.
 
         """
         if self._probe is not None and self.matters and not batch.stands_in:

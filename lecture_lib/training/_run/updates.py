@@ -1,4 +1,4 @@
-"""An update that would leave weights that are not finite is taken back."""
+"""Undoes an update that would leave weights that are not finite."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _WIDE = (torch.float32, torch.float64, torch.bfloat16)
 
 
 class Updates:
-    """Takes an optimizer's steps and takes back those that overflow.
+    """Takes an optimizer's steps and undoes those that overflow.
 
-    To take a step back needs a copy of weights and state, which would cost time and memory at every step. So for SGD,
+    Undoing a step needs a copy of weights and state, which would cost time and memory at every step. So for SGD,
     Adam, AdamW, RMSprop and Adagrad a bound on the weights is kept, from the largest gradient so far, the rate and the
     weight decay. As long as it is far below what the format holds, no step can overflow, and nothing is copied or
-    looked at. A bound that has grown too large is replaced by what the weights measure. Where it still does not help (a
-    rate of 1e30), and for other optimizers, each step is taken with a copy and looked at.
+    checked. A bound that has grown too large is measured anew from the weights. Where that does not help (a rate of
+    1e30), and for other optimizers, a copy is made before each step, and the result is checked.
 
     Args:
         model: names the parameters in messages.
