@@ -127,6 +127,7 @@ def bucket_errors(
         gains = np.full(len(names), np.nan)  # nobody looked at the examples that are right
     flagged = table[errors]
     counts, several = flagged.sum(axis=0), flagged.sum(axis=1)
+    # The last key decides first; where no gain is known, all are NaN and the counts decide.
     order = np.lexsort((-counts, -gains))
     texts = {**INTERVENTIONS, **(interventions or {})}
     only = flagged[several == 1].sum(axis=0)

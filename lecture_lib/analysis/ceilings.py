@@ -37,6 +37,7 @@ def ceiling_analysis(evaluate: Callable[[tuple[str, ...]], float], stages: Seque
     if not stages or len(set(stages)) != len(stages):
         raise ValueError(f"stages are {list(stages)}; name one or more, each once, in the order of the pipeline.")
     steps = [tuple(stages[:count]) for count in range(len(stages) + 1)]
+    # Each combination is evaluated once: the first stage alone is also the first step.
     replacements = dict.fromkeys([*steps, *((name,) for name in stages)])
     scores = {replaced: float(evaluate(replaced)) for replaced in replacements}
     wrong = [replaced for replaced, accuracy in scores.items() if not math.isfinite(accuracy)]

@@ -93,6 +93,7 @@ def _course_notebooks(folder: Path) -> dict[Path, tuple[dict[str, Any], dict[str
             cells = nb["cells"]
         except (ValueError, KeyError, AttributeError):
             raise SubmitError(f"{path} is not a readable notebook: open it in Jupyter, save it, try again") from None
+        # The student's own notebooks may lie in the folder too; only the course's have a stamp.
         if isinstance(cells, list) and {"assignment", "version"} <= set(stamp):
             if any(stamp["assignment"] == earlier["assignment"] for _, earlier in notebooks.values()):
                 raise SubmitError(f"two notebooks are {stamp['assignment']} ({path} is one): move one elsewhere")

@@ -56,6 +56,7 @@ def coincidences(train: np.ndarray, validation: np.ndarray, contents: np.ndarray
     expected = len(validation) * _share_by_chance(train, validation, generator)
     share = min(1.0, SLACK * expected / len(validation)) if train.shape[1] > 1 else 1.0
     p_drawn = float(binom.sf(duplicates - 1, len(validation), share))
+    # Contents that occur once never straddle the split, so the permutations can leave them out.
     repeated = np.flatnonzero(np.bincount(contents)[contents] > 1)
     _, own = np.unique(contents[repeated], return_inverse=True)
     shuffled = np.array([_straddling(generator.permutation(is_train)[repeated], own) for _ in range(PERMUTATIONS)])
@@ -76,6 +77,7 @@ def _straddling(is_train: np.ndarray, contents: np.ndarray) -> int:
 def _share_by_chance(train: np.ndarray, validation: np.ndarray, generator: np.random.Generator) -> float:
     """The probability that an example that was drawn on its own has an equal one in training."""
     chosen = generator.choice(len(validation), min(SAMPLE, len(validation)), replace=False)
+    # The number of equal rows is about Poisson, so it is not 0 with probability 1 - exp(-mean).
     return float(np.mean([-np.expm1(-_expected_equals(train, validation[number])) for number in chosen]))
 
 

@@ -47,19 +47,20 @@ def near_copies(train: np.ndarray, validation: np.ndarray, *, seed: int) -> Near
     no_pairs = np.zeros(0, dtype=np.int64)
     if not len(validation) or total <= NEIGHBOURS:
         return NearCopies(no_pairs, no_pairs, 1.0, 0.0)
+    # Brute force, because with many features a tree is slower than comparing all pairs.
     pool = NearestNeighbors(n_neighbors=NEIGHBOURS, algorithm="brute").fit(np.concatenate([train, validation]))
     distances, neighbours = pool.kneighbors()
     left, right = _pairs(distances, neighbours)
     is_train = np.arange(total) < count
-    here, there = _straddling(is_train, left, right)
-    if len(here) < max(LEAST, LEAST_SHARE * len(validation)):
+    copies, originals = _straddling(is_train, left, right)
+    if len(copies) < max(LEAST, LEAST_SHARE * len(validation)):
         return NearCopies(no_pairs, no_pairs, 1.0, 0.0)
     generator = np.random.default_rng(seed)
     shuffled = (_straddling(generator.permutation(is_train), left, right)[0] for _ in range(PERMUTATIONS))
     by_chance = np.array([len(examples) for examples in shuffled])
-    p_split = (1 + np.sum(by_chance >= len(here))) / (1 + PERMUTATIONS)
-    p_gap = binom.sf(len(here) - 1, len(validation), _chance_of_gap(distances[left]))
-    return NearCopies(there, here - count, float(min(1.0, 2 * min(p_split, p_gap))), float(by_chance.mean()))
+    p_split = (1 + np.sum(by_chance >= len(copies))) / (1 + PERMUTATIONS)
+    p_gap = binom.sf(len(copies) - 1, len(validation), _chance_of_gap(distances[left]))
+    return NearCopies(originals, copies - count, float(min(1.0, 2 * min(p_split, p_gap))), float(by_chance.mean()))
 
 
 def _pairs(distances: np.ndarray, neighbours: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -76,8 +77,8 @@ def _pairs(distances: np.ndarray, neighbours: np.ndarray) -> tuple[np.ndarray, n
 def _straddling(is_train: np.ndarray, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Each validation example with copies in training, and the nearest of those."""
     across = ~is_train[left] & is_train[right]
-    here, position = np.unique(left[across], return_index=True)
-    return here, right[across][position]
+    copies, position = np.unique(left[across], return_index=True)
+    return copies, right[across][position]
 
 
 def _chance_of_gap(distances: np.ndarray) -> float:

@@ -50,6 +50,7 @@ def feature_by_feature(columns: np.ndarray, part: np.ndarray) -> tuple[np.ndarra
     distances, p_values = np.array([(test.statistic, test.pvalue) for test in tests]).T
     order = np.argsort(p_values)
     adjusted = np.empty_like(p_values)
+    # Holm: the smallest of m p values counts m times, the next m - 1 times, and none falls below one before it.
     adjusted[order] = np.maximum.accumulate(p_values[order] * np.arange(len(tests), 0, -1))
     return distances, np.minimum(adjusted, 1)
 
@@ -85,8 +86,9 @@ def surprises(columns: np.ndarray, classes: np.ndarray, part: np.ndarray, seed: 
     generator = np.random.default_rng(seed)
     folds, result = np.empty(len(part), dtype=np.int64), np.empty(len(part))
     for side in (0, 1):
-        here = generator.permutation(np.flatnonzero(part == side))
-        folds[here] = np.arange(len(here)) % FOLDS
+        members = generator.permutation(np.flatnonzero(part == side))
+        folds[members] = np.arange(len(members)) % FOLDS
+    # A width that follows the spread of the data, as scikit-learn's gamma="scale".
     gamma = 1 / max(float(columns.var(axis=0).sum()), 1e-12)
     for fold in range(FOLDS):
         fitted, judged = (part == 0) & (folds != fold), np.flatnonzero(folds == fold)

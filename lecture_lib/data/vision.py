@@ -121,6 +121,7 @@ def _load(kind: Any, folder: str | Path, places: list[Path], source: str, *, tra
     root = Path(folder).expanduser()
     try:
         return kind(root, train=train, download=download)
+    # torchvision raises a RuntimeError where files are missing or damaged.
     except (RuntimeError, OSError) as error:
         missing = [str(root / place) for place in places if not (root / place).exists()]
         if download:

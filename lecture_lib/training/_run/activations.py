@@ -105,6 +105,7 @@ def activation_statistics(model: nn.Module, batch: Any) -> ActivationStatistics:
 
 
 def _describe(name: str, module: nn.Module, output: Tensor) -> Activation:
+    # In float64, because float16 sums overflow; MPS has none.
     values, zero = output.double() if output.device.type != "mps" else output.float(), output == 0
     dead = None
     if output.ndim >= 2:

@@ -58,15 +58,15 @@ def mean_loss(loss_fn: LossFunction, outputs: Any, batch: Batch) -> Tensor:
     return loss
 
 
-def refuse_structure(who: str, outputs: Any) -> str:
+def refuse_structure(caller: str, outputs: Any) -> str:
     """The sentence for a loss or metric that wants a tensor and gets a dataclass, dict or tuple."""
     parts = name_parts(outputs)
     shapes = ", ".join(f"outputs{name} {list(part.shape)}" for name, part in parts.items()) or "no tensor"
     part = f"outputs{next(iter(parts), '.logits')}"
-    example = f"F.cross_entropy({part}, labels)" if who == "loss_fn" else f"accuracy({part}, labels)"
+    example = f"F.cross_entropy({part}, labels)" if caller == "loss_fn" else f"accuracy({part}, labels)"
     return (
-        f"{who} cannot take what the model gives, a {type(outputs).__name__} with {shapes}. Choose the part it wants: "
-        f"{who}=lambda outputs, labels: {example}."
+        f"{caller} cannot take what the model gives, a {type(outputs).__name__} with {shapes}. Choose the part it "
+        f"wants: {caller}=lambda outputs, labels: {example}."
     )
 
 

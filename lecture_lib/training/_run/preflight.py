@@ -41,6 +41,7 @@ def try_validation_batch(
     for name, loader in (("train_loader", train_loader), ("val_loader", val_loader)):
         labels = _labels_at_hand(loader)
         if labels is not None and isinstance(outputs, Tensor) and outputs.ndim == 2:
+            # Labels are compared with the shape of the outputs only, so one row serves for all of them.
             require_labels(loss_fn, outputs[:1].expand(len(labels), -1), labels.to(outputs.device), name)
     return outputs, batch
 

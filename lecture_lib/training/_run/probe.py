@@ -65,6 +65,7 @@ class LossProbe:
             return batch.examples
         if not every_class:
             low, high = (int(end) for end in labels.aminmax())
+            # Only a label that is no class, such as -100, could be masked, and there is none.
             if low >= 0 and high < count_classes(self._example[0]):
                 return labels.numel()
         weights = self._weights()
@@ -78,6 +79,7 @@ class LossProbe:
 
         """
         weights = self._weights()
+        # One example has no halves, and where all labels weigh the same the count cannot be wrong.
         if batch.examples < 2 or (weights.reliable and weights.are_even(batch.labels)):
             return
         if not weights.reliable:
@@ -97,6 +99,7 @@ class LossProbe:
             return
         expected = (halves[0] * counts[1] + halves[1] * counts[2]) / counts[0]
         rounding = weights.tolerance * max(map(abs, (whole, *halves)))
+        # Not `>`, which would let NaN pass.
         if not abs(whole - expected) <= rounding:
             raise ValueError(
                 f"batch {batch.number}: loss_fn is no mean over the batch's labels. The halves of the batch have the "

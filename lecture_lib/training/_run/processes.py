@@ -49,9 +49,9 @@ class Processes:
         dist.all_reduce(total)
         return total.tolist()
 
-    def any(self, here: bool) -> bool:
+    def any(self, flag: bool) -> bool:
         """Whether it is so in any process."""
-        return here if self.count == 1 else self.sum(here)[0] > 0
+        return flag if self.count == 1 else self.sum(flag)[0] > 0
 
     def gather(self, value: Any) -> list[Any]:
         """Every process's value, by rank."""
@@ -180,5 +180,6 @@ def _device() -> torch.device:
 def _is_of_the_network(error: RuntimeError) -> bool:
     if isinstance(error, ProcessLostError):
         return False
+    # A lost connection is a plain RuntimeError too; only the text names the backend.
     text = str(error).lower()
     return isinstance(error, dist.DistError) or any(name in text for name in ("gloo", "nccl", "connection"))

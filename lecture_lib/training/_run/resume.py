@@ -113,6 +113,7 @@ class Checkpoints:
         if self.folder is None:
             return TrainingState()
         path = self.folder / "last.pt"
+        # One process reads for all, so that all continue from the same file.
         stored = self.processes.from_first(_stored(path) if self.processes.first else None)
         if isinstance(stored, Exception):
             raise stored

@@ -72,6 +72,7 @@ class Score:
         # An object of torchmetrics collects what all processes have seen; of any other each gets the whole.
         self._streams = is_object(metric) and (processes.count == 1 or bool(getattr(metric, "sync_on_compute", False)))
         if is_object(metric):
+            # It may still hold the batches of an earlier evaluation.
             metric.reset()
 
     def add(self, outputs: Any, batch: Batch, ignored: Tensor | None) -> None:
@@ -116,6 +117,7 @@ class Score:
         try:
             outputs, labels = (_joined([(part[side], part[2]) for part in parts]) for side in (0, 1))
         except RuntimeError:
+            # torch joins only tensors that differ in nothing but their number of examples.
             return self._of_unequal(parts)
         return self._asked(outputs, labels)
 

@@ -94,6 +94,7 @@ class Share:
         rank, count = self.processes.rank, self.processes.count
         self._rows[:] = [batch[rank::count] if len(batch) > rank else batch[:1] for batch in order]
         if not isinstance(self.loader, TensorLoader):
+            # Other noise in each process; the sum must stay in the range that manual_seed takes.
             self._noise.manual_seed((seed + rank) % 2**63)
         batches = map(self.loader.take, self._rows) if isinstance(self.loader, TensorLoader) else iter(self._reader)
         return self._read(batches, [len(batch) <= rank for batch in order])

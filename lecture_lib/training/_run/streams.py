@@ -19,6 +19,7 @@ def random_streams() -> dict[str, Any]:
         "torch": torch.get_rng_state(),
         # Asking CUDA for its state would start it, which costs seconds and forbids a later fork.
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],
+        # A checkpoint holds tensors, and torch supports uint32 only in part.
         "numpy": [name, torch.from_numpy(keys.astype(np.int64)), int(position), int(has_gauss), float(gauss)],
         "python": [version, list(internal), gauss_next],
     }

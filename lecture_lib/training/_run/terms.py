@@ -64,6 +64,7 @@ class Terms:
         """
         if self._count is not None:
             return _given_count(self._count, batch)
+        # A structure of labels does not show how many terms it makes, so each example counts once.
         if not isinstance(batch.labels, Tensor):
             return batch.examples
         if self._known_count is not None:

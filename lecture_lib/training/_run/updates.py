@@ -39,6 +39,7 @@ class Updates:
         self._parameters = optimised_parameters(optimizer)
         names = {id(p): name for name, p in model.named_parameters()}
         self._names = [names.get(id(p), f"a parameter {list(p.shape)}") for p in self._parameters]
+        # float16 ends at 65504, where no bound is of use; a subclass of a known optimizer may take other steps.
         wide = all(p.dtype in _WIDE for p in self._parameters)
         self._bounded = wide and type(optimizer) in (SGD, Adam, AdamW, RMSprop, Adagrad)
         self._weight = self._gradient = math.inf  # bounds so far; nothing was measured yet
