@@ -81,6 +81,7 @@ def _watch(options: argparse.Namespace) -> int:
     lines += [f"not checked: {rule}" for rule in findings.unchecked]
     lines.append("Nothing is known of the data, the validation or what the author means: see `--climb`.")
     _tell(options, [line for line in lines if line], findings)
+    # An interrupt is not a failure: a long training may be stopped on purpose.
     return 1 if findings or failed.startswith("the script") else 0
 
 

@@ -162,6 +162,7 @@ def _torchvision(tried: dict[str, Any], error: str) -> Check:
         required = metadata.requires("torchvision") or []
     except metadata.PackageNotFoundError:
         required = []
+    # torchvision requires exactly the torch that it was built for.
     built_for = next((line.split("==")[1] for line in required if re.match(r"torch\s*==", line)), "")
     version = tried["torchvision"]
     if built_for and _numbers(built_for) != _numbers(tried["torch"]):
@@ -211,6 +212,7 @@ def _kernel() -> Check:
     state = f"python3 is {program}, " + (
         f"with lecture-lib {version}, not {__version__}" if version else f"where: {reason}"
     )
+    # A kernel of another Python hides this environment's own, which is used once that one is removed.
     foreign = Path(program).resolve() != Path(sys.executable).resolve()
     return Check("Jupyter kernel", False, state, "jupyter kernelspec remove python3" if foreign else INSTALL)
 

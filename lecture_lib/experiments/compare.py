@@ -125,5 +125,6 @@ def _metrics(first: RunRecord, second: RunRecord) -> Iterator[tuple[str, float, 
     first_row, second_row = first.metrics[-1], second.metrics[-1]
     for name, value in first_row.items():
         numbers = isinstance(value, int | float) and isinstance(second_row.get(name), int | float)
+        # The number of the epoch is not a result.
         if numbers and name != "epoch":
             yield name, value, second_row[name], second_row[name] - value

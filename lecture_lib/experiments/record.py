@@ -148,6 +148,7 @@ class RunRecord:
         """
         path = Path(path)
         text = json.dumps({"format": FORMAT, **_to_json(asdict(self))}, indent=2, ensure_ascii=False, allow_nan=False)
+        # As with checkpoints: a complete file takes the place of the earlier one in one step.
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
             with temporary.open("w", encoding="utf-8") as file:

@@ -85,6 +85,7 @@ def _train(settings: Settings, folder: Path, options: Namespace, device: torch.d
         precision=precision,
         device=device,
     )
+    # A resumed run adds to the rows of its record.
     record.metrics = RunRecord.load(folder / "record.json").metrics if options.resume else []
     history = History()
 
@@ -121,6 +122,7 @@ def _train(settings: Settings, folder: Path, options: Namespace, device: torch.d
                 progress=sys.stderr.isatty(),
             )
     except BaseException as error:
+        # train attaches the finished epochs to the exception; they still make a record and a curve.
         history = getattr(error, "history", history)
         raise
     finally:
@@ -137,6 +139,7 @@ def _device(name: str | None) -> torch.device:
         return torch.device(name)
     if not torch.cuda.is_available():
         return torch.device("cpu")
+    # torchrun starts a process for each GPU and tells it which one.
     return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
 
 
@@ -156,6 +159,7 @@ def _data(settings: Settings, options: Namespace, processes: Processes) -> Image
     error = processes.from_first(error)
     if error is not None:
         raise CannotTrainError(error)
+    # By now the first process has downloaded what was missing.
     return data or load(download=False)
 
 
@@ -177,6 +181,7 @@ def _found_rate(
 
 def _leave(record: RunRecord, history: History, folder: Path) -> None:
     """Whatever happened, the record says so and the curve shows what was finished."""
+    # The block ended without an error, but the run stopped before its last epoch.
     if record.status == "finished" and history.stopped:
         record.finish("stopped")
     if history.rows:
