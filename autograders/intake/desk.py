@@ -16,8 +16,8 @@ from ..plain_text import plain
 from .copies import answers_given, most_complete
 from .notes import Held, Note, Other, digest_of, held_path, read_note, write_note
 from .placement import Placed, base_name
-from .reading.bounded import read_notebook
 from .reading.decoding import Unreadable
+from .reading.limited_reading import read_notebook
 from .times import TIMESTAMP
 from .uploads import Sent
 

@@ -18,9 +18,9 @@ from ..reasons import Kind, Reason
 from .copies import most_complete
 from .notes import note_in_force
 from .reading.archives import Archive, RefusedArchive, entries, is_folder, kind_of, read_file
-from .reading.bounded import read_notebook, related
 from .reading.decoding import Unreadable
 from .reading.identify import has_cells_of, stamp_of
+from .reading.limited_reading import read_notebook, related
 from .reading.reading import ReadNotebook
 from .reading.submission_limits import MAX_BYTES, MAX_NOTEBOOKS
 from .times import TIMESTAMP

@@ -9,9 +9,9 @@ from pathlib import PurePosixPath
 
 from .. import notebooks
 from ..course import Course, released
-from .reading.bounded import read_notebook, which
 from .reading.decoding import Unreadable
 from .reading.identify import named_in
+from .reading.limited_reading import read_notebook, which
 from .roster import Owners, is_path_safe, lms_person, name_key, normal_id, plain_owner
 from .times import parse_time
 from .uploads import Sent

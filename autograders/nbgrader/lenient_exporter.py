@@ -12,8 +12,8 @@ from nbgrader.preprocessors import CheckCellMetadata, NbGraderPreprocessor
 from traitlets import Unicode
 
 from ..intake.reading.archives import RefusedArchive, read_file
-from ..intake.reading.bounded import read_notebook, rebuilt
 from ..intake.reading.decoding import Unreadable
+from ..intake.reading.limited_reading import read_notebook, rebuilt
 from ..notebooks import as_text
 from .lost_metadata import refuse_lost_metadata
 

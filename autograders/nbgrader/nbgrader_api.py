@@ -17,12 +17,14 @@ from typing import Any
 from traitlets.config import Config
 
 from ..course import Course, CourseError
-from ..intake.reading.limited import Limited, OverLimit
+from ..intake.reading.limited_process import LimitedProcess, OverLimit
 from ..intake.reading.submission_limits import PAGE_MEGABYTES, PAGE_SECONDS
 from .database import put_scripts_on_path
 from .gradebook_lock import refuse_lock
 
-pages = Limited(PAGE_SECONDS, PAGE_MEGABYTES, preload=["autograders.nbgrader.readable_feedback", "nbgrader.converters"])
+pages = LimitedProcess(
+    PAGE_SECONDS, PAGE_MEGABYTES, preload=["autograders.nbgrader.readable_feedback", "nbgrader.converters"]
+)
 atexit.register(pages.close)
 
 

@@ -2,7 +2,7 @@
 
 Version 2 where it is delegated to us (a service or scope with Delegate=yes, or root), with the memory controller of
 version 1 where the machine still has that. What can be counted this way is asked once (`counted`); what cannot be
-counted is refused to students' code instead (`refused.py`).
+counted is refused to students' code instead (`syscall_filter.py`).
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ def _try_inside(missing: str | None) -> list[Finding]:
             "processes": 24,
         }
         command = [*walls(Limits(disk_mb=16)), "--perms", "0755", "--dir", "/lecture"]
-        for name in ("inside.py", "nested.py", "refused.py"):
+        for name in ("inside.py", "namespaces.py", "syscall_filter.py"):
             command += ["--ro-bind", str(Path(__file__).with_name("inside") / name), f"/lecture/{name}"]
         command += ["--remount-ro", "/"]
         command += ["--", sys.executable, "-c", _TRIAL]

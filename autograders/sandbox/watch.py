@@ -137,7 +137,7 @@ class Watch:
         return _stopped(f"its processes used more than {self._limits.memory_mb:g} MB of memory")
 
     def _over_files(self) -> Reason | None:
-        """Where the file systems themselves cannot be given a limit (see `nested.py`)."""
+        """Where the file systems themselves cannot be given a limit (see `namespaces.py`)."""
         for folder in PRIVATE_FOLDERS:
             if written(self._root, folder)[1] > FILES:
                 return _stopped(f"it made more than {FILES:,} files in {folder}")

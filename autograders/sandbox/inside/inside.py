@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import nested  # type: ignore[import-not-found]  # beside this file where it runs
-import refused  # type: ignore[import-not-found]
+import namespaces  # type: ignore[import-not-found]  # beside this file where it runs
+import syscall_filter  # type: ignore[import-not-found]
 
 OBSERVATION = "application/vnd.lecture-lib.observation+json"
 _SHOWN = ("stream", "display_data", "update_display_data", "execute_result", "error", "comm_open", "comm_msg")
@@ -165,13 +165,13 @@ def main() -> None:
     settings = json.loads(sys.argv[1])
     forget_own_folder()
     if settings["walls"]:
-        nested.limit_private_folders(settings)
+        namespaces.limit_private_folders(settings)
     if settings["user"]:
         become(settings["user"])
     limit(settings)
     if settings["walls"]:
-        refused.refuse_calls(settings["uncounted"])
-    for name in ("nested", "refused"):
+        syscall_filter.refuse_calls(settings["uncounted"])
+    for name in ("namespaces", "syscall_filter"):
         sys.modules.pop(name)
     run_kernel(settings, sys.argv[2:])
 

@@ -21,8 +21,8 @@ import sys
 from typing import Any
 
 import inside  # type: ignore[import-not-found]  # beside this file where it runs
-import nested  # type: ignore[import-not-found]
-import refused  # type: ignore[import-not-found]
+import namespaces  # type: ignore[import-not-found]
+import syscall_filter  # type: ignore[import-not-found]
 
 _SUBREAPER = 36
 _MOST_SOCKETS = 16  # an answer's and a kernel's five
@@ -43,18 +43,18 @@ def fork_kernel(settings: dict[str, Any], answer: socket.socket, sockets: list[i
         control.detach()
         close_all_but(answer.fileno(), *sockets)
         user = os.getuid()
-        nested.unshare(settings["user"])
+        namespaces.unshare(settings["user"])
         if os.fork():
             os._exit(0)
-        nested.build_walls(settings)
-        nested.raise_loopback()
+        namespaces.build_walls(settings)
+        namespaces.raise_loopback()
         if settings["user"]:
             inside.become(settings["user"])
         else:
-            nested.leave_user_namespace(user)
-        nested.give_up_rights()
+            namespaces.leave_user_namespace(user)
+        namespaces.give_up_rights()
         inside.limit(settings)
-        refused.refuse_calls(settings["uncounted"])
+        syscall_filter.refuse_calls(settings["uncounted"])
         os.chdir("/tmp")
         answer.send(b"ready")
         if answer.recv(100) != b"go":  # the grader has noted which process this is
@@ -66,11 +66,11 @@ def fork_kernel(settings: dict[str, Any], answer: socket.socket, sockets: list[i
             _wait_for(kernel)
         os.setsid()
         if settings["trial"]:
-            answer.send(json.dumps(nested.look_around()).encode())
+            answer.send(json.dumps(namespaces.look_around()).encode())
             os._exit(0)
         answer.close()
         refresh_randomness()
-        for name in ("inside", "nested", "refused"):
+        for name in ("inside", "namespaces", "syscall_filter"):
             sys.modules.pop(name, None)
         sys.argv[1:] = []
         settings["sockets"] = dict(zip(settings["ports"], sockets, strict=True))
@@ -155,7 +155,7 @@ def main() -> None:
         # What is here now stays as it is in every kernel: it need not be looked through, nor copied.
         gc.collect()
         gc.freeze()
-        control.send(json.dumps({"threads": len(nested.entries("/proc/self/task"))}).encode())
+        control.send(json.dumps({"threads": len(namespaces.entries("/proc/self/task"))}).encode())
         serve(control, settings["patience"])
 
 

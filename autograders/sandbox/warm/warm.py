@@ -28,7 +28,7 @@ from ..installation import copy_font_lists
 from ..jail import PRELOADED, Place, environment, kernel_settings, why_no_walls
 from ..limits import FILES, PRIVATE_FOLDERS, Limits
 from ..processes import family
-from .forked import FORKS_WITHIN, ForkError, WarmKernel, asked, receive
+from .warm_kernel import FORKS_WITHIN, ForkError, WarmKernel, asked, receive
 
 # What a kernel's start and a student's first cell would import besides.
 IPYTHON = ("ipykernel.kernelapp", "ipykernel.ipkernel", "IPython.core.completer", "matplotlib_inline.backend_inline")

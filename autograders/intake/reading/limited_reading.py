@@ -15,14 +15,14 @@ from nbformat import NotebookNode
 
 from . import identify, reading, rebuild
 from .decoding import Unreadable
-from .limited import Limited, OverLimit
+from .limited_process import LimitedProcess, OverLimit
 from .reading import ReadNotebook
 from .submission_limits import READING_MEGABYTES, READING_SECONDS
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-reader = Limited(READING_SECONDS, READING_MEGABYTES, preload=[rebuild.__name__, identify.__name__])
+reader = LimitedProcess(READING_SECONDS, READING_MEGABYTES, preload=[rebuild.__name__, identify.__name__])
 atexit.register(reader.close)
 
 

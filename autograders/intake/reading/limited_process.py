@@ -27,7 +27,7 @@ T = TypeVar("T")
 _MEGABYTE = 1_000_000
 _SERVE = (
     "import sys; sys.path.append({root!r}); "
-    "from autograders.intake.reading.limited import serve; serve({number}, {preload!r})"
+    "from autograders.intake.reading.limited_process import serve; serve({number}, {preload!r})"
 )
 _AGAIN = 2
 
@@ -40,7 +40,7 @@ class _Lost(Exception):  # noqa: N818 - a state of the process
     """The process ended before it answered."""
 
 
-class Limited:
+class LimitedProcess:
     """One process that answers one call at a time. It starts with the first call, and anew after it was ended."""
 
     def __init__(self, seconds: float, megabytes: int, preload: Sequence[str]) -> None:
