@@ -10,10 +10,10 @@ from ..course import Course, CourseError, released
 from ..notebooks import assignments as all_assignments
 from .desk import Desk
 from .notes import NotPlaced, digest_of, update_not_placed
-from .placement import Placed, Placing, Unplaced
+from .placement import PlacedNotebook, Placement, Unplaced
 from .roster import Owners, Roster
 from .times import due_dates
-from .uploads import Sent, everything_sent
+from .uploads import Upload, uploads_in
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Collected:
 class _Files:
     """One student's files for one assignment."""
 
-    items: list[Placed] = field(default_factory=list)
-    others: list[Sent] = field(default_factory=list)
+    notebooks: list[PlacedNotebook] = field(default_factory=list)
+    ungraded: list[Upload] = field(default_factory=list)
 
 
 def collect(
@@ -71,37 +71,43 @@ def collect(
         if any(path.resolve() == own.resolve() for own in (course.root, course.step("source"), course.step("release"))):
             raise CourseError(f"{path} is the course's own folder, with its solutions; name the one that you were sent")
     owners = Owners(Roster(course), mapping)
-    placing = Placing(course, wanted, owners)
+    placement = Placement(course, wanted, owners)
     files: dict[tuple[str, str], _Files] = {}
-    loose: list[tuple[str, Sent]] = []
+    without_assignment: list[tuple[str, Upload]] = []
     results: list[Collected] = []
-    nobodys: list[NotPlaced] = []
-    for sent in everything_sent(paths, wanted, released(course), archive_times=archive_times):
+    not_placed: list[NotPlaced] = []
+    for upload in uploads_in(paths, wanted, released(course), archive_times=archive_times):
         try:
-            if sent.problem is None:
-                placed = placing.place(sent)
-                files.setdefault((placed.student, placed.assignment), _Files()).items.append(placed)
+            if upload.problem is None:
+                placed = placement.place(upload)
+                files.setdefault((placed.student, placed.assignment), _Files()).notebooks.append(placed)
             else:
-                loose.append((placing.claim(sent).student, sent))
+                without_assignment.append((placement.claim(upload).student, upload))
         except Unplaced as error:
-            results.append(Collected(sent.source, sent.label, None, (), str(error)))
-            nobodys.append(NotPlaced(sent.label, digest_of(sent.content) if sent.content else "", str(error)))
-    for student, sent in loose:
+            results.append(Collected(upload.source, upload.label, None, (), str(error)))
+            not_placed.append(NotPlaced(upload.label, digest_of(upload.content) if upload.content else "", str(error)))
+    for student, upload in without_assignment:
         # A file that does not say for which assignment it is belongs beside the student's notebooks, or to each.
-        about = placing.about(sent)
-        beside = [assignment for owner, assignment in files if owner == student and files[owner, assignment].items]
+        about = placement.about(upload)
+        beside = [assignment for owner, assignment in files if owner == student and files[owner, assignment].notebooks]
         for assignment in [about] if about else beside or wanted:
-            files.setdefault((student, assignment), _Files()).others.append(sent)
+            files.setdefault((student, assignment), _Files()).ungraded.append(upload)
     desks = {key: Desk(course, key[1], key[0]) for key in files}
     # A file that holds several notebooks is somebody's as a whole.
     doubts: dict[tuple[str, Path, str], str] = {}
-    for (student, assignment), of in files.items():
-        disputed, why = desks[student, assignment].disputed(of.items)
-        doubts |= {(student, item.sent.source, item.sent.label): why for item in disputed}
-    for (student, assignment), of in files.items():
-        results += _take(desks[student, assignment], assignment, student, of, owners.roster, doubts)
-    taken = {digest_of(placed.sent.content) for of in files.values() for placed in of.items}
-    update_not_placed(course, nobodys, taken | {digest_of(sent.content) for _, sent in loose if sent.content})
+    for (student, assignment), submission in files.items():
+        disputed, why = desks[student, assignment].disputed(submission.notebooks)
+        doubts |= {(student, item.upload.source, item.upload.label): why for item in disputed}
+    for (student, assignment), submission in files.items():
+        results += _take(desks[student, assignment], assignment, student, submission, owners.roster, doubts)
+    placed_digests = {
+        digest_of(placed.upload.content) for submission in files.values() for placed in submission.notebooks
+    }
+    update_not_placed(
+        course,
+        not_placed,
+        placed_digests | {digest_of(upload.content) for _, upload in without_assignment if upload.content},
+    )
     return _by_file(results)
 
 
@@ -109,28 +115,32 @@ def _take(
     desk: Desk,
     assignment: str,
     student: str,
-    of: _Files,
+    files: _Files,
     roster: Roster,
     doubts: Mapping[tuple[str, Path, str], str],
 ) -> list[Collected]:
     """What became of one student's files."""
-    told = [unknown] if (unknown := roster.unknown(student)) else []
-    why = {item: doubts.get((student, item.sent.source, item.sent.label), "") for item in of.items}
-    taken = desk.take(of.items, of.others, told, {item: text for item, text in why.items() if text})
+    remarks = [unknown] if (unknown := roster.unknown(student)) else []
+    doubt_of = {item: doubts.get((student, item.upload.source, item.upload.label), "") for item in files.notebooks}
+    result = desk.take(
+        files.notebooks, files.ungraded, remarks, {item: text for item, text in doubt_of.items() if text}
+    )
     results = []
-    for item in of.items:
-        name, notes = (item.sent.source, item.sent.label, student), tuple(taken.notes)
-        if item in taken.held:
-            results.append(Collected(*name, (), f"{taken.why_held} `autograde confirm` shows and settles it"))
-        elif item is taken.chosen or taken.chosen is None:
+    for item in files.notebooks:
+        name, notes = (item.upload.source, item.upload.label, student), tuple(result.notes)
+        if item in result.held:
+            results.append(Collected(*name, (), f"{result.why_held} `autograde confirm` shows and settles it"))
+        elif item is result.chosen or result.chosen is None:
             results.append(Collected(*name, (assignment,), None, notes))
         else:
             results.append(Collected(*name, (assignment,)))
-    for sent in of.others:
-        if taken.has_notebook:
-            results.append(Collected(sent.source, sent.label, student, (), None, (f"not graded: {sent.problem}",)))
+    for upload in files.ungraded:
+        if result.has_notebook:
+            results.append(
+                Collected(upload.source, upload.label, student, (), None, (f"not graded: {upload.problem}",))
+            )
         else:
-            results.append(Collected(sent.source, sent.label, student, (), sent.problem))
+            results.append(Collected(upload.source, upload.label, student, (), upload.problem))
     return results
 
 

@@ -54,9 +54,9 @@ def confirm(course: Course, assignment: str, student: str, number: int) -> str:
         contents = [held_path(course, assignment, student, held).read_bytes() for held in note.held]
         earlier = [target.read_bytes()] if target.is_file() else []
         if number != IN_PLACE:
-            chosen = note.held[number - 1]
-            _put(course, assignment, student, contents.pop(number - 1), chosen.time)
-            note.file, note.digest, note.late = chosen.file, chosen.digest, chosen.late
+            choice = note.held[number - 1]
+            _put(course, assignment, student, contents.pop(number - 1), choice.time)
+            note.file, note.digest, note.late = choice.file, choice.digest, choice.late
             contents += earlier
         for content in contents:
             if digest_of(content) != note.digest:
@@ -71,8 +71,8 @@ def confirm(course: Course, assignment: str, student: str, number: int) -> str:
         chosen_name = "none" if none_counts else note.file or "the one in place"
         note.notes = [*note.notes, f"of {len(held) + len(earlier)} files a person chose {chosen_name}"]
         write_note(course, assignment, student, note)
-        for each in held:
-            held_path(course, assignment, student, each).unlink(missing_ok=True)
+        for notebook in held:
+            held_path(course, assignment, student, notebook).unlink(missing_ok=True)
         if none_counts:
             return "none of the files counts"
         return f"{note.file or 'the notebook in place'} counts"

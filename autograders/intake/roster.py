@@ -63,15 +63,17 @@ class Roster:
     def by_name(self, name: str) -> str | None:
         """The one student whose name is made of the same words, in any order; None when there is none or several."""
         wanted = _words(name)
-        found = [student for student, known in self.names.items() if known and _same_name(wanted, _words(known))]
-        return found[0] if len(found) == 1 else None
+        students = [
+            student for student, own_name in self.names.items() if own_name and _same_name(wanted, _words(own_name))
+        ]
+        return students[0] if len(students) == 1 else None
 
     def unknown(self, student: str) -> str:
         """What to say of a student who is not on the roster; empty when there is no roster, or they are."""
         if not self.exists or student in self:
             return ""
-        near = [known for known in self.names if known.casefold() == student.casefold()]
-        return f"{student} is not on the roster" + (f" ({near[0]} is)" if near else "")
+        similar = [enrolled for enrolled in self.names if enrolled.casefold() == student.casefold()]
+        return f"{student} is not on the roster" + (f" ({similar[0]} is)" if similar else "")
 
 
 class Owners:
@@ -137,13 +139,13 @@ class Owners:
         if student is not None:
             return Owner(student, "the LMS", late=late, sure=True)
         where = "the roster" if self.roster.exists else "a roster or mapping"
-        told = f"nobody, or more than one, called {name!r} in {where}: name them in a mapping file"
-        return Owner(None, told, late=late)
+        problem = f"nobody, or more than one, called {name!r} in {where}: name them in a mapping file"
+        return Owner(None, problem, late=late)
 
 
 def _mapped(row: dict[str, str], late: str = "") -> Owner:
-    marked = "the mapping" if row.get("late", "").casefold() in _YES else late
-    return Owner(normal_id(row["id"]), "the mapping", row.get("submitted") or None, marked, sure=True)
+    marked_by = "the mapping" if row.get("late", "").casefold() in _YES else late
+    return Owner(normal_id(row["id"]), "the mapping", row.get("submitted") or None, marked_by, sure=True)
 
 
 def lms_person(label: str) -> str:

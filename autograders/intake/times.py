@@ -47,13 +47,13 @@ def parse_time(text: str) -> datetime | None:
     date, time, zone = match.groups()
     try:
         if zone is not None and zone[0] in "+-":
-            found = datetime.fromisoformat(f"{date}T{time}{zone}")
+            moment = datetime.fromisoformat(f"{date}T{time}{zone}")
         else:
-            found = datetime.fromisoformat(f"{date}T{time}").replace(tzinfo=_zone(zone))
-        found = found.astimezone(UTC).replace(tzinfo=None)
+            moment = datetime.fromisoformat(f"{date}T{time}").replace(tzinfo=_zone(zone))
+        moment = moment.astimezone(UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):
         return None
-    return found if found.year >= 2000 else None
+    return moment if moment.year >= 2000 else None
 
 
 def has_zone(text: str) -> bool:
@@ -80,10 +80,10 @@ def handed_in(folder: Path) -> HandedIn:
     """
     path = folder / TIMESTAMP
     try:
-        about = path.lstat()
+        status = path.lstat()
     except OSError:
         return HandedIn(None, "no time of handing in is known")
-    received = datetime.fromtimestamp(about.st_mtime, UTC).replace(tzinfo=None)
+    received = datetime.fromtimestamp(status.st_mtime, UTC).replace(tzinfo=None)
     instead = f"{received:%Y-%m-%d %H:%M} UTC, when the file was received, is taken"
     if (kind := kind_of(path)) is not None or not path.is_file():
         return HandedIn(received, f"the {TIMESTAMP} is {kind or 'a folder'}; {instead}")

@@ -50,9 +50,9 @@ def is_folder(path: Path) -> bool:
 
 def entries(folder: Path) -> Iterator[Entry]:
     """Every file below `folder`, in order; links, pipes and devices have a problem and are not followed."""
-    for found, (path, depth) in enumerate(_walk(folder, 0), 1):
+    for count, (path, depth) in enumerate(_walk(folder, 0), 1):
         name = path.relative_to(folder).as_posix()
-        if found > MAX_FILES or depth > MAX_DEPTH:
+        if count > MAX_FILES or depth > MAX_DEPTH:
             yield Entry(name, f"more than {MAX_FILES:,} files, or nested deeper than {MAX_DEPTH} folders")
             return
         kind = kind_of(path)
@@ -75,11 +75,11 @@ def read_file(path: Path) -> bytes:
     """The bytes of a regular file. Raises RefusedArchive when it is too large or is no regular file."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(descriptor, "rb") as file:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise RefusedArchive(f"{path.name} is no regular file")
-        if about.st_size > MAX_BYTES:
-            raise RefusedArchive(f"{path.name} has {about.st_size:,} bytes, {MAX_BYTES:,} are allowed")
+        if status.st_size > MAX_BYTES:
+            raise RefusedArchive(f"{path.name} has {status.st_size:,} bytes, {MAX_BYTES:,} are allowed")
         return file.read()
 
 
@@ -102,20 +102,20 @@ class Archive:
 
     def entries(self) -> Iterator[Entry]:
         """Every file in the archive, in its order."""
-        seen: set[str] = set()
+        names: set[str] = set()
         for member in self._zip.infolist():
             path = PurePosixPath(member.filename)
             if member.is_dir() or path.name.startswith("._") or {"__MACOSX", ".ipynb_checkpoints"} & set(path.parts):
                 continue
             problem = _problem(member)
-            if problem is None and member.filename in seen:
+            if problem is None and member.filename in names:
                 problem = "it is there twice; the first one is taken"
-            seen.add(member.filename)
+            names.add(member.filename)
             yield Entry(member.filename, problem, _modified(member), member.file_size)
 
     def read(self, name: str) -> bytes:
         """The bytes of one member. Raises RefusedArchive when it is too large, damaged or encrypted."""
-        member = next((found for found in self._zip.infolist() if found.filename == name), None)
+        member = next((candidate for candidate in self._zip.infolist() if candidate.filename == name), None)
         if member is None:
             raise RefusedArchive(f"there is no {name} in it")
         if (problem := _problem(member)) is not None:

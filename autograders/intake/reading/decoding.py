@@ -71,21 +71,21 @@ def without_surrogates(text: str) -> tuple[str, bool]:
 def _sides(text: str) -> list[str]:
     """The text, or, with merge conflicts in it, its two sides; one pass, however many marks there are."""
     ours, theirs = [], []
-    expected, behind = "<", 0
+    expected, end = "<", 0
     for mark in _MARK.finditer(text):
         if mark[1] != expected:
             raise Unreadable(_HALF, Kind.HALF_A_MERGE_CONFLICT)
-        piece = text[behind : mark.start()]
+        piece = text[end : mark.start()]
         if expected in "<=":
             ours.append(piece)
         if expected in "<>":
             theirs.append(piece)
-        expected, behind = {"<": "=", "=": ">", ">": "<"}[expected], mark.end()
+        expected, end = {"<": "=", "=": ">", ">": "<"}[expected], mark.end()
     if expected != "<":
         raise Unreadable(_HALF, Kind.HALF_A_MERGE_CONFLICT)
-    if behind == 0:
+    if end == 0:
         return [text]
-    return ["".join([*side, text[behind:]]) for side in (ours, theirs)]
+    return ["".join([*side, text[end:]]) for side in (ours, theirs)]
 
 
 def _decode(content: bytes) -> tuple[str, list[str]]:

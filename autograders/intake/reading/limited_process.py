@@ -29,14 +29,14 @@ _SERVE = (
     "import sys; sys.path.append({root!r}); "
     "from autograders.intake.reading.limited_process import serve; serve({number}, {preload!r})"
 )
-_AGAIN = 2
+_ATTEMPTS = 2
 
 
 class OverLimit(RuntimeError):  # noqa: N818 - a state of a call, not a fault of ours
     """A call that was stopped; the message ends a sentence that begins with what was tried."""
 
 
-class _Lost(Exception):  # noqa: N818 - a state of the process
+class _ProcessEnded(Exception):  # noqa: N818 - a state of the process
     """The process ended before it answered."""
 
 
@@ -54,10 +54,10 @@ class LimitedProcess:
         """What `function`, one of a module's, returns or raises there. Raises OverLimit when it was stopped."""
         request = pickle.dumps((self.seconds, self.megabytes, function, arguments, named), pickle.HIGHEST_PROTOCOL)
         with self._lock:
-            for _ in range(_AGAIN):
+            for _ in range(_ATTEMPTS):
                 try:
-                    done, value = self._ask(request)
-                except _Lost:
+                    succeeded, value = self._ask(request)
+                except _ProcessEnded:
                     # Ended by somebody else: the machine was short of memory, or the process was idle and swept up.
                     code = self._end()
                     if code not in (-signal.SIGKILL, -signal.SIGTERM):
@@ -66,7 +66,7 @@ class LimitedProcess:
                     self._end()
                     raise
                 else:
-                    if done:
+                    if succeeded:
                         return cast(T, value)
                     if isinstance(value, MemoryError):
                         self._end()
@@ -89,21 +89,21 @@ class LimitedProcess:
             self._pipe.send_bytes(request)
             answer: tuple[bool, object] = pickle.loads(self._pipe.recv_bytes())
         except (EOFError, OSError):
-            raise _Lost from None
+            raise _ProcessEnded from None
         return answer
 
     def _start(self) -> None:
-        self._pipe, theirs = Pipe()
+        self._pipe, child_end = Pipe()
         root = str(Path(__file__).resolve().parents[3])
-        program = _SERVE.format(root=root, number=theirs.fileno(), preload=self._preload)
+        program = _SERVE.format(root=root, number=child_end.fileno(), preload=self._preload)
         # -P: the folder in which the instructor works may hold a student's json.py.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-W", "ignore", "-c", program],  # a student's "\\d" is no warning for the instructor
             stdin=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno()],
+            pass_fds=[child_end.fileno()],
             start_new_session=True,  # Ctrl+C is for the parent, which decides
         )
-        theirs.close()
+        child_end.close()
 
     def _end(self) -> int:
         """End the process and return its exit code."""
