@@ -51,17 +51,17 @@ def only_writer(course: Course, command: str) -> Iterator[None]:
         holder["course"] = str(course.root.resolve())
         _enter(file, {**holder, "run": uuid.uuid4().hex, "since": time.strftime("%Y-%m-%d %H:%M:%S")})
         scratch.mkdir(mode=0o700)
-        before = tempfile.tempdir, os.environ.get(RUN_VARIABLE)
+        previous = tempfile.tempdir, os.environ.get(RUN_VARIABLE)
         tempfile.tempdir, os.environ[RUN_VARIABLE] = str(scratch), _holder(file)["run"]
         try:
             yield
         finally:
             for ending in _endings:
                 ending()
-            tempfile.tempdir = before[0]
+            tempfile.tempdir = previous[0]
             os.environ.pop(RUN_VARIABLE)
-            if before[1] is not None:
-                os.environ[RUN_VARIABLE] = before[1]
+            if previous[1] is not None:
+                os.environ[RUN_VARIABLE] = previous[1]
             _sweep(course, {**_holder(file), "run": ""})
             _enter(file, {})
 

@@ -66,9 +66,9 @@ def reset_between_cells(shell: Any) -> None:
 def _encoded(observation: dict[str, Any]) -> dict[str, Any]:
     """Encode part by part, so that one part's unreadable result costs that part only."""
     encoded = {}
-    for part, seen in observation.items():
+    for part, result in observation.items():
         try:
-            encoded[part] = encode(seen)
+            encoded[part] = encode(result)
         except TypeError as error:
             encoded[part] = encode({"raised": f"TypeError: {error}"})
     return encoded

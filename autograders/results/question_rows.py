@@ -66,12 +66,12 @@ def _graded(course: Course, gradebook: Any, row: Row) -> Iterator[QuestionRow]:
             verdict = verdicts.get(question)
             state: str = State.GRADED
             answered = grade.auto_score != 0
-            what = "" if answered else "not answered"
+            what_happened = "" if answered else "not answered"
             if verdict is not None:
                 state = state_of({question: verdict})[0]
                 answered = verdict["misconception"] != UNANSWERED
-                told = "; ".join(f"{part['name']}: {part['message']}" for part in verdict["parts"])
-                what = verdict["incident"] or told
+                messages = "; ".join(f"{part['name']}: {part['message']}" for part in verdict["parts"])
+                what_happened = verdict["incident"] or messages
             if grade.needs_manual_grade:
                 state = WAITING
             elif grade.manual_score is not None:
@@ -85,6 +85,6 @@ def _graded(course: Course, gradebook: Any, row: Row) -> Iterator[QuestionRow]:
                 None if nothing_yet else float(grade.score),
                 float(grade.max_score),
                 (verdict or {}).get("misconception") or "",
-                what,
+                what_happened,
                 answered,
             )

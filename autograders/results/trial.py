@@ -39,16 +39,16 @@ def try_file(path: Path, *, without_sandbox: bool = False) -> list[Record]:
         assignments = default_assignments()
         release(course, assignments, verify=False)
         collected = collect(course, [file], assignments, mapping=mapping)
-        taken = [name for item in collected for name in item.notebooks]
-        if not taken:
+        names = [name for item in collected for name in item.notebooks]
+        if not names:
             problems = [item.problem for item in collected if item.problem]
             raise CourseError(f"{path.name}: {'; '.join(problems) or 'nothing to grade'}")
-        grade(course, taken, [_STUDENT], progress=False)
-        records = [read_record(course, name, _STUDENT) for name in taken]
+        grade(course, names, [_STUDENT], progress=False)
+        records = [read_record(course, name, _STUDENT) for name in names]
     return [record for record in records if record is not None]
 
 
-def told(record: Record) -> Iterator[str]:
+def verdict_lines(record: Record) -> Iterator[str]:
     """A record as lines: the sum, then each question with its parts, what went wrong and where to look."""
     verdicts = record.questions.values()
     points, most = (sum(verdict[key] for verdict in verdicts) for key in ("points", "maximum"))
