@@ -136,7 +136,7 @@ def _outcome(course: Course, assignment: str, student: str, work: Callable[[], S
         if isinstance(error.__cause__, Unreadable):
             return _unreadable(error.__cause__)
         reason = str(error) if isinstance(error, ConversionError) else f"{type(error).__name__}: {error}"
-        if any(_is_of_the_disk(one) for one in causes(error)):
+        if any(_is_of_the_disk(cause) for cause in causes(error)):
             raise CourseError(
                 f"cannot write while grading {student}, {assignment} ({reason[:200]}). Make room, then run the same "
                 "command again: what was finished is kept, and it goes on from there."

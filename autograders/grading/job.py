@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..course import LOCK_SECONDS, Course
 from ..intake.reading.archives import RefusedArchive, entries, is_folder, read_file
-from ..nbgrader.gradebook_lock import lock_is_told
+from ..nbgrader.gradebook_lock import explain_locks
 from ..notebooks import ROOT
 
 _MOST_BYTES = 100_000_000
@@ -57,7 +57,7 @@ class Packer:
 
     def __init__(self, course: Course) -> None:
         self._course = course
-        with lock_is_told(course.database):
+        with explain_locks(course.database):
             self._database = _without_students(course.database)
 
     def pack(self, assignment: str, student: str) -> Parcel | None:
@@ -120,14 +120,14 @@ def environment() -> dict[str, str]:
     code = hashlib.sha256()
     for path in sorted([*ROOT.glob("autograders/**/*.py"), *ROOT.glob("lecture_lib/**/*.py")]):
         code.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes() + b"\0")
-    found = {"Python": platform.python_version()}
+    versions = {"Python": platform.python_version()}
     for name in _PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed"
+            versions[name] = "not installed"
     settings = hashlib.sha256((ROOT / "nbgrader_config.py").read_bytes())
-    return {**found, "nbgrader_config.py": settings.hexdigest()[:12], "this package's code": code.hexdigest()[:12]}
+    return {**versions, "nbgrader_config.py": settings.hexdigest()[:12], "this package's code": code.hexdigest()[:12]}
 
 
 def differences(here: Mapping[str, str], there: Mapping[str, str]) -> str:

@@ -166,8 +166,8 @@ class _Slot:
     def _start(self) -> ProcessPoolExecutor:
         # Spawned, not forked: this process has threads, and the id of the run in its environment by now.
         context = multiprocessing.get_context("spawn")
-        theirs, self._lifeline = context.Pipe(duplex=False)
-        self._pool = ProcessPoolExecutor(1, context, worker.start, (theirs, tempfile.gettempdir()))
+        child_end, self._lifeline = context.Pipe(duplex=False)
+        self._pool = ProcessPoolExecutor(1, context, worker.start, (child_end, tempfile.gettempdir()))
         self._ready = self._pool.submit(worker.ready)
         return self._pool
 
@@ -200,7 +200,7 @@ def _interrupts_wait() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
-class Given:
+class ExecutorCrew:
     """Any executor whose workers are processes with this package: somebody else starts and ends them."""
 
     def __init__(self, executor: Executor, at_once: int) -> None:
@@ -208,7 +208,7 @@ class Given:
         self._executor, self._at_once = executor, at_once
         self._out: set[Future[Outcome]] = set()
 
-    def __enter__(self) -> Given:
+    def __enter__(self) -> ExecutorCrew:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -54,8 +54,8 @@ class ReadableFeedback(NbGraderPreprocessor):
     def _release(self, nb: NotebookNode, assignment: str) -> str:
         stamp = nb.metadata.get(STAMP, {})
         version, tag = stamp.get("submitted_version"), stamp.get("submitted_release")
-        found = which_release(Path(self.course_root), assignment, version, tag)
-        return f"<p>Made from release: {html.escape(found)}.</p>"
+        release = which_release(Path(self.course_root), assignment, version, tag)
+        return f"<p>Made from release: {html.escape(release)}.</p>"
 
 
 def _banner(course: Course, nb: NotebookNode, ids: Any) -> str:

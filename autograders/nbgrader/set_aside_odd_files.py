@@ -36,16 +36,16 @@ class SetAsideOddFiles:
             if path.is_symlink():
                 _move(path, to, path.name)
                 return
-        found = handed_in(folder)
-        for inside, folders, files in os.walk(folder):
+        arrival = handed_in(folder)
+        for parent, folders, files in os.walk(folder):
             for name in (*folders, *files):
-                path = Path(inside) / name
+                path = Path(parent) / name
                 if kind_of(path) is not None:
                     _move(path, to, path.relative_to(folder).as_posix())
-        if found.time is not None and found.note:
+        if arrival.time is not None and arrival.note:
             if (folder / TIMESTAMP).exists():
                 _move(folder / TIMESTAMP, to, TIMESTAMP)
-            write_text_atomically(folder / TIMESTAMP, f"{found.time:%Y-%m-%d %H:%M:%S} UTC\n")
+            write_text_atomically(folder / TIMESTAMP, f"{arrival.time:%Y-%m-%d %H:%M:%S} UTC\n")
 
 
 def _move(path: Path, to: Path, name: str) -> None:
