@@ -148,9 +148,9 @@ def _cpu() -> Finding:
     child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         deadline = time.monotonic() + 10
-        while not (seen := usage(child.pid).cpu_seconds) and time.monotonic() < deadline:
+        while not (cpu_seconds := usage(child.pid).cpu_seconds) and time.monotonic() < deadline:
             time.sleep(0.05)
-        holds = seen > 0 and usage(os.getpid()).processes > 1
+        holds = cpu_seconds > 0 and usage(os.getpid()).processes > 1
     finally:
         child.kill()
         child.wait()
@@ -159,8 +159,8 @@ def _cpu() -> Finding:
 
 
 def _try_inside(missing: str | None) -> list[Finding]:
-    found: dict[str, bool] = {}
-    not_held = "not enforced" if missing is None else "not tried, since no sandbox starts"
+    results: dict[str, bool] = {}
+    failure = "not enforced" if missing is None else "not tried, since no sandbox starts"
     if missing is None:
         settings: dict[str, int] = {
             "user": FIRST_USER + 1 if os.geteuid() == 0 else 0,
@@ -178,11 +178,11 @@ def _try_inside(missing: str | None) -> list[Finding]:
         with socket.create_server(("127.0.0.1", 0)) as server:
             settings["port"] = server.getsockname()[1]
             command.append(json.dumps(settings))
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-        lines = done.stdout.splitlines()
-        found = json.loads(lines[0]) if lines else {}
+            trial = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        lines = trial.stdout.splitlines()
+        results = json.loads(lines[0]) if lines else {}
     return [
-        Finding(name, found.get(name, False), what if found.get(name) else not_held, remedy)
+        Finding(name, results.get(name, False), what if results.get(name) else failure, remedy)
         for name, what, remedy in _TRIED
     ]
 

@@ -162,9 +162,9 @@ class ProbedExecute(Execute):
 
     def _burns(self, plan: Plan, step: Step, watch: Watch) -> bool:
         """Whether a cell has left something behind that goes on computing: a loop in a thread, a child process."""
-        left = watch.left_behind()
-        if left is not None:
-            plan.suspect(step, f"{step.name} had left {left} behind")
+        leftover = watch.left_behind()
+        if leftover is not None:
+            plan.suspect(step, f"{step.name} had left {leftover} behind")
         if step.kind in (TEST, OWN) and plan.is_suspect(step) and watch.is_busy():
             text = "out of time: a thread or process that it left behind went on computing and was stopped"
             plan.drop(step, Reason(Kind.OUT_OF_TIME, text))
@@ -225,10 +225,10 @@ class ProbedExecute(Execute):
             try:
                 stack.enter_context(self.setup_kernel())
             except RuntimeError as error:
-                said = b""
+                output = b""
                 with contextlib.suppress(BlockingIOError):
-                    said = os.read(self._said[0], 65536)
-                text = said.decode("utf-8", "replace").strip()
+                    output = os.read(self._said[0], 65536)
+                text = output.decode("utf-8", "replace").strip()
                 raise SandboxError(f"the sandbox did not start: {text[-300:] or error}") from None
             yield
 

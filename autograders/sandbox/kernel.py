@@ -84,9 +84,9 @@ def start_alone(
     if group is not None:
         # Twice: bubblewrap may just have started the first process inside. Nothing of the student's runs yet.
         for _ in range(2):
-            for each in list(family(process.pid)):
+            for child in list(family(process.pid)):
                 with contextlib.suppress(ProcessLookupError):
-                    group.add(each)
+                    group.add(child)
     return process
 
 

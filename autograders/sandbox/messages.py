@@ -67,7 +67,7 @@ def is_shallow(value: Any) -> bool:
     """Whether nested lists and mappings are no deeper than allowed."""
     level = [value]
     for _ in range(MAX_NESTING):
-        level = [inner for outer in level if isinstance(outer, dict | list) for inner in _inside(outer)]
+        level = [child for parent in level if isinstance(parent, dict | list) for child in _inside(parent)]
         if not level:
             return True
     return False

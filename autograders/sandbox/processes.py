@@ -100,12 +100,12 @@ def proportional_bytes(root: int) -> int:
 
 def written(root: int, folder: str) -> tuple[int, int]:
     """How many bytes and files the private file system at `folder` holds; zeros where a family has none of its own."""
-    ours = Path(folder).stat().st_dev
+    own_device = Path(folder).stat().st_dev
     for process in family(root):
         # A number of its own is what tells a private file system from this machine's.
         with contextlib.suppress(OSError):
-            seen = Path(f"{_PROC}/{process}/root{folder}")
-            if seen.stat().st_dev != ours:
-                found = os.statvfs(seen)
-                return (found.f_blocks - found.f_bfree) * found.f_frsize, found.f_files - found.f_ffree
+            view = Path(f"{_PROC}/{process}/root{folder}")
+            if view.stat().st_dev != own_device:
+                status = os.statvfs(view)
+                return (status.f_blocks - status.f_bfree) * status.f_frsize, status.f_files - status.f_ffree
     return 0, 0

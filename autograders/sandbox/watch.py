@@ -49,9 +49,9 @@ class Watch:
 
     def _usage(self) -> Usage:
         """What the kernel's processes use; their time by the system's own account where it keeps one."""
-        seen = usage(self._root)
+        current = usage(self._root)
         counted = self._group.cpu_seconds() if self._group else None
-        return seen if counted is None else replace(seen, cpu_seconds=counted)
+        return current if counted is None else replace(current, cpu_seconds=counted)
 
     @contextlib.contextmanager
     def cell(self, cpu_seconds: float) -> Iterator[None]:
@@ -84,15 +84,15 @@ class Watch:
             self.kill()
 
     def _poll(self, stop: threading.Event, start: Usage, clock: float, cpu_seconds: float) -> None:
-        seen, before, then = start, start, clock
+        most, previous, previous_moment = start, start, clock
         while not stop.wait(_POLL):
             now, moment = self._usage(), time.monotonic()
             # A process that has just ended may take its time with it.
-            seen = max(seen, now, key=lambda each: each.cpu_seconds)
+            most = max(most, now, key=lambda sample: sample.cpu_seconds)
             # On a busy machine a loop gets little computing time: what it waits for the machine is nobody's sleep.
-            self._waited += min(max(now.waiting_seconds - before.waiting_seconds, 0.0), moment - then)
-            before, then = now, moment
-            used, passed = seen.cpu_seconds - start.cpu_seconds, moment - clock - self._waited
+            self._waited += min(max(now.waiting_seconds - previous.waiting_seconds, 0.0), moment - previous_moment)
+            previous, previous_moment = now, moment
+            used, passed = most.cpu_seconds - start.cpu_seconds, moment - clock - self._waited
             self.ended = self._over(used, passed, cpu_seconds) or self._over_memory(now) or self._over_files()
             if self.ended is not None:
                 self.cpu_seconds += used

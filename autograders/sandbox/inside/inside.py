@@ -32,7 +32,7 @@ def become(user: int) -> None:
 
 def limit(settings: dict[str, Any]) -> None:
     """Set the limits that the operating system holds a process to."""
-    wanted = {
+    limits = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_FSIZE: settings["file_bytes"],
         resource.RLIMIT_DATA: settings["memory_bytes"],
@@ -41,8 +41,8 @@ def limit(settings: dict[str, Any]) -> None:
         resource.RLIMIT_NOFILE: 1024,
     }
     if settings["processes"]:
-        wanted[resource.RLIMIT_NPROC] = settings["processes"]
-    for kind, most in wanted.items():
+        limits[resource.RLIMIT_NPROC] = settings["processes"]
+    for kind, most in limits.items():
         hard = resource.getrlimit(kind)[1]
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         # Not every system has every limit (macOS knows RLIMIT_DATA and does not take it).
@@ -65,22 +65,24 @@ def meter(session: Any, most: int) -> None:
     send = session.send
     shown: dict[str, int] = {}
 
-    def metered(stream: Any, message: Any, content: Any = None, parent: Any = None, *more: Any, **rest: Any) -> Any:
+    def metered(
+        stream: Any, message: Any, content: Any = None, parent: Any = None, *positional: Any, **keywords: Any
+    ) -> Any:
         kind = message["msg_type"] if isinstance(message, dict) else message
         body = message["content"] if isinstance(message, dict) else content
         if kind not in _SHOWN or not isinstance(body, dict) or OBSERVATION in body.get("data", {}):
-            return send(stream, message, content, parent, *more, **rest)
+            return send(stream, message, content, parent, *positional, **keywords)
         header = message["parent_header"] if isinstance(message, dict) else parent
         cell = str((header or {}).get("msg_id") or (header or {}).get("header", {}).get("msg_id"))
         size = len(body["text"]) if kind == "stream" else len(repr(body))
         before = shown.get(cell, 0)
         shown[cell] = before + size + 100
         if shown[cell] <= most:
-            return send(stream, message, content, parent, *more, **rest)
+            return send(stream, message, content, parent, *positional, **keywords)
         if before <= most:
             note = f"\n[output cut: while grading, a cell shows at most {most:,} characters]\n"
-            kept = body["text"][: most - before] if kind == "stream" else ""
-            return send(stream, "stream", {"name": body.get("name", "stdout"), "text": kept + note}, header, **rest)
+            text = body["text"][: most - before] if kind == "stream" else ""
+            return send(stream, "stream", {"name": body.get("name", "stdout"), "text": text + note}, header, **keywords)
         return None
 
     session.send = metered
@@ -93,10 +95,10 @@ def forget_own_folder() -> None:
 
 def close_standard_streams() -> None:
     """Let the three standard streams lead nowhere."""
-    nothing = os.open(os.devnull, os.O_RDWR)
+    null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
-        os.dup2(nothing, descriptor)
-    os.close(nothing)
+        os.dup2(null, descriptor)
+    os.close(null)
 
 
 def take_over(sockets: dict[str, int], connection: dict[str, Any]) -> None:

@@ -51,8 +51,8 @@ def _map_user(inner: int, outer_user: int, outer_group: int) -> None:
 def _bind(source: str, target: str) -> None:
     """Show what stands at `source` at `target` too, to be read. What the source's mount forbids stays forbidden."""
     _mount(source, target, None, _BIND)
-    held = os.statvfs(target).f_flag & (_NO_SETUID | _NO_DEVICES | _NO_PROGRAMS)
-    _mount(None, target, None, _BIND | _REMOUNT | held | _PLAIN | _READ_ONLY)
+    restrictions = os.statvfs(target).f_flag & (_NO_SETUID | _NO_DEVICES | _NO_PROGRAMS)
+    _mount(None, target, None, _BIND | _REMOUNT | restrictions | _PLAIN | _READ_ONLY)
 
 
 def unshare(user: int) -> None:
@@ -88,11 +88,11 @@ def build_walls(settings: dict[str, Any]) -> None:
 def mount_private_folders(settings: dict[str, Any]) -> None:
     """New file systems of limited size, with a limited number of files, where a notebook may write."""
     # Python's packages may stand below /tmp: they are shown again in the new one.
-    kept = {path: os.open(path, os.O_PATH) for path in settings["below_tmp"]}
+    descriptors = {path: os.open(path, os.O_PATH) for path in settings["below_tmp"]}
     for folder in settings["private_folders"]:
         limits = f"size={settings['file_bytes']},nr_inodes={settings['files_written']},mode=1777"
         _mount("tmpfs", folder, "tmpfs", _PLAIN, limits)
-    for path, descriptor in kept.items():
+    for path, descriptor in descriptors.items():
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         if Path(f"/proc/self/fd/{descriptor}").is_dir():
             Path(path).mkdir()

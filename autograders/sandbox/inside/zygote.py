@@ -85,11 +85,11 @@ def fork_kernel(settings: dict[str, Any], answer: socket.socket, sockets: list[i
 
 def close_all_but(*kept: int) -> None:
     """Close every descriptor but the three standard ones and these."""
-    after = 3
+    next_descriptor = 3
     for descriptor in sorted(kept):
-        os.closerange(after, descriptor)
-        after = descriptor + 1
-    os.closerange(after, 10_000)
+        os.closerange(next_descriptor, descriptor)
+        next_descriptor = descriptor + 1
+    os.closerange(next_descriptor, 10_000)
 
 
 def _wait_for(kernel: int) -> None:
@@ -130,8 +130,8 @@ def serve(control: socket.socket, patience: float) -> None:
                 descriptor, *sockets = array.array("i", data[: len(data) - len(data) % 4])
                 with socket.socket(fileno=descriptor) as answer:
                     fork_kernel(json.loads(text), answer, sockets, control)
-                for each in sockets:
-                    os.close(each)
+                for listener in sockets:
+                    os.close(listener)
 
 
 def _children_left() -> bool:
