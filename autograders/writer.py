@@ -89,6 +89,7 @@ def _lives(holder: dict[str, Any]) -> bool:
     """Whether the process that noted itself still runs; one on another host cannot be asked and counts as alive."""
     if not holder:
         return False
+    # Process numbers mean nothing across machines that share the folder.
     if holder.get("host") != socket.gethostname():
         return True
     try:

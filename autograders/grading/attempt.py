@@ -28,6 +28,7 @@ from ..reasons import Kind, Reason
 from .journal import Record
 from .states import State, state_of
 
+# Nobody's submission can be graded then, so the run stops; any other error sets one submission aside.
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _DATABASE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY)
 

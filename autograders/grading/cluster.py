@@ -27,6 +27,7 @@ def cluster(address: str) -> Iterator[tuple[Executor, int]]:
             "on the workers."
         ) from None
     try:
+        # Not as Dask's default client, which whatever else uses Dask in this process would then use.
         client = Client(address, timeout=_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         cause = f"{type(error).__name__}: {error}".splitlines()[0]

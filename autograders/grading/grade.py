@@ -81,6 +81,7 @@ def grade(
         if strangers := sorted(set(students) - known - set(Roster(course).names)):
             raise CourseError(f"nobody is called {', '.join(strangers)}: `autograde gradebook` lists the class.")
     course = with_consent(course)
+    # Opened once before anything runs: a damaged or locked gradebook stops the run, not each submission.
     with open_gradebook(course):
         pass
     with only_writer(course, "grade"):
@@ -145,6 +146,7 @@ def _graded(
     packer, digests = Packer(course), dict[Job, str | None]()
 
     def pack(job: Job) -> Parcel | None:
+        # Before the files are read: one that is replaced meanwhile then differs, and is graded again.
         digests[job] = submission_digest(course, *job)
         return packer.pack(*job)
 

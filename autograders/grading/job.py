@@ -18,6 +18,7 @@ from ..nbgrader.gradebook_lock import explain_locks
 from ..notebooks import ROOT
 
 _MOST_BYTES = 100_000_000
+"""A submission with more is graded in its place, not sent."""
 _PACKAGES = (
     "nbgrader", "nbclient", "nbconvert", "nbformat", "jupyter_client", "ipykernel", "torch", "torchvision", "numpy",
     "scipy", "scikit-learn", "matplotlib",
@@ -110,6 +111,7 @@ def _without_students(path: Path) -> bytes:
         for table in _ABOUT_STUDENTS:
             copy.execute(f"DELETE FROM {table}")
         copy.commit()
+        # SQLite only marks deleted rows as free; their content would travel in the file.
         copy.execute("VACUUM")
         return copy.serialize()
 

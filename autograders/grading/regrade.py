@@ -72,6 +72,7 @@ def regrade(
 def _all(
     course: Course, assignments: Sequence[str], questions: Sequence[str] | None, students: Sequence[str] | None
 ) -> Iterator[tuple[_Judged, list[Change]]]:
+    # A judge needs the same hidden cases again, which are drawn from the secret and never stored.
     secret = read_secret(course.secret)
     for assignment in assignments:
         course.require_release(assignment)

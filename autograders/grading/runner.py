@@ -112,6 +112,7 @@ class Processes:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # After an error or Ctrl+C, submissions that still run are cut off; otherwise no process has anything to do.
         for slot in self._slots if kind is not None else ():
             slot.stop()
         for slot in self._slots:

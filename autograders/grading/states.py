@@ -64,6 +64,7 @@ def state_of(
     stops = {replace(stop, cell=""): stop for stop in map(Reason.from_record, ended)}
     reasons = (*stops.values(), *(incident for incident in met.values() if incident not in stops))
     kinds = {reason.kind for reason in reasons}
+    # From the gravest to the mildest: a submission has one state, and its reasons say the rest.
     if any(verdicts[question]["misconception"] == "forged" for question in met):
         return State.TAMPERED, reasons
     if kinds & _CRASHES:

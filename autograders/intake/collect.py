@@ -65,6 +65,7 @@ def collect(
     wanted = list(assignments)
     for assignment in wanted:
         course.require_release(assignment)
+    # Read for its errors alone: a mistake in assignments.csv is reported before any file is taken.
     due_dates(course, {*all_assignments(), *released(course)})
     paths = list(paths)
     for path in paths:
@@ -130,11 +131,13 @@ def _take(
         name, notes = (item.upload.source, item.upload.label, student), tuple(result.notes)
         if item in result.held:
             results.append(Collected(*name, (), f"{result.why_held} `autograde confirm` shows and settles it"))
+        # The notes are about the student's files together, so they are said once, with the notebook that counts.
         elif item is result.chosen or result.chosen is None:
             results.append(Collected(*name, (assignment,), None, notes))
         else:
             results.append(Collected(*name, (assignment,)))
     for upload in files.ungraded:
+        # Beside a notebook, a file that is not graded is worth a note; without one it is why there is no score.
         if result.has_notebook:
             results.append(
                 Collected(upload.source, upload.label, student, (), None, (f"not graded: {upload.problem}",))

@@ -29,6 +29,8 @@ def most_complete(candidates: Mapping[str, NotebookNode], release: NotebookNode,
         return names[0]
     answers = {name: answers_given(nb, release) for name, nb in candidates.items()}
     complete = [name for name in names if all(answers[rival].items() <= answers[name].items() for rival in names)]
+    # Several that are equally complete have the same answers, but perhaps not the same other cells, which run too.
+    # Then the name decides, unless none of them answers anything.
     if complete and (len(complete) == 1 or complete[0] == preferred or not answers[complete[0]]):
         return complete[0]
     return preferred if answers.get(preferred) else None

@@ -23,6 +23,7 @@ from .uploads import Upload
 
 TIME = "%Y-%m-%d %H:%M:%S UTC"
 _MOST_UNGRADED = 50
+"""How many files that are not graded a note remembers: anybody can hand in thousands."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,10 @@ class Desk:
         """The notebooks that only themselves say whose they are, where somebody else says another thing; and why."""
         items = [item for item in items if digest_of(item.upload.content) not in self._note.rejected]
         current = None if self._in_place is None else digest_of(self._in_place)
+        # The notebook in place may be collected again: it is a copy, not a dispute.
         claimed = [item for item in items if not item.claim.sure and digest_of(item.upload.content) != current]
+        # Only the one who handed in the notebook in place may replace it without a question. Where there is none, the
+        # word of an LMS or a person is worth more than what a file says of itself, and two files can disagree.
         if current is not None:
             expected_origins = {self._note.origin if self._note.digest == current else "a file put there by hand"}
             disputed = [item for item in claimed if item.claim.origin not in expected_origins]
@@ -102,6 +106,7 @@ class Desk:
         if len({item.upload.content for item in items}) > 1:
             notes.append(f"{len(items)} files were handed in for {self._assignment}; one of them counts")
         last: PlacedNotebook | None = None
+        # A file without a time comes after all that have one: it counts only where they have no answers.
         for time in sorted({item.time or datetime.min for item in items}, reverse=True):
             group = [item for item in items if (item.time or datetime.min) == time]
             best = self._best(group)
@@ -144,6 +149,7 @@ class Desk:
         folder = self._target.parent
         if self._in_place not in (None, chosen.upload.content):
             self._keep([self._in_place or b""])
+        # Files that lie here without a notebook (see `_keep_ungraded`) must not compete with the one that comes now.
         if self._in_place is None and folder.is_dir() and not folder.is_symlink():
             for path in folder.iterdir():
                 if path.is_file() and path.name != TIMESTAMP and not path.is_symlink():
@@ -153,6 +159,7 @@ class Desk:
         if chosen.time is not None:
             write_text_atomically(folder / TIMESTAMP, f"{chosen.time:{TIME}}\n")
         else:
+            # The time of the notebook that was here before is not this one's.
             (folder / TIMESTAMP).unlink(missing_ok=True)
 
     @property
@@ -162,12 +169,14 @@ class Desk:
     def _keep(self, contents: Sequence[bytes]) -> None:
         """Keep notebooks that do not count."""
         for content in contents:
+            # Named by its content: collecting the same files again adds no copy.
             write_bytes_atomically(self._attempts / f"{digest_of(content)[:12]}.ipynb", content)
 
     def _keep_ungraded(self, ungraded: Sequence[Upload]) -> None:
         """Put files that are no notebook where one is missing, so that the student has a state and a reason."""
         self._target.parent.mkdir(parents=True, exist_ok=True)
         for upload in ungraded:
+            # The end of a name that is too long, since it has the suffix.
             name = plain(base_name(upload.label)).replace("/", "_")[-100:]
             if upload.content and name not in (self._target.name, TIMESTAMP):
                 write_bytes_atomically(self._target.parent / f"handed-in {name}", upload.content)
@@ -184,6 +193,7 @@ class Desk:
         if chosen is not None:
             note.file, note.digest = chosen.upload.label, digest_of(chosen.upload.content)
             note.origin, note.late = chosen.claim.origin, chosen.claim.late
+        # Without a new notebook, what was noted about the one in place stays true.
         note.notes = notes if chosen is not None else list(dict.fromkeys([*note.notes, *notes]))
         new = {upload.label: UngradedFile(upload.label, upload.problem or "") for upload in ungraded}
         note.others = [*(file for file in note.others if file.file not in new), *new.values()][-_MOST_UNGRADED:]

@@ -54,6 +54,7 @@ def submission_digest(course: Course, assignment: str, student: str) -> str | No
     note = note_in_force(course, assignment, student)
     marked = note.late if note is not None else ""
     names = [entry.name for entry in entries(folder) if entry.problem is None]
+    # The usual case, a notebook alone: the digest of its bytes, which `sha256sum` gives too.
     if names == [exact.name] and not marked:
         return _file_digest(exact)
     digest = hashlib.sha256(marked.encode())
@@ -82,6 +83,7 @@ def receive(course: Course, assignment: str, student: str) -> Received:
     if student != plain(student):
         raise Unreadable(f"the folder of {plain(student)} has a name that is no student id: rename it, grade again")
     folder = course.step("submitted", student, assignment)
+    # Not through a link, which could lead to another student's submission.
     for path in (folder.parent, folder):
         if not path.is_dir() or path.is_symlink():
             kind = kind_of(path) if path.is_symlink() or path.exists() else "missing"
@@ -92,6 +94,7 @@ def receive(course: Course, assignment: str, student: str) -> Received:
     reasons: dict[str, Reason] = {}
     not_of_assignment = f"it is another notebook: none of its cells is of {assignment}"
     certain: set[str] = set()
+    # The expected name first, so that it is never among those beyond the limit.
     candidates = sorted(contents.notebooks, key=lambda name: (name != f"{assignment}.ipynb", name))
     for name in candidates[:MAX_NOTEBOOKS]:
         try:
@@ -101,11 +104,13 @@ def receive(course: Course, assignment: str, student: str) -> Received:
         except (Unreadable, RefusedArchive, OSError) as error:
             reasons[name] = error.reasons[0] if isinstance(error, Unreadable) else Reason(Kind.OTHER, str(error))
             continue
+        # Functions of the right names prove nothing where the stamp names another assignment.
         if of_cells or (is_related and stamp_of(candidate.notebook) in ("", assignment)):
             readable[name] = candidate
             certain |= {name} if of_cells else set()
         else:
             reasons[name] = Reason(Kind.ANOTHER_NOTEBOOK, not_of_assignment)
+    # Beside a notebook with released cells, one that only defines functions of the same names does not count.
     for name in set(readable) - certain if certain else ():
         reasons[name] = Reason(Kind.ANOTHER_NOTEBOOK, not_of_assignment)
         del readable[name]

@@ -71,6 +71,7 @@ def read_note(course: Course, assignment: str, student: str) -> Note | None:
     path = note_path(course, assignment, student)
     try:
         content = json.loads(path.read_text("utf-8"))
+        # Another version of this package may have written fewer fields, or more.
         known = {entry.name: content[entry.name] for entry in fields(Note) if entry.name in content}
         known["others"] = [UngradedFile(**file) for file in known.get("others", [])]
         known["held"] = [HeldNotebook(**notebook) for notebook in known.get("held", [])]

@@ -17,6 +17,7 @@ from .times import parse_time
 from .uploads import Upload
 
 _MARGIN = timedelta(minutes=10)
+"""How far the clock of a student's machine may be ahead of this one."""
 _MOST_BYTES, _MOST_BYTES_TOGETHER, _MOST_STUDENTS = 10_000_000, 500_000_000, 2_000
 """What is taken for ids that nobody knows: of each file, of all, and how many ids. A roster lifts these limits."""
 
@@ -81,8 +82,10 @@ class Placement:
         claimed = upload.student or upload.packed_by
         packed = "" if upload.packed_by is None else f", packed by {name_key(upload.packed_name) or 'no name'}"
         if owner.student is not None:
+            # The mapping or the LMS decides: a student can write any id into a file.
             contradiction = f"the file says that it is of {claimed}; by {owner.said_by} it is of {owner.student}"
             contradicts = claimed is not None and normal_id(claimed) != owner.student
+            # The name inside tells two people apart who hand in under one id (see `Desk.disputed`).
             origin = owner.said_by if owner.sure else owner.said_by + packed
             return Claim(owner.student, origin, owner.sure, submitted, owner.late, (contradiction,) * contradicts)
         origin, sure = "nbgrader's folder" if upload.student else f"the file itself{packed}", bool(upload.student)
@@ -92,6 +95,7 @@ class Placement:
             and not self._owners.roster.exists
             and not self._names(upload.label)
         ):
+            # A class without a roster hands in `ID.ipynb`; a name that says the assignment is not an id.
             claimed, origin = plain_owner(upload.label), "the file's name"
         if claimed is None or not is_path_safe(normal_id(claimed)):
             raise Unplaced(upload.problem or owner.said_by)
@@ -113,6 +117,7 @@ class Placement:
             if (about := self.about(upload)) is not None:
                 return about
             raise Unplaced(f"it cannot be read, and its name does not say which assignment it is: {error}") from None
+        # Anybody can rename a file, so its name only decides between assignments whose cells are in it.
         if len(candidates) > 1 and named in candidates:
             candidates = [str(named)]
         if len(candidates) > 1:

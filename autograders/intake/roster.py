@@ -46,6 +46,7 @@ class Roster:
         if self.exists:
             for row in _read_table(course.roster, {"id"}):
                 student = normal_id(row["id"])
+                # Spreadsheets leave empty rows at the end.
                 if not student:
                     continue
                 if not is_path_safe(student):
@@ -207,6 +208,7 @@ def _read_table(path: Path, columns: set[str]) -> list[dict[str, str]]:
     except UnicodeDecodeError as error:
         raise CourseError(f"{path}: not UTF-8 (byte {error.start}). Save it as CSV in UTF-8.") from None
     lines = text.splitlines()
+    # Spreadsheets write semicolons in countries where the comma is the decimal sign.
     separator = ";" if lines and lines[0].count(";") > lines[0].count(",") else ","
     reader = csv.DictReader(lines, delimiter=separator)
     missing = sorted(columns - set(reader.fieldnames or []))

@@ -53,6 +53,7 @@ def parse_time(text: str) -> datetime | None:
         moment = moment.astimezone(UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):
         return None
+    # A clock that was never set says 1970 or 1980: no time at which anybody handed in.
     return moment if moment.year >= 2000 else None
 
 
@@ -118,6 +119,7 @@ def due_dates(course: Course, known: Collection[str] | None = None) -> dict[str,
     for number, row in enumerate(reader, 2):
         text, penalty = (row["due"] or "").strip(), (row.get("late_penalty") or "").strip()
         date = parse_time(text)
+        # Without a zone a due date would be read as UTC, hours away from what the class was told.
         if text and (date is None or not has_zone(text)):
             raise CourseError(
                 f"{path}, line {number}: {text!r} is no due date; write 2026-03-01 23:59 +0100, with the zone"

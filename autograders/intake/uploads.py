@@ -165,6 +165,7 @@ def _member(
     inside: bool,
 ) -> Iterator[Upload]:
     upload = replace(outer, label=f"{outer.label}/{entry.name}")
+    # The times in an inner archive are from the student's own machine; only the outer one is the LMS's.
     if archive_times and not inside and entry.modified is not None:
         upload = replace(upload, submitted=f"{entry.modified.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC")
     if entry.problem is not None:
@@ -209,6 +210,7 @@ def _packed(upload: Upload, archive: Archive, assignments: Sequence[str], releas
         time = upload.submitted or str(submitted)[:100]
         for assignment, content in contents.items():
             yield replace(packed, content=content, assignment=assignment, submitted=time)
+        # Notebooks of assignments that are not collected now belong in the file all the same.
         expected = {MANIFEST, *(f"{name}.ipynb" for name in {*released, *contents})}
         for entry in archive.entries():
             if entry.name not in expected:

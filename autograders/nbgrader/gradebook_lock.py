@@ -39,6 +39,7 @@ def refuse_lock(error: BaseException | None, path: Path) -> None:
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
     """An exception and what it was raised from, SQLAlchemy's wrapping included."""
+    # Exceptions can refer to each other in a circle.
     visited: set[int] = set()
     while error is not None and id(error) not in visited:
         visited.add(id(error))

@@ -94,6 +94,7 @@ def _visible_check(cell: NotebookNode) -> list[NotebookNode]:
 
 def judged_outputs(verdict: Verdict) -> list[NotebookNode]:
     """The score as nbgrader reads it, and beside it the explanation for people."""
+    # nbgrader gives full marks for a negative score or for what `float` cannot read, and stops above the maximum.
     points = min(max(float(verdict.points), 0.0), verdict.maximum)
     text = explain(verdict)
     style = "border-left:4px solid #0072B2;padding:0.5em 0.8em;white-space:pre-wrap;word-break:normal"

@@ -43,6 +43,7 @@ class LatePenalties(AssignLatePenalties):
                 gradebook.find_assignment(assignment).duedate = due.date
             submission = gradebook.find_submission(assignment, student)
             submission.timestamp = _effective_time(arrival.time, submission, note.late if note is not None else "")
+            # nbgrader's step opens the gradebook anew, and computes from what it finds there.
             gradebook.db.commit()
         nb, resources = super().preprocess(nb, resources)
         with Gradebook(names["db_url"]) as gradebook:

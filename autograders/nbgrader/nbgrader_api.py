@@ -108,6 +108,7 @@ def put_in_place(course: Course, step: str, assignment: str, student: str) -> No
     """Move what was written for a submission from the staging folder to the folder `step`, in one step."""
     target = course.step(step, student, assignment)
     target.parent.mkdir(parents=True, exist_ok=True)
+    # A folder cannot be renamed onto another; the old one goes with the staging folder.
     if target.exists():
         target.rename(course.staged / ".old")
     (course.staged / student / assignment).rename(target)
@@ -143,6 +144,7 @@ def _run(
     log.propagate = False
     remembered = _Remember()
     app = converter(coursedir=coursedir, config=config, log=log)
+    # Without it nbgrader grades nothing whose folder exists. The journal decides what is done.
     app.force = True
     app.init_notebooks = lambda: _name_the_notebook(app, assignment, student or ".")
     with warnings.catch_warnings(), _quick_databases():

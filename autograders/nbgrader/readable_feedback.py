@@ -43,6 +43,7 @@ class ReadableFeedback(NbGraderPreprocessor):
         """Add the state, the note and the style; drop the bare number above each explanation."""
         for cell in nb.cells:
             if by_test_id(cell.metadata.get("nbgrader", {}).get("grade_id", "")) is not None:
+                # The score alone, which nbgrader needed; the explanation below it says the same number with its reason.
                 cell.outputs = [output for output in cell.outputs if output.output_type != "execute_result"]
         note = f"{_NOTE}\n\n{self._release(nb, resources['nbgrader']['assignment'])}"
         nb.cells.insert(

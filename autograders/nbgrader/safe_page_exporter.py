@@ -30,6 +30,7 @@ class SafePageExporter(HTMLExporter):
     def from_notebook_node(self, nb: NotebookNode, resources: Any = None, **kwargs: Any) -> tuple[str, dict[str, Any]]:
         """Convert a notebook; returns the page and the resources."""
         self._formulas: list[str] = []
+        # Nobody can write a place for a formula into an answer without knowing this.
         self._mark = secrets.token_hex(8)
         for cell in nb.cells:
             for output in cell.get("outputs", ()):

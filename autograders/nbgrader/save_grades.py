@@ -44,6 +44,7 @@ class SaveGrades(SaveAutoGrades):
                 if is_solution(cell) or is_task(cell):
                     unchanged = cell.metadata.nbgrader.get("checksum") == compute_checksum(cell)
                     comment = gradebook.find_comment(name, *place)
+                    # As nbgrader does: the only automatic comment, for an answer that was left as released.
                     comment.auto_comment = "No response." if unchanged and not is_task(cell) else None
             gradebook.db.commit()
         return nb, resources

@@ -79,7 +79,9 @@ def _row(course: Course, gradebook: Any, assignment: str, student: str) -> Row:
     return Row(
         student,
         assignment,
+        # What happened to a question matters more than being late, which the reasons say.
         State.LATE if late and record.state == State.GRADED else record.state,
+        # nbgrader keeps the score before the penalty.
         float(submission.score - submission.late_submission_penalty),
         float(submission.max_score),
         float(sum(grade.auto_score or 0.0 for grade in grades)),
@@ -93,6 +95,7 @@ def _row(course: Course, gradebook: Any, assignment: str, student: str) -> Row:
 def lateness_of(submission: Any, note: Note | None) -> Reason | None:
     """How late a submission in the gradebook is: by its time, or because an LMS or a person marks it so."""
     seconds, penalty = submission.total_seconds_late, submission.late_submission_penalty
+    # A due date that was met, after an extension for instance, overrules the LMS's mark.
     marked = note.late if note is not None and (seconds > 0 or submission.duedate is None) else ""
     return lateness(seconds, penalty, marked)
 

@@ -76,6 +76,7 @@ def _graded(course: Course, gradebook: Any, row: Row) -> Iterator[QuestionRow]:
                 state = WAITING
             elif grade.manual_score is not None:
                 state = BY_HAND
+            # nbgrader's `score` is then 0, which would look like an answer that earned nothing.
             nothing_yet = grade.manual_score is None and grade.auto_score is None
             yield QuestionRow(
                 row.student,

@@ -103,6 +103,7 @@ def assignment_report(course: Course, assignment: str, *, names: bool) -> Assign
     records = [record for record in looked_up if record is not None]
     scores = [(row.score, row.max_score) for row in student_rows if row.score is not None and row.max_score]
     states: Counter[str] = Counter(row.state for row in student_rows)
+    # Full marks belong to the last of the ten steps, not to an eleventh.
     histogram = Counter(min(int(10 * score / maximum), 9) for score, maximum in scores)
     by_question = defaultdict(list)
     for answer in answers:

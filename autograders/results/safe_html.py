@@ -86,6 +86,7 @@ def clean_page(body: str) -> str:
 
 def _attribute(tag: str, name: str, value: str) -> str | None:
     """An attribute's value as it is kept, or None where it is not."""
+    # A picture from elsewhere would tell its server who reads the page, and when.
     if name == "src":
         return value if _PICTURE.fullmatch(value) else None
     if name == "href":

@@ -49,6 +49,7 @@ def walls(limits: Limits, hidden: Sequence[Path] = (), rights: Sequence[str] = (
             arguments += ["--ro-bind-try", path, path]
     for name in _ETC:
         arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    # A checkout below /usr or /nix would be seen with the system's folders.
     below = [path for path in hidden if any(path.is_relative_to(system) for system in SYSTEM)]
     for path in below:
         arguments += ["--tmpfs", path]

@@ -188,6 +188,7 @@ def _can_make(parent: Path, kind: str, file: str, version_two: bool) -> bool:
         return False
     if version_two and kind == MEMORY and not _delegate_memory(parent):
         return False
+    # Tried, since write permission alone does not say whether the system's rules allow it.
     trial = parent / f"{_NAME}-{os.getpid()}-trial"
     try:
         trial.mkdir()

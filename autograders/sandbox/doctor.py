@@ -145,6 +145,7 @@ def _version() -> str:
 
 def _cpu() -> Finding:
     """Whether the computing time of a child process can be seen from outside."""
+    # Tried on a busy child: some containers hide other processes, or count no time for them.
     child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         deadline = time.monotonic() + 10
@@ -175,6 +176,7 @@ def _try_inside(missing: str | None) -> list[Finding]:
             command += ["--ro-bind", str(Path(__file__).with_name("inside") / name), f"/lecture/{name}"]
         command += ["--remount-ro", "/"]
         command += ["--", sys.executable, "-c", _TRIAL]
+        # A server of ours outside: reaching it from inside would show that the network is not cut off.
         with socket.create_server(("127.0.0.1", 0)) as server:
             settings["port"] = server.getsockname()[1]
             command.append(json.dumps(settings))

@@ -36,6 +36,7 @@ from .student_files import copy_files, remove_followed_links
 from .warm.warm import ForkError, warm_parent
 from .watch import Watch, WatchError
 
+# A full disk or a full table is the machine's fault: the submission fails, and no question is blamed.
 _OUR_FAULT = (errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EDQUOT)
 
 
@@ -79,6 +80,7 @@ class ProbedExecute(Execute):
             notes = copy_files(submission, self._place.files)
             remove_followed_links(submission, root / "autograded" / student / assignment)
             stamp["notes"] = [*stamp.get("notes", []), *notes]
+            # Every run ends the plan or leaves one more cell out; the bound is for what nobody has foreseen.
             for _ in range(2 * len(nb.cells) + 2):
                 if plan.todo():
                     self._run(nb, resources, plan, limits)
@@ -131,6 +133,7 @@ class ProbedExecute(Execute):
 
     def _run_cell(self, cell: NotebookNode, step: Step, empty: bool, watch: Watch) -> Reason | None:
         """Run one cell, or the empty answer in its place. Returns why it ended its kernel, or None."""
+        # A copy, since the notebook keeps the student's source also where the empty answer runs in its place.
         running = copy.deepcopy(cell)
         if empty:
             running.source = self._stubs.get(str(step.question), "")

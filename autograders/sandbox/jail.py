@@ -30,7 +30,7 @@ from .limits import ADDRESSES, FILES, MEGABYTE, PRIVATE_FOLDERS, Limits
 # One thread a kernel: under load two threads make the same training ten times slower, and scores must not depend on it.
 _ENVIRONMENT = {
     **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"),
-    "PYTHONHASHSEED": "0",
+    "PYTHONHASHSEED": "0",  # the order of sets must not change a score from run to run
     "PYTHONNOUSERSITE": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",

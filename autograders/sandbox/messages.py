@@ -54,6 +54,7 @@ def plain(message: dict[str, Any]) -> dict[str, Any] | None:
         return None
     if "execution_count" in content or message["msg_type"] == "execute_result":
         count = content.get("execution_count")
+        # `isinstance` would take True for a number.
         content["execution_count"] = count if type(count) is int and count >= 0 else None
     transient = content.pop("transient", None)
     if isinstance(transient, dict) and isinstance(transient.get("display_id"), str):

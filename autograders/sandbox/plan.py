@@ -185,6 +185,7 @@ class Plan:
             self._failed.add(step.question)
 
     def _note(self, step: Step, reason: Reason) -> None:
+        # The first incident of a question is its reason; later ones may only follow from it.
         if step.question is not None and step.question in {incident.question for incident in self.incidents.values()}:
             return
         self.incidents.setdefault(step.index, replace(reason, cell=step.name, question=step.question))

@@ -56,6 +56,7 @@ def family(root: int) -> Iterator[int]:
 
 def _stat(process: int) -> list[str]:
     """What the system counts for a process, from its state on."""
+    # Behind the last parenthesis, since a program's name may hold any. The first one is field 3 of proc(5).
     return _read(f"{process}/stat").rpartition(")")[2].split()
 
 

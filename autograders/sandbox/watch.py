@@ -120,6 +120,7 @@ class Watch:
 
     def _over_memory(self, now: Usage) -> Reason | None:
         most = self._limits.memory_mb * MEGABYTE
+        # Resident memory counts a shared page once for each process: quick, and never too low. The exact sum is slow.
         if now.resident_bytes > most and proportional_bytes(self._root) > most:
             return self._too_much_memory
         # Shared pages that no process has in its map any more are in nobody's resident memory, but in the group's.

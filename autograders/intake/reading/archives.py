@@ -16,6 +16,7 @@ from .decoding import MAX_BYTES
 MAX_FILES = 100_000
 MAX_DEPTH = 6
 _BOMB_BYTES, _BOMB_RATIO = 1_000_000_000, 50
+"""Unpacked bytes, and times the archive's size: exports are large, zeros compress well; a bomb exceeds both."""
 _KINDS = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
 
@@ -73,6 +74,8 @@ def _walk(folder: Path, depth: int) -> Iterator[tuple[Path, int]]:
 
 def read_file(path: Path) -> bytes:
     """The bytes of a regular file. Raises RefusedArchive when it is too large or is no regular file."""
+    # The path may have become a link or a pipe since it was listed: neither is followed or waited for, and what counts
+    # is what was opened.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
@@ -115,6 +118,7 @@ class Archive:
 
     def read(self, name: str) -> bytes:
         """The bytes of one member. Raises RefusedArchive when it is too large, damaged or encrypted."""
+        # `getinfo` would take the last of several members of one name, `entries` has the first.
         member = next((candidate for candidate in self._zip.infolist() if candidate.filename == name), None)
         if member is None:
             raise RefusedArchive(f"there is no {name} in it")
@@ -122,6 +126,7 @@ class Archive:
             raise RefusedArchive(f"{name}: {problem}")
         try:
             with self._zip.open(member) as file:
+                # Not as many bytes as the archive says: that number may be false.
                 content = file.read(MAX_BYTES + 1)
         except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError, EOFError, ValueError) as error:
             raise RefusedArchive(f"{name} is damaged ({type(error).__name__}: {error})") from None
@@ -151,6 +156,7 @@ def _problem(member: zipfile.ZipInfo) -> str | None:
 
 def _modified(member: zipfile.ZipInfo) -> datetime | None:
     try:
+        # 1980 is what a zip has where no time is known.
         return datetime(*member.date_time) if member.date_time[0] > 1980 else None
     except ValueError:
         return None

@@ -103,10 +103,12 @@ def _decode(content: bytes) -> tuple[str, list[str]]:
         content = content.rstrip(b"\0")
         notes.append("it ended in zero bytes")
     try:
+        # Half a character, which Python would refuse here, is replaced cell by cell later, with a note.
         return content.decode("utf-8", "surrogatepass"), notes
     except UnicodeDecodeError as error:
         notes.append(f"not UTF-8 (byte {error.start}): read as Latin-1")
     try:
+        # What Windows writes; a few bytes have no meaning in it, and every byte has one in Latin-1.
         return content.decode("cp1252"), notes
     except UnicodeDecodeError:
         return content.decode("latin-1"), notes

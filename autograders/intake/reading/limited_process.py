@@ -111,6 +111,7 @@ class LimitedProcess:
         if process is None:
             return 0
         self._pipe.close()
+        # Idle, it ends by itself when its pipe is closed; in the midst of a call it does not look.
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(1.0)
         process.kill()
@@ -120,6 +121,7 @@ class LimitedProcess:
 def serve(number: int, preload: Sequence[str]) -> None:
     """Answer calls that come over a pipe, until its other end is closed."""
     pipe = Connection(number)
+    # A core file would hold what a student handed in.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for name in preload:
         importlib.import_module(name)
@@ -140,6 +142,7 @@ def _limits(seconds: float, megabytes: int) -> Iterator[None]:
     if pages.exists():
         used = int(pages.read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
         soft[resource.RLIMIT_AS] = used + megabytes * _MEGABYTE
+    # Soft limits only: the process serves the next call too, and a hard limit cannot be raised again.
     before = {kind: resource.getrlimit(kind) for kind in soft}
     for kind, most in soft.items():
         resource.setrlimit(kind, (most, before[kind][1]))

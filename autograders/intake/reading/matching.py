@@ -178,6 +178,7 @@ def _search_code(
     names = names_of(released.source)
     test = _position(cells, f"{grade_id}-test")
     likely = [p for p in free if names & names_of(cells[p].source)]
+    # A definition below the question's test comes too late for it, unless there is no other.
     likely = [p for p in likely if test is None or p < test] or likely
     running = [p for p in likely if cells[p].cell_type == "code"]
     if running:
@@ -214,6 +215,7 @@ def _search_text(
         released = order.index(claimed) if claimed in order else sources.get(cell.source.strip())
         if released is not None:
             last_released = released
+        # Unknown text directly behind the released cell that comes before the answer is most likely the answer.
         elif position in free and last_released == place - 1 and cell.cell_type != "code":
             adjacent.append(position)
     if adjacent:

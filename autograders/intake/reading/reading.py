@@ -64,6 +64,7 @@ def _plain(value: Any) -> tuple[NotebookNode, list[str]]:
         raise Unreadable(f"{len(raw_cells):,} cells, {MAX_CELLS:,} are allowed")
     cells = [cell for number, raw in enumerate(raw_cells) if (cell := _cell(raw, number, notes)) is not None]
     for number, cell in enumerate(cells):
+        # New ids: a student's may occur twice, or in a form that nbformat refuses. `_cell` has kept the old one.
         cell["id"] = f"cell-{number}"
     _refuse_too_much(cells)
     metadata = _mapping(value.get("metadata"))
@@ -114,6 +115,7 @@ def _cell(raw: Any, number: int, notes: list[str]) -> NotebookNode | None:
     if repaired:
         notes.append(f"cell {number} holds half a character (a lone surrogate), replaced by \ufffd")
     kind = raw.get("cell_type")
+    # A cell of an unknown kind is shown and never run.
     kind = kind if isinstance(kind, str) and kind in _KINDS else "markdown"
     most = MAX_CODE if kind == "code" else MAX_TEXT
     if len(source) > most:

@@ -60,6 +60,7 @@ def related(submitted: NotebookNode, release: NotebookNode) -> bool:
 
 def is_recognised(submitted: NotebookNode, release: NotebookNode) -> bool:
     """Whether a submission has cells of the released notebook by their ids or their texts."""
+    # As in `identify`: nobody writes three such long cells by chance.
     sources = {cell.source.strip() for cell in release.cells if len(cell.source) > 40}
     ids = {cell["id"] for cell in release.cells}
     shared = {cell.source.strip() for cell in submitted.cells} & sources
@@ -117,6 +118,7 @@ def _extra_cells(
         # A further copy of an answer runs where it stood, before or behind the one that counts.
         if released_id in by_id and released_id not in answers:
             behind, original = released_id, by_id[released_id]
+            # Unchanged cells are in the released notebook already, and a student's version of a test never runs.
             if original.source == source or "nbgrader" in original.metadata:
                 continue
             if "demo" in original.metadata.get("tags", []):

@@ -25,6 +25,7 @@ _SHOWN = ("stream", "display_data", "update_display_data", "execute_result", "er
 
 def become(user: int) -> None:
     """Give up root's identity for one that owns nothing; its processes are counted apart from everybody else's."""
+    # In this order: only root may change groups, and only while it is root.
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)

@@ -75,6 +75,7 @@ def fork_kernel(settings: dict[str, Any], answer: socket.socket, sockets: list[i
         sys.argv[1:] = []
         settings["sockets"] = dict(zip(settings["ports"], sockets, strict=True))
         inside.run_kernel(settings, settings["arguments"])
+    # Whatever happens, this copy must not return into the warm parent's loop.
     except BaseException as error:
         try:
             answer.send(f"{type(error).__name__}: {error}".encode()[:1000])
@@ -151,6 +152,7 @@ def main() -> None:
     with socket.socket(fileno=settings["control"]) as control:
         for module in settings["preload"]:
             importlib.import_module(module)
+        # The process in between ends at once; what it has started then becomes this one's child, which can wait for it.
         _libc.prctl(_SUBREAPER, 1, 0, 0, 0)
         # What is here now stays as it is in every kernel: it need not be looked through, nor copied.
         gc.collect()

@@ -43,6 +43,7 @@ class WarmParent:
 
     def __init__(self, course_root: Path, limits: Limits, preload: Sequence[str]) -> None:
         """Start it and try one fork. Raises ForkError with the reason when that is not as it should be."""
+        # Short names: the path of a socket below it has 107 bytes at most.
         self._folder = Path(tempfile.mkdtemp(prefix="w")).resolve()
         self._lock, self._restarting = threading.Lock(), threading.Lock()
         self.lobby = self._folder / "l"
@@ -207,8 +208,10 @@ def warm_parent(course_root: Path, limits: Limits) -> WarmParent | None:
         parent = _parents.get(key)
         if parent is not None and parent.lives():
             return parent
+        # By process, not by course: what this machine cannot do for one it cannot do for another.
         if key[:1] in _reasons:
             return None
+        # Parents of an earlier run or course would only hold memory.
         for old_key in [old_key for old_key in _parents if old_key[0] == run[0]]:
             _parents.pop(old_key).close()
         try:

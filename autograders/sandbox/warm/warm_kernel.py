@@ -88,6 +88,7 @@ def request_fork(
     text = json.dumps({**settings, "ports": list(sockets)}).encode()
     own_end, parent_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with own_end:
+        # The system then adds the sender's process number as it is seen here; in its own namespace it is 1.
         own_end.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         with parent_end, lock:
             descriptors = array.array("i", [parent_end.fileno(), *sockets.values()])
