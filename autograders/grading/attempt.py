@@ -35,7 +35,7 @@ _DATABASE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one submission: plain data, so that it can come from another process or machine."""
+    """The result of grading one submission: plain data, so that it can come from another process or machine."""
 
     state: State
     reasons: tuple[Reason, ...] = ()
@@ -101,7 +101,7 @@ def enter(course: Course, assignment: str, student: str, outcome: Outcome) -> Ou
 def _save(course: Course, assignment: str, student: str, executed: str) -> str:
     """Save the scores of a notebook that was judged; returns the notebook with what is to be noted in it.
 
-    What nbgrader's converter does besides, with copies of the notebook at each step, was done where it was run.
+    nbgrader's converter also copies the notebook at each step; that was done where the notebook was run.
     """
     from sqlalchemy.exc import SAWarning
 

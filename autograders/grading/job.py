@@ -133,7 +133,7 @@ def environment() -> dict[str, str]:
 
 
 def differences(here: Mapping[str, str], there: Mapping[str, str]) -> str:
-    """What is another there than here, in words; empty when all is the same."""
+    """What differs there from here, in words; empty when nothing does."""
     names = sorted(here.keys() | there.keys())
     return ", ".join(
         f"{name} {there.get(name, 'missing')} (here {here.get(name, 'missing')})"

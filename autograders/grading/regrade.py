@@ -27,7 +27,7 @@ from .states import state_of
 
 @dataclass(frozen=True)
 class Change:
-    """One question of one submission whose verdict is another now; `after` is None where it cannot be judged again."""
+    """A question of a submission with a new verdict; `after` is None where it cannot be judged again."""
 
     student: str
     assignment: str
@@ -162,7 +162,7 @@ def _write_outputs(nb: NotebookNode, question: Question, verdict: Verdict) -> No
 
 
 def manual_scores(course: Course, changes: Sequence[Change]) -> dict[tuple[str, str, str], float]:
-    """The scores that a person gave to the questions of `changes`; they stand whatever the judge says."""
+    """The scores that a person gave to the questions of `changes`; a new verdict does not change them."""
     from nbgrader.api import MissingEntry
 
     scores = {}

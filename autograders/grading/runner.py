@@ -1,4 +1,4 @@
-"""Hands submissions out to processes, here or on a cluster, and gives back what became of each."""
+"""Hands submissions out to processes, here or on a cluster, and returns the outcome of each."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Crew(Protocol):
         """Hand out a submission."""
 
     def result(self, future: Future[Outcome]) -> Outcome:
-        """What became of a submission that is back. Raises WorkerLost; CourseError when the run must stop."""
+        """The outcome of a submission that has come back. Raises WorkerLost; CourseError when the run must stop."""
 
 
 def usable_cores() -> int:
@@ -67,7 +67,7 @@ def usable_cores() -> int:
 def outcomes(
     crew: Crew, jobs: Iterable[Job], pack: Callable[[Job], Parcel | None]
 ) -> Iterator[tuple[Job, Outcome | None]]:
-    """Each job with what became of it, in the order in which they end; None where there was nothing to hand out.
+    """Each job with its outcome, in the order in which they end; None for a job that cannot be handed out.
 
     A submission whose process ended is handed out again, at most twice, and is set aside then. Raises CourseError when
     the run must stop.
@@ -130,7 +130,7 @@ class Processes:
         return future
 
     def result(self, future: Future[Outcome]) -> Outcome:
-        """What became of a submission. A process that ended has a successor."""
+        """The outcome of a submission. A process that has ended is replaced."""
         slot = self._busy.pop(future)
         try:
             outcome = future.result()
@@ -227,7 +227,7 @@ class ExecutorCrew:
         return future
 
     def result(self, future: Future[Outcome]) -> Outcome:
-        """What became of a submission; Dask has by then graded again what a lost worker had."""
+        """The outcome of a submission. If a worker was lost, Dask has already had its submission graded again."""
         self._out.remove(future)
         try:
             return future.result()

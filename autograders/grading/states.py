@@ -12,7 +12,7 @@ from ..reasons import Kind, Reason
 
 
 class State(StrEnum):
-    """What became of a submission, in the word that tables and pages show."""
+    """The result for a submission, in the word that tables and pages show."""
 
     GRADED = "graded"
     LATE = "late"

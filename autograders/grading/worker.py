@@ -33,7 +33,7 @@ _started, _interrupted = threading.Event(), threading.Event()
 
 
 def grade_parcel(parcel: Parcel) -> Outcome:
-    """Run and judge one submission in a folder of its own, of which nothing stays.
+    """Run and judge one submission in a folder of its own, which is removed afterwards.
 
     Raises CourseError when this machine must not grade it (other versions, no sandbox) or cannot (a full disk).
     """

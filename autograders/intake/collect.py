@@ -18,7 +18,7 @@ from .uploads import Upload, uploads_in
 
 @dataclass(frozen=True)
 class Collected:
-    """One file: whose it is and what was taken, or why it was not; and what an instructor should know of it."""
+    """One file: its student, what was taken from it or why nothing was, and notes for the instructor."""
 
     file: Path
     label: str
@@ -44,7 +44,7 @@ def collect(
     mapping: Path | None = None,
     archive_times: bool = False,
 ) -> list[Collected]:
-    """Take what students handed in; what cannot be placed is said and noted, and the rest is taken.
+    """Take what students handed in. Files that cannot be placed are reported and noted; the others are taken.
 
     Of several notebooks of one student the one handed in last counts, and one with answers before one without; the
     others are kept in `attempts/`. Where it is not certain which is the student's, nothing is replaced, and a person
@@ -120,7 +120,7 @@ def _take(
     roster: Roster,
     doubts: Mapping[tuple[str, Path, str], str],
 ) -> list[Collected]:
-    """What became of one student's files."""
+    """Take one student's files for one assignment, and report what happened to each."""
     remarks = [unknown] if (unknown := roster.unknown(student)) else []
     doubt_of = {item: doubts.get((student, item.upload.source, item.upload.label), "") for item in files.notebooks}
     result = desk.take(

@@ -37,8 +37,8 @@ def waiting(course: Course, assignments: list[str]) -> list[Waiting]:
 def confirm(course: Course, assignment: str, student: str, number: int) -> str:
     """Let one of the files count, and keep the others in `attempts/`; returns what was done, in words.
 
-    Args: the course, the assignment, the student, the file's number as `waiting` gives it; 0 for the notebook that
-    counted until now, or, where there is none, for none of the files.
+    Args: the course, the assignment, the student, the file's number as `waiting` gives it; 0 keeps the
+    notebook that counted until now, or chooses none of the files where there is no such notebook.
 
     Raises CourseError when nothing waits there, or there is no such file.
     """

@@ -28,7 +28,7 @@ _MOST_UNGRADED = 50
 
 @dataclass(frozen=True)
 class DeskResult:
-    """What became of one student's files: the notebook that counts now, those that wait for a person, what to say."""
+    """What happened to one student's files: which notebook counts now, which wait for a person, and notes."""
 
     chosen: PlacedNotebook | None
     held: tuple[PlacedNotebook, ...]
@@ -57,7 +57,7 @@ class Desk:
     ) -> DeskResult:
         """Write the notebook that counts, keep the rest, note everything.
 
-        Args: the notebooks, the files that are none, what is to be said of the student, and why some of the notebooks
+        Args: the notebooks, the files that cannot be graded, remarks about the student, and why some of the notebooks
             wait for a person.
         """
         items = [item for item in items if digest_of(item.upload.content) not in self._note.rejected]
@@ -82,7 +82,7 @@ class Desk:
         return DeskResult(chosen, tuple(held), tuple(notes), why, has_notebook)
 
     def disputed(self, items: Sequence[PlacedNotebook]) -> tuple[list[PlacedNotebook], str]:
-        """The notebooks that only themselves say whose they are, where somebody else says another thing; and why."""
+        """The notebooks whose only evidence is their own id, where other evidence contradicts it; and the reason."""
         items = [item for item in items if digest_of(item.upload.content) not in self._note.rejected]
         current = None if self._in_place is None else digest_of(self._in_place)
         # The notebook in place may be collected again: it is a copy, not a dispute.

@@ -44,8 +44,8 @@ def submitted_students(course: Course, assignment: str) -> list[str]:
 def submission_digest(course: Course, assignment: str, student: str) -> str | None:
     """A digest of everything that a submission's score depends on, or None when there is nothing.
 
-    The notebooks' bytes, the names of the other files, the time of handing in and a mark of being late: a change of
-    any is another attempt.
+    It covers the notebooks' bytes, the names of the other files, the time of handing in and a mark of being late. If
+    any of these changes, it is another attempt.
     """
     folder = course.step("submitted", student, assignment)
     if not is_folder(folder):
@@ -149,7 +149,7 @@ def _choose(
     assignment: str,
     release: NotebookNode,
 ) -> str:
-    """The name of the notebook that counts. Raises Unreadable when there is none, or no telling."""
+    """The name of the notebook that counts. Raises Unreadable when there is none, or when it is unclear which."""
     exact = f"{assignment}.ipynb"
     if not readable:
         if len(reasons) == 1:
@@ -178,7 +178,7 @@ class _Contents:
 
 
 def _contents(folder: Path) -> _Contents:
-    """The notebooks in a folder and, where there is none, in the zip archives in it; what is beside them."""
+    """The notebooks in a folder or, if it has none, in its zip archives; and the other files in it."""
     contents = _Contents({}, [], [])
     for entry in entries(folder):
         if entry.problem is not None:

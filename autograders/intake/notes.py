@@ -1,4 +1,4 @@
-"""What `autograde collect` noted of each student's files, and of files that are nobody's."""
+"""What `autograde collect` notes about each student's files, and about files without a known student."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class Note:
     held: list[HeldNotebook] = field(default_factory=list)
     why_held: str = ""
     rejected: list[str] = field(default_factory=list)
-    """Digests of notebooks of which a person said that they are not the one."""
+    """Digests of notebooks that a person did not choose."""
 
     @property
     def remarks(self) -> list[str]:
-        """Everything that is to be said of it beside its state."""
+        """Everything to report beside the submission's state."""
         return [*self.notes, *(f"also handed in, not graded: {file.file}: {file.reason}" for file in self.others)]
 
 
@@ -62,7 +62,7 @@ def note_path(course: Course, assignment: str, student: str) -> Path:
 
 
 def held_path(course: Course, assignment: str, student: str, held: HeldNotebook) -> Path:
-    """Where a notebook lies that waits for a person."""
+    """Where a notebook is kept while it waits for a person."""
     return course.root / "collected" / assignment / student / f"{held.digest[:12]}.ipynb"
 
 
@@ -116,7 +116,7 @@ def digest_of(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class NotPlaced:
-    """A file of which nobody knows whose it is or what it answers, and why."""
+    """A file whose student or assignment is unknown, and the reason."""
 
     file: str
     digest: str
@@ -124,7 +124,7 @@ class NotPlaced:
 
 
 def read_not_placed(course: Course) -> list[NotPlaced]:
-    """The files that are nobody's yet, by name."""
+    """The files without a known student or assignment, by name."""
     path = _not_placed_path(course)
     try:
         return [NotPlaced(**entry) for entry in json.loads(path.read_text("utf-8"))]

@@ -23,12 +23,12 @@ _MOST_BYTES, _MOST_BYTES_TOGETHER, _MOST_STUDENTS = 10_000_000, 500_000_000, 2_0
 
 
 class Unplaced(ValueError):  # noqa: N818 - a state of a file, not a fault of ours
-    """A file that nobody can be found for, or that is no notebook of the course; the message is the reason."""
+    """A file whose student is unknown, or that is not a notebook of this course; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Whose a file is, as far as it can be known, and who says so."""
+    """Whose a file is, as far as that can be known, and by what evidence."""
 
     student: str
     origin: str
@@ -103,7 +103,7 @@ class Placement:
         return Claim(normal_id(claimed), f"{origin} in {person}" if person else origin, sure, submitted, owner.late)
 
     def about(self, upload: Upload) -> str | None:
-        """The assignment that a file which is no notebook was handed in for, where that can be told."""
+        """The assignment that a file was handed in for, where its folder, its name or this run leaves no doubt."""
         return upload.assignment or self._names(upload.label) or (self._wanted[0] if len(self._wanted) == 1 else None)
 
     def _names(self, label: str) -> str | None:
@@ -129,7 +129,7 @@ class Placement:
         return candidates[0]
 
     def _refuse_too_much(self, claim: Claim, size: int) -> None:
-        """Students that nobody knows are taken, within limits: anybody can make a thousand of them."""
+        """Raise Unplaced when ids that are not on the roster hand in too much: anybody can invent a thousand ids."""
         if claim.sure or claim.student in self._owners.roster:
             return
         if size > _MOST_BYTES:

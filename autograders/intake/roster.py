@@ -106,9 +106,9 @@ class Owners:
             self._rows.append(row)
 
     def of(self, label: str) -> Owner:
-        """The owner of a file by its path inside what was collected; nobody when nothing says whose it is.
+        """The owner of a file, from its path inside what was collected; without a student when the path does not say.
 
-        The outermost folder or name that says something counts: what is inside it, a student may have named.
+        The outermost name that identifies somebody counts: a student may have chosen any name further in.
         """
         parts = PurePosixPath(label).parts
         for row in self._rows:

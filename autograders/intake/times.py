@@ -1,4 +1,4 @@
-"""When a submission was handed in, and when it was due; what is said there is checked before it is believed."""
+"""When a submission was handed in and when it was due; stated times are checked before they are used."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Due:
 
 @dataclass(frozen=True)
 class HandedIn:
-    """The time that counts, in UTC without a zone, or None when there is none; and why it is not the one given."""
+    """The time that counts, in UTC without a zone, or None; and why it differs from the stated one."""
 
     time: datetime | None
     note: str = ""
@@ -76,8 +76,8 @@ def _zone(name: str | None) -> tzinfo:
 def handed_in(folder: Path) -> HandedIn:
     """When the submission in `folder` was handed in, from its timestamp.txt.
 
-    A time that cannot be right (none, or later than the file that says it) is replaced by the time at which that file
-    was written: nobody gains by it. Without the file nbgrader's rule holds: nothing is late.
+    A time that cannot be right (unreadable, or later than the file that states it) is replaced by the time at which
+    that file was written, so that a false time gains nothing. Without the file nothing is late, as in nbgrader.
     """
     path = folder / TIMESTAMP
     try:

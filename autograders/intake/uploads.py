@@ -1,4 +1,4 @@
-"""Opens what an instructor was sent: each notebook in it as bytes, and what it says of itself."""
+"""Opens the files that an instructor was sent: each notebook as bytes, with what the file says about itself."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Upload:
-    """One notebook, or a file that is none (`problem`), as it was sent."""
+    """One file as it was sent: a notebook, or something else with its `problem`."""
 
     source: Path
     label: str
@@ -59,7 +59,7 @@ class Upload:
 def uploads_in(
     paths: Iterable[Path], assignments: Sequence[str], released: Sequence[str], *, archive_times: bool
 ) -> Iterator[Upload]:
-    """Every file below `paths`: the notebooks, and what is none with its reason.
+    """Every file below `paths`: the notebooks, and the other files with the reason why they are not notebooks.
 
     Args: the files and folders, the assignments that are collected, all that the course has, and whether the times in
     an archive are those of handing in.
@@ -187,7 +187,7 @@ def _member(
 
 
 def _packed(upload: Upload, archive: Archive, assignments: Sequence[str], released: Sequence[str]) -> Iterator[Upload]:
-    """What `lecture submit` packed. One that is damaged is refused as a whole: it was made by a program."""
+    """The contents of a file from `lecture submit`. A damaged one is refused as a whole, since a program made it."""
     try:
         problems = [entry for entry in archive.entries() if entry.problem is not None]
         if problems:

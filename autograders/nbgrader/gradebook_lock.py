@@ -1,4 +1,4 @@
-"""A gradebook that another program holds: waited for, and then told by whom."""
+"""A gradebook that another program holds: the error names the program and says what to do."""
 
 from __future__ import annotations
 

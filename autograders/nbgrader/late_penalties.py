@@ -56,9 +56,9 @@ class LatePenalties(AssignLatePenalties):
 
 
 def _effective_time(time: datetime | None, submission: Any, marked: str) -> datetime | None:
-    """The time of handing in for nbgrader: of what an LMS marks as late, without a late time, just after it was due.
+    """The time of handing in for nbgrader: just after the due date if an LMS marks the file late without a late time.
 
-    An extension that nbgrader has for the student counts all the same.
+    An extension that the student has in nbgrader still counts.
     """
     due = submission.assignment.duedate
     if not marked or due is None or (time is not None and time > due):

@@ -38,7 +38,7 @@ class _Remember(logging.Handler):
     raised: BaseException | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Look at what is being handled while a line is logged."""
+        """Keep the exception that is being handled while a line is logged."""
         self.raised = self.raised or sys.exc_info()[1]
 
 

@@ -1,4 +1,4 @@
-"""Makes nbgrader's feedback page readable: what was not run is said, bare scores go, lists keep their form."""
+"""Makes nbgrader's feedback page readable: it says what was not run, drops bare scores and keeps lists readable."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from ..questions.hidden_cases import solutions
 
 
 class SaveGrades(SaveAutoGrades):
-    """nbgrader's SaveAutoGrades in one transaction, so that no moment has half of a submission's scores.
+    """nbgrader's SaveAutoGrades in one transaction, so that the gradebook never holds half of a submission's scores.
 
     A score that a person gave stands. It waits for that person again only when the answer, or the automatic score
     beside it, is another than the one it was given to; then a note says so.

@@ -58,7 +58,7 @@ left_by_cells: list[str] = []
 
 
 def reset_between_cells(shell: Any) -> None:
-    """From now on every cell of an IPython shell starts with the standard settings, whatever the last one left."""
+    """From now on every cell of an IPython shell starts with the standard settings, whatever the last cell changed."""
     remember_functions()
     shell.events.register("pre_run_cell", lambda info: left_by_cells.extend(reset_process()))
 

@@ -1,4 +1,4 @@
-"""What became of a submission, as a piece of a page."""
+"""A submission's state and reasons, as a piece of a page."""
 
 from __future__ import annotations
 

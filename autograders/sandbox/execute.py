@@ -194,7 +194,7 @@ class ProbedExecute(Execute):
         return output
 
     def create_kernel_manager(self) -> Any:
-        """A manager that starts the kernel in this submission's place, which is made anew."""
+        """A manager that starts the kernel in this submission's place, with empty private folders."""
         place = self._place
         for folder in (place.sockets, place.folder / "private"):
             shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What a kernel sends, made such that a notebook can hold it: a student's code can send anything.
+"""Reduces a kernel's messages to what a notebook can hold: a student's code can send anything.
 
 nbclient puts a message's fields into the notebook as they are. One of a wrong kind would make the whole notebook
 invalid, and half a character would make it unwritable, long after the cell that sent it.

@@ -32,7 +32,7 @@ class NobodyToBlame(RuntimeError):  # noqa: N818 - a state of a run
 
 
 class Plan:
-    """The runs of one notebook. After each incident another kernel runs what is left, without who caused it."""
+    """The runs of one notebook. After an incident another kernel runs what is left, without the cell that caused it."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = list(steps)
@@ -56,7 +56,7 @@ class Plan:
         return SKIP if step.index in self._dropped else RUN
 
     def todo(self) -> list[Step]:
-        """The cells that the next kernel goes through, in order; none when nothing is left to learn."""
+        """The cells that the next kernel goes through, in order; an empty list when no question is left to observe."""
         waiting = [
             step.index
             for step in self._steps
@@ -154,7 +154,7 @@ class Plan:
 
     @contextlib.contextmanager
     def _run_alone(self, question: str, without: set[int]) -> Iterator[None]:
-        """A run for one question without some of the student's own cells. What is observed then is lost no more."""
+        """A run for one question without some of the student's own cells. What it observes counts."""
         self._alone = question
         before = self._dropped, set(self._failed)
         answers = {step.index for step in self._steps if step.kind == ANSWER}

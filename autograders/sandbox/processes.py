@@ -82,7 +82,7 @@ def usage(root: int) -> Usage:
 
 
 def started(process: int) -> str | None:
-    """When a process was started, in ticks since the machine was; None when there is none, or it waits to be reaped."""
+    """When a process was started, in ticks since the machine was started; None when it has ended, reaped or not."""
     try:
         fields = _stat(process)
     except OSError:

@@ -145,7 +145,7 @@ class Watch:
         return None
 
     def left_behind(self) -> str | None:
-        """What was running after the last cell that was not before it, in words; None when there was nothing."""
+        """What the last cell started and left running, in words; None when there is nothing."""
         before, after = self._start, self._end
         if after.processes > before.processes:
             return f"{after.processes - before.processes} processes"

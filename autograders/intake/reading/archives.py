@@ -37,7 +37,7 @@ class Entry:
 
 
 def kind_of(path: Path) -> str | None:
-    """What a path is when it is neither a regular file nor a folder: a link, a pipe, a device, …; None else."""
+    """What a path is if it is neither a regular file nor a folder: a link, a pipe, a device; otherwise None."""
     mode = path.lstat().st_mode
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return None
@@ -90,7 +90,7 @@ class Archive:
     """A zip file whose members are read one at a time, never unpacked to disk."""
 
     def __init__(self, source: Path | bytes) -> None:
-        """Open it. Raises RefusedArchive when it is none, or when unpacking it would fill the machine."""
+        """Open it. Raises RefusedArchive when it is not an archive, or when unpacking it would fill the machine."""
         size = len(source) if isinstance(source, bytes) else source.stat().st_size
         try:
             self._zip = zipfile.ZipFile(BytesIO(source) if isinstance(source, bytes) else source)

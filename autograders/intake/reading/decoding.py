@@ -1,4 +1,4 @@
-"""From a file's bytes to JSON: encodings, byte order marks, merge conflicts; what was repaired is said."""
+"""From a file's bytes to JSON: encodings, byte order marks, merge conflicts. Every repair is reported."""
 
 from __future__ import annotations
 

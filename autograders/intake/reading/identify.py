@@ -40,7 +40,7 @@ def has_cells_of(submitted: NotebookNode, release: NotebookNode) -> bool:
 
 
 def traces(submitted: NotebookNode, release: NotebookNode) -> Traces:
-    """What is in a notebook, read by `reading`, of a released one."""
+    """Which parts of a released notebook are in a notebook that `reading` has read."""
     code = (cell.source for cell in answer_cells(release).values() if cell.cell_type == "code")
     required = {name for source in code for name in names_bound(source)}
     bound = {name for cell in submitted.cells for name in names_bound(cell.source)}
@@ -56,10 +56,10 @@ def _cells_of(submitted: NotebookNode, release: NotebookNode) -> tuple[frozenset
 
 
 def which(submitted: NotebookNode, releases: Mapping[str, NotebookNode]) -> list[str]:
-    """The assignments that a notebook may be of: one where that is clear, several where it is not, none.
+    """The assignments that a notebook may belong to: one if that is clear, several if it is not, or none.
 
     The stamp decides, unless all released cells in the notebook are another assignment's. Then the ids of released
-    cells, their sources, and last the functions that are asked for. What two assignments share speaks for neither.
+    cells, their sources, and last the functions that are asked for. What two assignments share is evidence for neither.
 
     Args: a notebook as `reading` gives it, the released notebooks by assignment.
     """

@@ -41,7 +41,7 @@ class _ProcessEnded(Exception):  # noqa: N818 - a state of the process
 
 
 class LimitedProcess:
-    """One process that answers one call at a time. It starts with the first call, and anew after it was ended."""
+    """One process that answers one call at a time. It starts with the first call, and again after it has ended."""
 
     def __init__(self, seconds: float, megabytes: int, preload: Sequence[str]) -> None:
         """Args: computing time and additional memory of one call, and the modules to import beforehand."""

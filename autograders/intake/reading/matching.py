@@ -95,8 +95,8 @@ def _choose(
 ) -> None:
     """Settle which of the cells with one id is the answer: the one in force when the notebook runs from the top.
 
-    Copies of the released cell and copies of another copy are none. Of code cells that differ, the last above the
-    question's test counts, and the others keep their place and run there. Of texts that differ a person sees all.
+    Copies of the released cell, and second copies of the same content, are ignored. If code cells differ, the last one
+    above the question's test counts, and the others run in their own place. If texts differ, a person sees them all.
     """
     different: dict[str, int] = {}
     for position in positions:

@@ -30,7 +30,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def fork_kernel(settings: dict[str, Any], answer: socket.socket, sockets: list[int], control: socket.socket) -> None:
-    """Fork what runs one notebook. Returns at once in the warm parent; a failure is told to who asked.
+    """Fork what runs one notebook. Returns at once in the warm parent; a failure is reported over `answer`.
 
     `sockets` are those of the kernel, on which the grader listens already, in the order of `settings["ports"]`.
     """
@@ -94,7 +94,7 @@ def close_all_but(*kept: int) -> None:
 
 
 def _wait_for(kernel: int) -> None:
-    """Be the first process of a namespace: take leave of every process that ends, and end with the kernel."""
+    """Act as the first process of a namespace: reap every process that ends, and end with the kernel."""
     inside.close_standard_streams()
     # The system keeps from it every signal that it does not handle; Python handles this one.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -107,7 +107,7 @@ def _wait_for(kernel: int) -> None:
 
 
 def refresh_randomness() -> None:
-    """What a Python that starts draws from the system's randomness, drawn anew: no two kernels share it."""
+    """Draw again what Python drew from the system's randomness when it started: no two kernels may share it."""
     multiprocessing = sys.modules.get("multiprocessing.process")
     if multiprocessing is not None:
         multiprocessing.current_process().authkey = os.urandom(32)
@@ -136,7 +136,7 @@ def serve(control: socket.socket, patience: float) -> None:
 
 
 def _children_left() -> bool:
-    """Whether a kernel still runs; takes leave of those that do not."""
+    """Whether a kernel still runs; reaps those that do not."""
     while True:
         try:
             if os.waitpid(-1, os.WNOHANG)[0] == 0:

@@ -136,7 +136,7 @@ class WarmParent:
     ) -> WarmKernel:
         """A kernel for what lies in `place`, which `place()` has made. Raises ForkError with the reason.
 
-        A parent that has ended meanwhile is started anew, once.
+        A parent that has ended meanwhile is started again, once.
         """
         settings = {**kernel_settings(place, limits), "preload": [], "arguments": list(arguments), "trial": False}
         with listening(place.sockets) as sockets:
@@ -198,7 +198,7 @@ _starting = threading.Lock()
 
 
 def warm_parent(course_root: Path, limits: Limits) -> WarmParent | None:
-    """The warm parent of this process and run, started anew when it has ended; None where kernels cannot be forked."""
+    """The warm parent of this process and run, started again when it has ended; None where kernels cannot be forked."""
     if os.environ.get(_COLD) == "1" or why_no_walls() is not None:
         return None
     # A process that was forked from a grader has its variables, and none of its children.
