@@ -142,8 +142,8 @@ def _collect(options: argparse.Namespace) -> int:
         course, options.paths, assignments, mapping=options.mapping, archive_times=options.archive_times
     )
     for item in collected:
-        taken = f"{item.student}: {', '.join(item.notebooks) or 'beside the notebook'}"
-        print(plain(f"{item.label}: {item.problem or taken}"))
+        summary = f"{item.student}: {', '.join(item.notebooks) or 'beside the notebook'}"
+        print(plain(f"{item.label}: {item.problem or summary}"))
         for note in item.notes:
             print(f"    {plain(note)}")
     bad = sum(item.problem is not None for item in collected)

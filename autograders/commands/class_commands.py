@@ -90,10 +90,11 @@ def _regrade(options: argparse.Namespace, choose: Choose) -> int:
     changes = regrade(course, assignments, options.question, options.student, write=options.write)
     if changes:
         print(table(changes, manual_scores(course, changes)))
-    moved = sum(change.after not in (None, change.before) for change in changes)
+    with_other_points = sum(change.after not in (None, change.before) for change in changes)
     to_run = sum(change.after is None for change in changes)
-    done = "written; `autograde feedback` renews the pages" if options.write else "nothing written: add --write"
-    print(f"{len(changes)} verdicts differ, {moved} of them in points ({done if changes else 'nothing to write'})")
+    advice = "written; `autograde feedback` renews the pages" if options.write else "nothing written: add --write"
+    advice = advice if changes else "nothing to write"
+    print(f"{len(changes)} verdicts differ, {with_other_points} of them in points ({advice})")
     if to_run:
         print(f"{to_run} cannot be judged again without running the code: see why")
     return SET_ASIDE if to_run else OK

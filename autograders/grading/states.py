@@ -38,7 +38,7 @@ MEANINGS: Mapping[str, str] = {
     State.UNREADABLE: "no notebook that can be graded; there is no score",
     State.FAILED: "grading itself failed; there is no score, a person has to look",
     State.TO_CONFIRM: "it is not certain which file is the student's; there is no score until a person has decided",
-    State.NOT_PLACED: "a file was handed in of which nobody knows whose it is, or for which assignment",
+    State.NOT_PLACED: "a file was handed in, but its student or its assignment is unknown",
     State.NOT_GRADED: "handed in and not graded yet",
     State.MISSING: "nothing was handed in",
 }
@@ -79,13 +79,13 @@ def lateness(seconds: float, penalty: float | None, marked_by: str = "") -> Reas
 
     `marked_by` says who calls it late where no time of handing in does.
     """
-    taken = f", {penalty:g} points taken off" if penalty else ""
+    deduction = f", {penalty:g} points taken off" if penalty else ""
     if marked_by and seconds <= MARKED_SECONDS:
-        return Reason(Kind.MARKED_LATE, f"{marked_by} marks it as handed in late{taken}")
+        return Reason(Kind.MARKED_LATE, f"{marked_by} marks it as handed in late{deduction}")
     if seconds <= 0:
         return None
     days, rest = divmod(round(seconds), 86_400)
     hours, rest = divmod(rest, 3_600)
     units = " ".join(f"{count} {unit}" for count, unit in ((days, "d"), (hours, "h"), (rest // 60, "min")) if count)
     after = units or "less than a minute"
-    return Reason(Kind.LATE, f"handed in {after} after the due date{taken}", after)
+    return Reason(Kind.LATE, f"handed in {after} after the due date{deduction}", after)

@@ -29,7 +29,7 @@ class Collected:
 
 
 @dataclass
-class _Files:
+class _StudentFiles:
     """One student's files for one assignment."""
 
     notebooks: list[PlacedNotebook] = field(default_factory=list)
@@ -73,7 +73,7 @@ def collect(
             raise CourseError(f"{path} is the course's own folder, with its solutions; name the one that you were sent")
     owners = Owners(Roster(course), mapping)
     placement = Placement(course, wanted, owners)
-    files: dict[tuple[str, str], _Files] = {}
+    files: dict[tuple[str, str], _StudentFiles] = {}
     without_assignment: list[tuple[str, Upload]] = []
     results: list[Collected] = []
     not_placed: list[NotPlaced] = []
@@ -81,7 +81,7 @@ def collect(
         try:
             if upload.problem is None:
                 placed = placement.place(upload)
-                files.setdefault((placed.student, placed.assignment), _Files()).notebooks.append(placed)
+                files.setdefault((placed.student, placed.assignment), _StudentFiles()).notebooks.append(placed)
             else:
                 without_assignment.append((placement.claim(upload).student, upload))
         except Unplaced as error:
@@ -92,7 +92,7 @@ def collect(
         about = placement.about(upload)
         beside = [assignment for owner, assignment in files if owner == student and files[owner, assignment].notebooks]
         for assignment in [about] if about else beside or wanted:
-            files.setdefault((student, assignment), _Files()).ungraded.append(upload)
+            files.setdefault((student, assignment), _StudentFiles()).ungraded.append(upload)
     desks = {key: Desk(course, key[1], key[0]) for key in files}
     # A file that holds several notebooks is somebody's as a whole.
     doubts: dict[tuple[str, Path, str], str] = {}
@@ -116,7 +116,7 @@ def _take(
     desk: Desk,
     assignment: str,
     student: str,
-    files: _Files,
+    files: _StudentFiles,
     roster: Roster,
     doubts: Mapping[tuple[str, Path, str], str],
 ) -> list[Collected]:

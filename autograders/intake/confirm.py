@@ -25,13 +25,13 @@ class Waiting:
 
 def waiting(course: Course, assignments: list[str]) -> list[Waiting]:
     """Everything that waits, by assignment and student."""
-    found = [
+    entries = [
         Waiting(assignment, student, note)
         for assignment in assignments
         for student in noted_students(course, assignment)
         if (note := read_note(course, assignment, student)) is not None and note.held
     ]
-    return found
+    return entries
 
 
 def confirm(course: Course, assignment: str, student: str, number: int) -> str:

@@ -101,7 +101,7 @@ class Owners:
             submitted = row.get("submitted", "")
             if submitted and (parse_time(submitted) is None or not has_zone(submitted)):
                 raise CourseError(
-                    f"{mapping}: {submitted!r} is no time of handing in; write 2026-03-01 23:59 +0100, with the zone"
+                    f"{mapping}: {submitted!r} is not a time; write 2026-03-01 23:59 +0100, with the zone"
                 )
             self._rows.append(row)
 

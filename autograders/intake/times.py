@@ -122,7 +122,7 @@ def due_dates(course: Course, known: Collection[str] | None = None) -> dict[str,
         # Without a zone a due date would be read as UTC, hours away from what the class was told.
         if text and (date is None or not has_zone(text)):
             raise CourseError(
-                f"{path}, line {number}: {text!r} is no due date; write 2026-03-01 23:59 +0100, with the zone"
+                f"{path}, line {number}: {text!r} is not a due date; write 2026-03-01 23:59 +0100, with the zone"
             )
         name = (row["assignment"] or "").strip()
         if known is not None and name not in known:

@@ -27,7 +27,7 @@ def try_file(path: Path, *, without_sandbox: bool = False) -> list[Record]:
     file, or nothing of this course in it, and SandboxError as `grade` does.
     """
     if not path.is_file():
-        raise CourseError(f"{path} is no file: name a notebook, or a file made by `lecture submit`.")
+        raise CourseError(f"{path} is not a file: name a notebook, or a file made by `lecture submit`.")
     with tempfile.TemporaryDirectory(prefix="lecture-try-") as folder:
         course = Course(Path(folder) / "course")
         course = replace(course, without_sandbox=course.without_sandbox or without_sandbox)

@@ -156,7 +156,7 @@ class ProbedExecute(Execute):
                 raise
             text = f"the kernel was stopped: it sent what is not a message ({type(error).__name__})"
             reason = Reason(Kind.KERNEL_STOPPED, text)
-        self._unshown -= self._meter.taken
+        self._unshown -= self._meter.shown
         self.nb.cells[step.index] = cell
         if not empty:
             cell.outputs, cell.execution_count = running.outputs, running.execution_count
@@ -207,7 +207,7 @@ class ProbedExecute(Execute):
     def _start_kernel(self) -> Any:
         """A kernel from the warm parent, or one that is started alone."""
         if self._parent is None:
-            return start_alone(self._place, self.limits, self.extra_arguments, self._said[1], self._group)
+            return start_alone(self._place, self.limits, self.extra_arguments, self._start_output[1], self._group)
         try:
             return self._parent.fork(self._place, self.limits, self.extra_arguments, self._group)
         except ForkError as error:
@@ -218,8 +218,8 @@ class ProbedExecute(Execute):
         """A kernel that runs; when it does not start, nothing of the student's is to blame."""
         with contextlib.ExitStack() as stack:
             # What a kernel says before the student's code runs; a pipe, since a file of ours could be filled later.
-            self._said = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-            for descriptor in self._said:
+            self._start_output = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+            for descriptor in self._start_output:
                 stack.callback(os.close, descriptor)
             self._group = None
             if self._place.walls and counted():
@@ -230,7 +230,7 @@ class ProbedExecute(Execute):
             except RuntimeError as error:
                 output = b""
                 with contextlib.suppress(BlockingIOError):
-                    output = os.read(self._said[0], 65536)
+                    output = os.read(self._start_output[0], 65536)
                 text = output.decode("utf-8", "replace").strip()
                 raise SandboxError(f"the sandbox did not start: {text[-300:] or error}") from None
             yield

@@ -23,8 +23,8 @@ class Step:
     @property
     def name(self) -> str:
         """What people call this cell."""
-        of = {ANSWER: f"the answer {self.question}", TEST: f"the hidden cases of {self.question}"}
-        return of.get(self.kind, f"the student's own cell at position {self.index + 1}")
+        names = {ANSWER: f"the answer {self.question}", TEST: f"the hidden cases of {self.question}"}
+        return names.get(self.kind, f"the student's own cell at position {self.index + 1}")
 
 
 class NobodyToBlame(RuntimeError):  # noqa: N818 - a state of a run

@@ -80,7 +80,7 @@ def read_file(path: Path) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise RefusedArchive(f"{path.name} is no regular file")
+            raise RefusedArchive(f"{path.name} is not a regular file")
         if status.st_size > MAX_BYTES:
             raise RefusedArchive(f"{path.name} has {status.st_size:,} bytes, {MAX_BYTES:,} are allowed")
         return file.read()

@@ -43,13 +43,13 @@ def match_answers(submitted: NotebookNode, release: NotebookNode) -> Matches:
         positions = claims.positions[grade_id]
         if positions:
             _choose(matches, grade_id, released, cells, positions, _position(cells, f"{grade_id}-test"))
-    taken = {position for positions in claims.positions.values() for position in positions}
+    claimed = {position for positions in claims.positions.values() for position in positions}
     for grade_id, released in answers.items():
         stub = released.source.strip()
         if grade_id not in matches.sources or (
             released.cell_type == "code" and matches.sources[grade_id].strip() == stub
         ):
-            _search(matches, grade_id, released, submitted, release, taken, names)
+            _search(matches, grade_id, released, submitted, release, claimed, names)
     return matches
 
 
@@ -147,7 +147,7 @@ def _search(
     released: NotebookNode,
     submitted: NotebookNode,
     release: NotebookNode,
-    taken: set[int],
+    claimed: set[int],
     names_of: Names,
 ) -> None:
     """Look for an answer whose cell lost its id: code by the names it defines, text by where it stands."""
@@ -156,7 +156,7 @@ def _search(
     free = [
         position
         for position, cell in enumerate(submitted.cells)
-        if position not in taken and cell.source.strip() and cell.source.strip() not in known
+        if position not in claimed and cell.source.strip() and cell.source.strip() not in known
     ]
     if released.cell_type == "code":
         _search_code(matches, grade_id, released, submitted.cells, free, names_of)
@@ -177,16 +177,16 @@ def _search_code(
 ) -> None:
     names = names_of(released.source)
     test = _position(cells, f"{grade_id}-test")
-    likely = [p for p in free if names & names_of(cells[p].source)]
+    likely = [position for position in free if names & names_of(cells[position].source)]
     # A definition below the question's test comes too late for it, unless there is no other.
-    likely = [p for p in likely if test is None or p < test] or likely
-    running = [p for p in likely if cells[p].cell_type == "code"]
+    likely = [position for position in likely if test is None or position < test] or likely
+    running = [position for position in likely if cells[position].cell_type == "code"]
     if running:
         # The cells keep their place too: what stands between them and the answer's place may need them.
-        matches.sources[grade_id] = "\n\n".join(cells[p].source for p in running)
+        matches.sources[grade_id] = "\n\n".join(cells[position].source for position in running)
         matches.notes.append(f"the answer {grade_id} is not in its cell; found by the functions that it defines")
     elif likely:
-        matches.sources[grade_id] = "\n\n".join(cells[p].source for p in likely)
+        matches.sources[grade_id] = "\n\n".join(cells[position].source for position in likely)
         matches.notes.append(
             f"the answer cell {grade_id} was a {cells[likely[0]].cell_type} cell without its id, read as code"
         )
