@@ -49,7 +49,7 @@ def add_class_commands(add: Add, choose: Choose) -> None:
 
 
 def _explain(options: argparse.Namespace, choose: Choose) -> int:
-    # Imports stand in the functions that need them: `--help` must not wait for PyTorch or nbgrader.
+    # Each function imports what it needs: `autograde --help` must not wait for PyTorch or nbgrader.
     from ..results.explanation import explain_points
 
     course, assignments = choose(options)
