@@ -142,8 +142,8 @@ def _collect(options: argparse.Namespace) -> int:
         course, options.paths, assignments, mapping=options.mapping, archive_times=options.archive_times
     )
     for item in collected:
-        taken = f"{item.student}: {', '.join(item.notebooks) or 'beside the notebook'}"
-        print(plain(f"{item.label}: {item.problem or taken}"))
+        summary = f"{item.student}: {', '.join(item.notebooks) or 'beside the notebook'}"
+        print(plain(f"{item.label}: {item.problem or summary}"))
         for note in item.notes:
             print(f"    {plain(note)}")
     bad = sum(item.problem is not None for item in collected)
@@ -182,12 +182,12 @@ def _gradebook(options: argparse.Namespace) -> int:
     from .results.gradebook import compare_known, table, write_csv
 
     course, assignments = _course(options)
-    found = write_csv(course, assignments)
-    print(table(found))
+    rows = write_csv(course, assignments)
+    print(table(rows))
     print(f"\nfor the registrar: {course.grades}; by question: {course.root / 'questions.csv'}")
     if not course.known.exists():
-        open_ones = (State.FAILED, State.TO_CONFIRM, State.NOT_PLACED)
-        return SET_ASIDE if any(row.state in open_ones for row in found) else OK
+        open_states = (State.FAILED, State.TO_CONFIRM, State.NOT_PLACED)
+        return SET_ASIDE if any(row.state in open_states for row in rows) else OK
     known, differences = compare_known(course)
     if differences:
         print(f"{len(differences)} of {known} scores differ from the known ones:")

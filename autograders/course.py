@@ -28,10 +28,10 @@ class ReleaseError(RuntimeError):
 
 def default_assignments() -> list[str]:
     """Every assignment that has been built. Raises CourseError when there is none."""
-    found = assignments()
-    if not found:
+    names = assignments()
+    if not names:
         raise CourseError(f"no notebooks in {NOTEBOOKS}: run `make notebooks` first.")
-    return found
+    return names
 
 
 @dataclass(frozen=True)

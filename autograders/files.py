@@ -26,6 +26,7 @@ def write_bytes_atomically(path: Path, content: bytes) -> None:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
+            # Before the file gets its name: after a power cut there would otherwise be the name and no content.
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)  # noqa: PTH101 - mkstemp made it 0600
         os.replace(temporary, path)  # noqa: PTH105 - the atomic one

@@ -20,10 +20,10 @@ def write_skeleton(name: str) -> Path:
     Raises NotebookError when the name has not the form that identifies a notebook, or its number is taken.
     """
     if not _NAME.fullmatch(name):
-        raise NotebookError(f"{name!r} is no name of a notebook. Give its number and words, such as 04a-transformers.")
-    taken = {number_of(text.stem): text.name for text in notebooks.text_paths()}
-    if number_of(name) in taken:
-        raise NotebookError(f"{number_of(name)} is the number of {taken[number_of(name)]}. Take another one.")
+        raise NotebookError(f"{name!r} is not a notebook's name. Give its number and words, such as 04a-transformers.")
+    texts_by_number = {number_of(text.stem): text.name for text in notebooks.text_paths()}
+    if number_of(name) in texts_by_number:
+        raise NotebookError(f"{number_of(name)} is the number of {texts_by_number[number_of(name)]}. Take another one.")
     limits = Limits()
     skeleton = filled(
         "notebook.txt",

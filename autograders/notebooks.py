@@ -107,6 +107,7 @@ def _state(path: Path) -> tuple[int, ...]:
 def _read(path: Path, state: tuple[int, ...]) -> bytes:
     import nbformat
 
+    # As bytes, so that each caller gets a notebook of its own, which it may change.
     return pickle.dumps(nbformat.read(path, as_version=4), pickle.HIGHEST_PROTOCOL)
 
 

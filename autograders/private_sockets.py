@@ -31,8 +31,8 @@ def listening(folder: Path) -> Iterator[dict[str, int]]:
     """
     connection = json.loads((folder / CONNECTION).read_text("utf-8"))
     with contextlib.ExitStack() as stack:
-        made = {str(connection[name]): stack.enter_context(socket.socket(socket.AF_UNIX)) for name in _PORTS}
-        for port, each in made.items():
-            each.bind(f"{connection['ip']}-{port}")
-            each.listen()
-        yield {port: each.fileno() for port, each in made.items()}
+        sockets = {str(connection[name]): stack.enter_context(socket.socket(socket.AF_UNIX)) for name in _PORTS}
+        for port, listener in sockets.items():
+            listener.bind(f"{connection['ip']}-{port}")
+            listener.listen()
+        yield {port: listener.fileno() for port, listener in sockets.items()}

@@ -1,4 +1,4 @@
-"""Why a submission, or a question of it, is in its state: the kind is a type, and nobody reads the sentence back."""
+"""Why a submission or a question is in its state. The kind is a type, so no program has to read the sentence."""
 
 from __future__ import annotations
 

@@ -51,17 +51,17 @@ def only_writer(course: Course, command: str) -> Iterator[None]:
         holder["course"] = str(course.root.resolve())
         _enter(file, {**holder, "run": uuid.uuid4().hex, "since": time.strftime("%Y-%m-%d %H:%M:%S")})
         scratch.mkdir(mode=0o700)
-        before = tempfile.tempdir, os.environ.get(RUN_VARIABLE)
+        previous = tempfile.tempdir, os.environ.get(RUN_VARIABLE)
         tempfile.tempdir, os.environ[RUN_VARIABLE] = str(scratch), _holder(file)["run"]
         try:
             yield
         finally:
             for ending in _endings:
                 ending()
-            tempfile.tempdir = before[0]
+            tempfile.tempdir = previous[0]
             os.environ.pop(RUN_VARIABLE)
-            if before[1] is not None:
-                os.environ[RUN_VARIABLE] = before[1]
+            if previous[1] is not None:
+                os.environ[RUN_VARIABLE] = previous[1]
             _sweep(course, {**_holder(file), "run": ""})
             _enter(file, {})
 
@@ -89,6 +89,7 @@ def _lives(holder: dict[str, Any]) -> bool:
     """Whether the process that noted itself still runs; one on another host cannot be asked and counts as alive."""
     if not holder:
         return False
+    # Process numbers mean nothing across machines that share the folder.
     if holder.get("host") != socket.gethostname():
         return True
     try:

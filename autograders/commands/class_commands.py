@@ -49,6 +49,7 @@ def add_class_commands(add: Add, choose: Choose) -> None:
 
 
 def _explain(options: argparse.Namespace, choose: Choose) -> int:
+    # Each function imports what it needs: `autograde --help` must not wait for PyTorch or nbgrader.
     from ..results.explanation import explain_points
 
     course, assignments = choose(options)
@@ -61,26 +62,25 @@ def _confirm(options: argparse.Namespace, choose: Choose) -> int:
     from ..intake.notes import held_path
 
     course, assignments = choose(options)
-    found = waiting(course, assignments)
+    entries = waiting(course, assignments)
     if options.student is not None and options.file is not None:
-        for one in [one for one in found if one.student == options.student]:
-            done = confirm(course, one.assignment, one.student, options.file)
-            print(plain(f"{one.student}, {one.assignment}: {done}; `autograde grade` grades it"))
-        return OK if any(one.student == options.student for one in found) else FAILED
-    for one in found:
-        print(plain(f"{one.student}, {one.assignment}: {one.note.why_held}"))
-        if course.notebook("submitted", one.assignment, one.student).is_file():
-            print(
-                plain(f"  0: {one.note.file or 'put there by hand'} ({one.note.origin or 'unknown'}), counts until now")
-            )
+        for entry in [entry for entry in entries if entry.student == options.student]:
+            result = confirm(course, entry.assignment, entry.student, options.file)
+            print(plain(f"{entry.student}, {entry.assignment}: {result}; `autograde grade` grades it"))
+        return OK if any(entry.student == options.student for entry in entries) else FAILED
+    for entry in entries:
+        print(plain(f"{entry.student}, {entry.assignment}: {entry.note.why_held}"))
+        if course.notebook("submitted", entry.assignment, entry.student).is_file():
+            file, origin = entry.note.file or "put there by hand", entry.note.origin or "unknown"
+            print(plain(f"  0: {file} ({origin}), counts until now"))
         else:
             print("  0: none of these")
-        for number, held in enumerate(one.note.held, 1):
-            path = held_path(course, one.assignment, one.student, held)
-            print(plain(f"  {number}: {held.file} ({held.origin}), {held.time or 'no time'}: {path}"))
-    done = "settle each with `autograde confirm --assignment NAME --student ID --file N`" if found else "nothing waits"
-    print(f"{len(found)} to confirm: {done}")
-    return SET_ASIDE if found else OK
+        for number, notebook in enumerate(entry.note.held, 1):
+            path = held_path(course, entry.assignment, entry.student, notebook)
+            print(plain(f"  {number}: {notebook.file} ({notebook.origin}), {notebook.time or 'no time'}: {path}"))
+    advice = "settle each with `autograde confirm --assignment NAME --student ID --file N`"
+    print(f"{len(entries)} to confirm: {advice if entries else 'nothing waits'}")
+    return SET_ASIDE if entries else OK
 
 
 def _regrade(options: argparse.Namespace, choose: Choose) -> int:
@@ -90,10 +90,11 @@ def _regrade(options: argparse.Namespace, choose: Choose) -> int:
     changes = regrade(course, assignments, options.question, options.student, write=options.write)
     if changes:
         print(table(changes, manual_scores(course, changes)))
-    moved = sum(change.after not in (None, change.before) for change in changes)
+    with_other_points = sum(change.after not in (None, change.before) for change in changes)
     to_run = sum(change.after is None for change in changes)
-    done = "written; `autograde feedback` renews the pages" if options.write else "nothing written: add --write"
-    print(f"{len(changes)} verdicts differ, {moved} of them in points ({done if changes else 'nothing to write'})")
+    advice = "written; `autograde feedback` renews the pages" if options.write else "nothing written: add --write"
+    advice = advice if changes else "nothing to write"
+    print(f"{len(changes)} verdicts differ, {with_other_points} of them in points ({advice})")
     if to_run:
         print(f"{to_run} cannot be judged again without running the code: see why")
     return SET_ASIDE if to_run else OK

@@ -55,11 +55,11 @@ def _count(text: str) -> int:
 def _try(options: argparse.Namespace) -> int:
     from ..grading.states import INCIDENTS as INCIDENT_STATES
     from ..grading.states import SET_ASIDE as SET_ASIDE_STATES
-    from ..results.trial import told, try_file
+    from ..results.trial import try_file, verdict_lines
 
     records = try_file(options.file, without_sandbox=options.without_sandbox)
     for record in records:
-        print(plain("\n".join(told(record)), lines=True))
+        print(plain("\n".join(verdict_lines(record)), lines=True))
     if any(record.state in SET_ASIDE_STATES for record in records):
         return SET_ASIDE
     return INCIDENTS if any(record.state in INCIDENT_STATES for record in records) else OK

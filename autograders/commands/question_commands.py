@@ -35,8 +35,8 @@ def _verify(options: argparse.Namespace) -> int:
 
     wanted = _wanted(options)
     count = sum(len(question.answers()) + 1 for question in wanted)
-    found = verify(wanted, Sets(indices=range(options.sets)))
-    outcomes = list(tqdm(found, desc="verifying", unit="answer", total=count))
+    runs = verify(wanted, Sets(indices=range(options.sets)))
+    outcomes = list(tqdm(runs, desc="verifying", unit="answer", total=count))
     print(table(outcomes))
     if options.update:
         update_readme(outcomes)
@@ -74,8 +74,8 @@ def _mutate(options: argparse.Namespace) -> int:
             if fate in WRONG_FATES or (options.all and fate is Fate.SAME):
                 tqdm.write(f"{question.id}, {answer.name}: {mutant}\n    {fate}{f': {why}' if why else ''}")
                 worst = FAILED if fate in WRONG_FATES else worst
-        told = ", ".join(f"{count} {fate}" for fate, count in counts.most_common())
-        print(f"{question.id}: {counts.total()} mutants: {told}")
+        summary = ", ".join(f"{count} {fate}" for fate, count in counts.most_common())
+        print(f"{question.id}: {counts.total()} mutants: {summary}")
         if options.update:
             update_table({question.id: counts})
     return worst

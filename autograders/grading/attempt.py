@@ -28,13 +28,14 @@ from ..reasons import Kind, Reason
 from .journal import Record
 from .states import State, state_of
 
+# Nobody's submission can be graded then, so the run stops; any other error sets one submission aside.
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _DATABASE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one submission: plain data, so that it can come from another process or machine."""
+    """The result of grading one submission: plain data, so that it can come from another process or machine."""
 
     state: State
     reasons: tuple[Reason, ...] = ()
@@ -100,7 +101,7 @@ def enter(course: Course, assignment: str, student: str, outcome: Outcome) -> Ou
 def _save(course: Course, assignment: str, student: str, executed: str) -> str:
     """Save the scores of a notebook that was judged; returns the notebook with what is to be noted in it.
 
-    What nbgrader's converter does besides, with copies of the notebook at each step, was done where it was run.
+    nbgrader's converter also copies the notebook at each step; that was done where the notebook was run.
     """
     from sqlalchemy.exc import SAWarning
 
@@ -136,7 +137,7 @@ def _outcome(course: Course, assignment: str, student: str, work: Callable[[], S
         if isinstance(error.__cause__, Unreadable):
             return _unreadable(error.__cause__)
         reason = str(error) if isinstance(error, ConversionError) else f"{type(error).__name__}: {error}"
-        if any(_is_of_the_disk(one) for one in causes(error)):
+        if any(_is_of_the_disk(cause) for cause in causes(error)):
             raise CourseError(
                 f"cannot write while grading {student}, {assignment} ({reason[:200]}). Make room, then run the same "
                 "command again: what was finished is kept, and it goes on from there."

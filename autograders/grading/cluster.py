@@ -27,23 +27,24 @@ def cluster(address: str) -> Iterator[tuple[Executor, int]]:
             "on the workers."
         ) from None
     try:
+        # Not as Dask's default client, which whatever else uses Dask in this process would then use.
         client = Client(address, timeout=_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
-        told = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise CourseError(f"no Dask scheduler answers at {address} ({told}). Start it: `dask scheduler`.") from None
+        cause = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise CourseError(f"no Dask scheduler answers at {address} ({cause}). Start it: `dask scheduler`.") from None
     with client:
-        found = client.run(environment, on_error="return")
-        if not found:
+        answers = client.run(environment, on_error="return")
+        if not answers:
             raise CourseError(f"the cluster at {address} has no worker. Start some: `dask worker {address}`.")
         problems = []
-        for name, there in found.items():
-            if isinstance(there, BaseException):
-                problems.append(f"{name} cannot load this package ({type(there).__name__}: {there})")
-            elif other := differences(environment(), there):
-                problems.append(f"{name} has {other}")
+        for worker, answer in answers.items():
+            if isinstance(answer, BaseException):
+                problems.append(f"{worker} cannot load this package ({type(answer).__name__}: {answer})")
+            elif deviation := differences(environment(), answer):
+                problems.append(f"{worker} has {deviation}")
         if problems:
             raise CourseError(
                 "not every worker is like this machine, and scores must not depend on where a submission is graded: "
                 f"{'; '.join(problems)}. Install the same checkout and packages there. Nothing was graded."
             )
-        yield client.get_executor(), len(found)
+        yield client.get_executor(), len(answers)

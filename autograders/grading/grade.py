@@ -22,7 +22,7 @@ from ..writer import only_writer
 from .attempt import enter, grade_here, record_of
 from .job import Packer, Parcel
 from .journal import Record, look_up, write_record
-from .runner import Given, Job, Processes, outcomes
+from .runner import ExecutorCrew, Job, Processes, outcomes
 from .states import INCIDENTS, SET_ASIDE
 
 
@@ -36,10 +36,14 @@ class Summary:
     incidents: list[Record] = field(default_factory=list)
 
     def __str__(self) -> str:
-        done = ", ".join(f"{count} {state}" for state, count in sorted(self.states.items())) or "nothing to do"
-        rows = [f"{done}; {self.already} were already done"]
-        rows += [f"  set aside: {plain(r.student)}, {r.assignment}: {plain(r.reason)}" for r in self.set_aside]
-        rows += [f"  {r.state}: {plain(r.student)}, {r.assignment}: {plain(r.reason)}" for r in self.incidents]
+        counts = ", ".join(f"{count} {state}" for state, count in sorted(self.states.items())) or "nothing to do"
+        rows = [f"{counts}; {self.already} were already done"]
+        labelled = [("set aside", record) for record in self.set_aside]
+        labelled += [(str(record.state), record) for record in self.incidents]
+        rows += [
+            f"  {label}: {plain(record.student)}, {record.assignment}: {plain(record.reason)}"
+            for label, record in labelled
+        ]
         return "\n".join(rows)
 
 
@@ -77,6 +81,7 @@ def grade(
         if strangers := sorted(set(students) - known - set(Roster(course).names)):
             raise CourseError(f"nobody is called {', '.join(strangers)}: `autograde gradebook` lists the class.")
     course = with_consent(course)
+    # Opened once before anything runs: a damaged or locked gradebook stops the run, not each submission.
     with open_gradebook(course):
         pass
     with only_writer(course, "grade"):
@@ -141,13 +146,14 @@ def _graded(
     packer, digests = Packer(course), dict[Job, str | None]()
 
     def pack(job: Job) -> Parcel | None:
+        # Before the files are read: one that is replaced meanwhile then differs, and is graded again.
         digests[job] = submission_digest(course, *job)
         return packer.pack(*job)
 
-    with Processes(min(workers, len(todo))) if executor is None else Given(executor, workers) as crew:
+    with Processes(min(workers, len(todo))) if executor is None else ExecutorCrew(executor, workers) as crew:
         for job, outcome in outcomes(crew, todo, pack):
-            done = grade_here(course, *job) if outcome is None else enter(course, *job, outcome)
-            yield record_of(course, *job, digests[job], versions[job[0]], done)
+            final = grade_here(course, *job) if outcome is None else enter(course, *job, outcome)
+            yield record_of(course, *job, digests[job], versions[job[0]], final)
 
 
 def _is_done(course: Course, record: Record, version: str) -> bool:

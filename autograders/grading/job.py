@@ -14,10 +14,11 @@ from pathlib import Path
 
 from ..course import LOCK_SECONDS, Course
 from ..intake.reading.archives import RefusedArchive, entries, is_folder, read_file
-from ..nbgrader.gradebook_lock import lock_is_told
+from ..nbgrader.gradebook_lock import explain_locks
 from ..notebooks import ROOT
 
 _MOST_BYTES = 100_000_000
+"""A submission with more is graded in its place, not sent."""
 _PACKAGES = (
     "nbgrader", "nbclient", "nbconvert", "nbformat", "jupyter_client", "ipykernel", "torch", "torchvision", "numpy",
     "scipy", "scikit-learn", "matplotlib",
@@ -57,7 +58,7 @@ class Packer:
 
     def __init__(self, course: Course) -> None:
         self._course = course
-        with lock_is_told(course.database):
+        with explain_locks(course.database):
             self._database = _without_students(course.database)
 
     def pack(self, assignment: str, student: str) -> Parcel | None:
@@ -110,6 +111,7 @@ def _without_students(path: Path) -> bytes:
         for table in _ABOUT_STUDENTS:
             copy.execute(f"DELETE FROM {table}")
         copy.commit()
+        # SQLite only marks deleted rows as free; their content would travel in the file.
         copy.execute("VACUUM")
         return copy.serialize()
 
@@ -120,18 +122,18 @@ def environment() -> dict[str, str]:
     code = hashlib.sha256()
     for path in sorted([*ROOT.glob("autograders/**/*.py"), *ROOT.glob("lecture_lib/**/*.py")]):
         code.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes() + b"\0")
-    found = {"Python": platform.python_version()}
+    versions = {"Python": platform.python_version()}
     for name in _PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed"
+            versions[name] = "not installed"
     settings = hashlib.sha256((ROOT / "nbgrader_config.py").read_bytes())
-    return {**found, "nbgrader_config.py": settings.hexdigest()[:12], "this package's code": code.hexdigest()[:12]}
+    return {**versions, "nbgrader_config.py": settings.hexdigest()[:12], "this package's code": code.hexdigest()[:12]}
 
 
 def differences(here: Mapping[str, str], there: Mapping[str, str]) -> str:
-    """What is another there than here, in words; empty when all is the same."""
+    """What differs there from here, in words; empty when nothing does."""
     names = sorted(here.keys() | there.keys())
     return ", ".join(
         f"{name} {there.get(name, 'missing')} (here {here.get(name, 'missing')})"

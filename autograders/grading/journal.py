@@ -54,6 +54,7 @@ class Record:
 
     def is_of(self, digest: str | None, version: str) -> bool:
         """Whether this record is of exactly that file, graded with that assignment version."""
+        # Where grading itself failed, the next run tries again.
         return self.digest == digest and self.version == version and self.state != State.FAILED
 
 
@@ -71,8 +72,8 @@ def read_record(course: Course, assignment: str, student: str) -> Record | None:
         checksum = content.pop("checksum")
         record = Record(**{name: value for name, value in content.items() if name != "reason"})
         # An older checkout wrote the sentence alone.
-        told = content.get("reasons", [{"reason": content["reason"]}] if content["reason"] else [])
-        record.state, record.reasons = State(record.state), tuple(map(Reason.from_record, told))
+        reasons = content.get("reasons", [{"reason": content["reason"]}] if content["reason"] else [])
+        record.state, record.reasons = State(record.state), tuple(map(Reason.from_record, reasons))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise _damaged(course, assignment, student, f"{type(error).__name__}: {error}") from None
     if checksum != _checksum(content):
@@ -100,8 +101,10 @@ def write_record(course: Course, record: Record) -> None:
                 {"digest": before.digest, "version": before.version, "state": before.state, "points": points},
             ]
     # Through JSON once, so that what is summed is what a reader gets.
-    told = {"reason": record.reason, "reasons": [reason.as_record() for reason in record.reasons]}
-    content = json.loads(json.dumps({each.name: getattr(record, each.name) for each in fields(record)} | told))
+    reasons = {"reason": record.reason, "reasons": [reason.as_record() for reason in record.reasons]}
+    content = json.loads(
+        json.dumps({attribute.name: getattr(record, attribute.name) for attribute in fields(record)} | reasons)
+    )
     content["checksum"] = _checksum(content)
     # A line for each field: quick to write, and to find something in.
     lines = [f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in content.items()]

@@ -27,7 +27,7 @@ from .states import state_of
 
 @dataclass(frozen=True)
 class Change:
-    """One question of one submission whose verdict is another now; `after` is None where it cannot be judged again."""
+    """A question of a submission with a new verdict; `after` is None where it cannot be judged again."""
 
     student: str
     assignment: str
@@ -60,18 +60,19 @@ def regrade(
     if unknown:
         raise CourseError(f"no question {', '.join(unknown)} with a judge; there are: {', '.join(QUESTIONS)}")
     if not write:
-        return [change for _, found in _all(course, assignments, questions, students) for change in found]
+        return [change for _, changes in _all(course, assignments, questions, students) for change in changes]
     with only_writer(course, "regrade --write"):
-        judged = list(_all(course, assignments, questions, students))
-        for new, found in judged:
-            if new.verdicts:
-                _enter(course, new, found)
-    return [change for _, found in judged for change in found]
+        submissions = list(_all(course, assignments, questions, students))
+        for judged, changes in submissions:
+            if judged.verdicts:
+                _enter(course, judged, changes)
+    return [change for _, changes in submissions for change in changes]
 
 
 def _all(
     course: Course, assignments: Sequence[str], questions: Sequence[str] | None, students: Sequence[str] | None
 ) -> Iterator[tuple[_Judged, list[Change]]]:
+    # A judge needs the same hidden cases again, which are drawn from the secret and never stored.
     secret = read_secret(course.secret)
     for assignment in assignments:
         course.require_release(assignment)
@@ -89,12 +90,12 @@ def _judge_again(record: Record, secret: bytes, questions: Sequence[str] | None)
         if (questions is not None and name not in questions) or name not in QUESTIONS or not published:
             continue  # nothing was observed: its reason stands, whatever the judge says
         question, place = QUESTIONS[name], (record.student, record.assignment, name, before["points"])
-        drawn = secret, record.version, record.pool or 0
-        if record.pool is None or inputs_digest(question.inputs(*drawn)) != record.inputs.get(name):
+        seed = secret, record.version, record.pool or 0
+        if record.pool is None or inputs_digest(question.inputs(*seed)) != record.inputs.get(name):
             why = "its hidden inputs are drawn differently now: `autograde grade --force` runs it again"
             changes.append(Change(*place, None, why))
             continue
-        after = question.judge(question.draw(*drawn), published)
+        after = question.judge(question.draw(*seed), published)
         now = json.loads(json.dumps(after.as_record()))
         # An older checkout's record says no kind of an incident: that alone is no change.
         if now != {"left": [], **{name: now[name] for name in ("incident_kind", "incident_detail")}, **before}:
@@ -106,14 +107,14 @@ def _judge_again(record: Record, secret: bytes, questions: Sequence[str] | None)
 def _why(before: dict[str, Any], after: Verdict) -> str:
     """What is different, part by part."""
     earlier = {part["name"]: part for part in before["parts"]}
-    told = []
+    differences = []
     for part in after.parts:
-        was = earlier.get(part.name)
-        if was is None or was["points"] != part.points:
-            told.append(f"{part.name}: {was['points'] if was else 0:g} → {part.points:g}, {part.message}")
+        old = earlier.get(part.name)
+        if old is None or old["points"] != part.points:
+            differences.append(f"{part.name}: {old['points'] if old else 0:g} → {part.points:g}, {part.message}")
     if before["misconception"] != after.misconception:
-        told.append(f"misconception: {before['misconception'] or 'none'} → {after.misconception or 'none'}")
-    return "; ".join(told) or "the same points, explained differently"
+        differences.append(f"misconception: {before['misconception'] or 'none'} → {after.misconception or 'none'}")
+    return "; ".join(differences) or "the same points, explained differently"
 
 
 def _refuse_other_points(course: Course, assignment: str, questions: Sequence[str] | None) -> None:
@@ -161,10 +162,10 @@ def _write_outputs(nb: NotebookNode, question: Question, verdict: Verdict) -> No
 
 
 def manual_scores(course: Course, changes: Sequence[Change]) -> dict[tuple[str, str, str], float]:
-    """The scores that a person gave to the questions of `changes`; they stand whatever the judge says."""
+    """The scores that a person gave to the questions of `changes`; a new verdict does not change them."""
     from nbgrader.api import MissingEntry
 
-    found = {}
+    scores = {}
     with open_gradebook(course) as gradebook:
         for change in changes:
             place = QUESTIONS[change.question].test_id, change.assignment, change.assignment, change.student
@@ -173,8 +174,8 @@ def manual_scores(course: Course, changes: Sequence[Change]) -> dict[tuple[str, 
             except MissingEntry:
                 continue
             if score is not None:
-                found[change.student, change.assignment, change.question] = float(score)
-    return found
+                scores[change.student, change.assignment, change.question] = float(score)
+    return scores
 
 
 def table(changes: Sequence[Change], manual: dict[tuple[str, str, str], float]) -> str:

@@ -1,4 +1,4 @@
-"""Hands submissions out to processes, here or on a cluster, and gives back what became of each."""
+"""Hands submissions out to processes, here or on a cluster, and returns the outcome of each."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Crew(Protocol):
         """Hand out a submission."""
 
     def result(self, future: Future[Outcome]) -> Outcome:
-        """What became of a submission that is back. Raises WorkerLost; CourseError when the run must stop."""
+        """The outcome of a submission that has come back. Raises WorkerLost; CourseError when the run must stop."""
 
 
 def usable_cores() -> int:
@@ -67,7 +67,7 @@ def usable_cores() -> int:
 def outcomes(
     crew: Crew, jobs: Iterable[Job], pack: Callable[[Job], Parcel | None]
 ) -> Iterator[tuple[Job, Outcome | None]]:
-    """Each job with what became of it, in the order in which they end; None where there was nothing to hand out.
+    """Each job with its outcome, in the order in which they end; None for a job that cannot be handed out.
 
     A submission whose process ended is handed out again, at most twice, and is set aside then. Raises CourseError when
     the run must stop.
@@ -112,6 +112,7 @@ class Processes:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # After an error or Ctrl+C, submissions that still run are cut off; otherwise no process has anything to do.
         for slot in self._slots if kind is not None else ():
             slot.stop()
         for slot in self._slots:
@@ -129,7 +130,7 @@ class Processes:
         return future
 
     def result(self, future: Future[Outcome]) -> Outcome:
-        """What became of a submission. A process that ended has a successor."""
+        """The outcome of a submission. A process that has ended is replaced."""
         slot = self._busy.pop(future)
         try:
             outcome = future.result()
@@ -166,8 +167,8 @@ class _Slot:
     def _start(self) -> ProcessPoolExecutor:
         # Spawned, not forked: this process has threads, and the id of the run in its environment by now.
         context = multiprocessing.get_context("spawn")
-        theirs, self._lifeline = context.Pipe(duplex=False)
-        self._pool = ProcessPoolExecutor(1, context, worker.start, (theirs, tempfile.gettempdir()))
+        child_end, self._lifeline = context.Pipe(duplex=False)
+        self._pool = ProcessPoolExecutor(1, context, worker.start, (child_end, tempfile.gettempdir()))
         self._ready = self._pool.submit(worker.ready)
         return self._pool
 
@@ -200,7 +201,7 @@ def _interrupts_wait() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
-class Given:
+class ExecutorCrew:
     """Any executor whose workers are processes with this package: somebody else starts and ends them."""
 
     def __init__(self, executor: Executor, at_once: int) -> None:
@@ -208,7 +209,7 @@ class Given:
         self._executor, self._at_once = executor, at_once
         self._out: set[Future[Outcome]] = set()
 
-    def __enter__(self) -> Given:
+    def __enter__(self) -> ExecutorCrew:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -226,7 +227,7 @@ class Given:
         return future
 
     def result(self, future: Future[Outcome]) -> Outcome:
-        """What became of a submission; Dask has by then graded again what a lost worker had."""
+        """The outcome of a submission. If a worker was lost, Dask has already had its submission graded again."""
         self._out.remove(future)
         try:
             return future.result()

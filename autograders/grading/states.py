@@ -12,7 +12,7 @@ from ..reasons import Kind, Reason
 
 
 class State(StrEnum):
-    """What became of a submission, in the word that tables and pages show."""
+    """The result for a submission, in the word that tables and pages show."""
 
     GRADED = "graded"
     LATE = "late"
@@ -38,7 +38,7 @@ MEANINGS: Mapping[str, str] = {
     State.UNREADABLE: "no notebook that can be graded; there is no score",
     State.FAILED: "grading itself failed; there is no score, a person has to look",
     State.TO_CONFIRM: "it is not certain which file is the student's; there is no score until a person has decided",
-    State.NOT_PLACED: "a file was handed in of which nobody knows whose it is, or for which assignment",
+    State.NOT_PLACED: "a file was handed in, but its student or its assignment is unknown",
     State.NOT_GRADED: "handed in and not graded yet",
     State.MISSING: "nothing was handed in",
 }
@@ -64,6 +64,7 @@ def state_of(
     stops = {replace(stop, cell=""): stop for stop in map(Reason.from_record, ended)}
     reasons = (*stops.values(), *(incident for incident in met.values() if incident not in stops))
     kinds = {reason.kind for reason in reasons}
+    # From the gravest to the mildest: a submission has one state, and its reasons say the rest.
     if any(verdicts[question]["misconception"] == "forged" for question in met):
         return State.TAMPERED, reasons
     if kinds & _CRASHES:
@@ -78,13 +79,13 @@ def lateness(seconds: float, penalty: float | None, marked_by: str = "") -> Reas
 
     `marked_by` says who calls it late where no time of handing in does.
     """
-    taken = f", {penalty:g} points taken off" if penalty else ""
+    deduction = f", {penalty:g} points taken off" if penalty else ""
     if marked_by and seconds <= MARKED_SECONDS:
-        return Reason(Kind.MARKED_LATE, f"{marked_by} marks it as handed in late{taken}")
+        return Reason(Kind.MARKED_LATE, f"{marked_by} marks it as handed in late{deduction}")
     if seconds <= 0:
         return None
     days, rest = divmod(round(seconds), 86_400)
     hours, rest = divmod(rest, 3_600)
     units = " ".join(f"{count} {unit}" for count, unit in ((days, "d"), (hours, "h"), (rest // 60, "min")) if count)
     after = units or "less than a minute"
-    return Reason(Kind.LATE, f"handed in {after} after the due date{taken}", after)
+    return Reason(Kind.LATE, f"handed in {after} after the due date{deduction}", after)

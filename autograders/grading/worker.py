@@ -33,16 +33,16 @@ _started, _interrupted = threading.Event(), threading.Event()
 
 
 def grade_parcel(parcel: Parcel) -> Outcome:
-    """Run and judge one submission in a folder of its own, of which nothing stays.
+    """Run and judge one submission in a folder of its own, which is removed afterwards.
 
     Raises CourseError when this machine must not grade it (other versions, no sandbox) or cannot (a full disk).
     """
     # nbgrader and the folder for temporary files are the process's, not the thread's.
     with _one_at_a_time:
-        other = differences(parcel.environment, environment())
-        if other:
+        deviation = differences(parcel.environment, environment())
+        if deviation:
             raise CourseError(
-                f"a worker on {socket.gethostname()} has {other}. Scores must not depend on where a submission is "
+                f"a worker on {socket.gethostname()} has {deviation}. Scores must not depend on where a submission is "
                 "graded: install the same checkout and packages there. What was finished is kept."
             )
         require_walls(parcel.without_sandbox)
@@ -66,10 +66,10 @@ def _folder() -> Iterator[Path]:
 def _own_folder() -> Path:
     """This process's folder for temporary files. It goes with the process, or with the next one after a killed one."""
     base = short(Path(tempfile.gettempdir()))
-    for left in base.glob("autograde-w*"):
-        with contextlib.suppress(OSError), (left / _LOCK).open("rb") as held:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system gave it back when its holder ended
-            shutil.rmtree(left, ignore_errors=True)
+    for leftover in base.glob("autograde-w*"):
+        with contextlib.suppress(OSError), (leftover / _LOCK).open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system gave it back when its holder ended
+            shutil.rmtree(leftover, ignore_errors=True)
     while True:
         folder = Path(tempfile.mkdtemp(prefix="autograde-w", dir=base))
         file = (folder / _LOCK).open("wb")

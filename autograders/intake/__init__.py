@@ -1,1 +1,1 @@
-"""From what an instructor was sent to nbgrader's folders: whose it is, which assignment, when."""
+"""From the files that an instructor was sent to nbgrader's folders: whose, for which assignment, handed in when."""

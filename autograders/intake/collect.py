@@ -10,15 +10,15 @@ from ..course import Course, CourseError, released
 from ..notebooks import assignments as all_assignments
 from .desk import Desk
 from .notes import NotPlaced, digest_of, update_not_placed
-from .placement import Placed, Placing, Unplaced
+from .placement import PlacedNotebook, Placement, Unplaced
 from .roster import Owners, Roster
 from .times import due_dates
-from .uploads import Sent, everything_sent
+from .uploads import Upload, uploads_in
 
 
 @dataclass(frozen=True)
 class Collected:
-    """One file: whose it is and what was taken, or why it was not; and what an instructor should know of it."""
+    """One file: its student, what was taken from it or why nothing was, and notes for the instructor."""
 
     file: Path
     label: str
@@ -29,11 +29,11 @@ class Collected:
 
 
 @dataclass
-class _Files:
+class _StudentFiles:
     """One student's files for one assignment."""
 
-    items: list[Placed] = field(default_factory=list)
-    others: list[Sent] = field(default_factory=list)
+    notebooks: list[PlacedNotebook] = field(default_factory=list)
+    ungraded: list[Upload] = field(default_factory=list)
 
 
 def collect(
@@ -44,7 +44,7 @@ def collect(
     mapping: Path | None = None,
     archive_times: bool = False,
 ) -> list[Collected]:
-    """Take what students handed in; what cannot be placed is said and noted, and the rest is taken.
+    """Take what students handed in. Files that cannot be placed are reported and noted; the others are taken.
 
     Of several notebooks of one student the one handed in last counts, and one with answers before one without; the
     others are kept in `attempts/`. Where it is not certain which is the student's, nothing is replaced, and a person
@@ -65,43 +65,50 @@ def collect(
     wanted = list(assignments)
     for assignment in wanted:
         course.require_release(assignment)
+    # Read for its errors alone: a mistake in assignments.csv is reported before any file is taken.
     due_dates(course, {*all_assignments(), *released(course)})
     paths = list(paths)
     for path in paths:
         if any(path.resolve() == own.resolve() for own in (course.root, course.step("source"), course.step("release"))):
             raise CourseError(f"{path} is the course's own folder, with its solutions; name the one that you were sent")
     owners = Owners(Roster(course), mapping)
-    placing = Placing(course, wanted, owners)
-    files: dict[tuple[str, str], _Files] = {}
-    loose: list[tuple[str, Sent]] = []
+    placement = Placement(course, wanted, owners)
+    files: dict[tuple[str, str], _StudentFiles] = {}
+    without_assignment: list[tuple[str, Upload]] = []
     results: list[Collected] = []
-    nobodys: list[NotPlaced] = []
-    for sent in everything_sent(paths, wanted, released(course), archive_times=archive_times):
+    not_placed: list[NotPlaced] = []
+    for upload in uploads_in(paths, wanted, released(course), archive_times=archive_times):
         try:
-            if sent.problem is None:
-                placed = placing.place(sent)
-                files.setdefault((placed.student, placed.assignment), _Files()).items.append(placed)
+            if upload.problem is None:
+                placed = placement.place(upload)
+                files.setdefault((placed.student, placed.assignment), _StudentFiles()).notebooks.append(placed)
             else:
-                loose.append((placing.claim(sent).student, sent))
+                without_assignment.append((placement.claim(upload).student, upload))
         except Unplaced as error:
-            results.append(Collected(sent.source, sent.label, None, (), str(error)))
-            nobodys.append(NotPlaced(sent.label, digest_of(sent.content) if sent.content else "", str(error)))
-    for student, sent in loose:
+            results.append(Collected(upload.source, upload.label, None, (), str(error)))
+            not_placed.append(NotPlaced(upload.label, digest_of(upload.content) if upload.content else "", str(error)))
+    for student, upload in without_assignment:
         # A file that does not say for which assignment it is belongs beside the student's notebooks, or to each.
-        about = placing.about(sent)
-        beside = [assignment for owner, assignment in files if owner == student and files[owner, assignment].items]
+        about = placement.about(upload)
+        beside = [assignment for owner, assignment in files if owner == student and files[owner, assignment].notebooks]
         for assignment in [about] if about else beside or wanted:
-            files.setdefault((student, assignment), _Files()).others.append(sent)
+            files.setdefault((student, assignment), _StudentFiles()).ungraded.append(upload)
     desks = {key: Desk(course, key[1], key[0]) for key in files}
     # A file that holds several notebooks is somebody's as a whole.
     doubts: dict[tuple[str, Path, str], str] = {}
-    for (student, assignment), of in files.items():
-        disputed, why = desks[student, assignment].disputed(of.items)
-        doubts |= {(student, item.sent.source, item.sent.label): why for item in disputed}
-    for (student, assignment), of in files.items():
-        results += _take(desks[student, assignment], assignment, student, of, owners.roster, doubts)
-    taken = {digest_of(placed.sent.content) for of in files.values() for placed in of.items}
-    update_not_placed(course, nobodys, taken | {digest_of(sent.content) for _, sent in loose if sent.content})
+    for (student, assignment), submission in files.items():
+        disputed, why = desks[student, assignment].disputed(submission.notebooks)
+        doubts |= {(student, item.upload.source, item.upload.label): why for item in disputed}
+    for (student, assignment), submission in files.items():
+        results += _take(desks[student, assignment], assignment, student, submission, owners.roster, doubts)
+    placed_digests = {
+        digest_of(placed.upload.content) for submission in files.values() for placed in submission.notebooks
+    }
+    update_not_placed(
+        course,
+        not_placed,
+        placed_digests | {digest_of(upload.content) for _, upload in without_assignment if upload.content},
+    )
     return _by_file(results)
 
 
@@ -109,28 +116,34 @@ def _take(
     desk: Desk,
     assignment: str,
     student: str,
-    of: _Files,
+    files: _StudentFiles,
     roster: Roster,
     doubts: Mapping[tuple[str, Path, str], str],
 ) -> list[Collected]:
-    """What became of one student's files."""
-    told = [unknown] if (unknown := roster.unknown(student)) else []
-    why = {item: doubts.get((student, item.sent.source, item.sent.label), "") for item in of.items}
-    taken = desk.take(of.items, of.others, told, {item: text for item, text in why.items() if text})
+    """Take one student's files for one assignment, and report what happened to each."""
+    remarks = [unknown] if (unknown := roster.unknown(student)) else []
+    doubt_of = {item: doubts.get((student, item.upload.source, item.upload.label), "") for item in files.notebooks}
+    result = desk.take(
+        files.notebooks, files.ungraded, remarks, {item: text for item, text in doubt_of.items() if text}
+    )
     results = []
-    for item in of.items:
-        name, notes = (item.sent.source, item.sent.label, student), tuple(taken.notes)
-        if item in taken.held:
-            results.append(Collected(*name, (), f"{taken.why_held} `autograde confirm` shows and settles it"))
-        elif item is taken.chosen or taken.chosen is None:
+    for item in files.notebooks:
+        name, notes = (item.upload.source, item.upload.label, student), tuple(result.notes)
+        if item in result.held:
+            results.append(Collected(*name, (), f"{result.why_held} `autograde confirm` shows and settles it"))
+        # The notes are about the student's files together, so they are said once, with the notebook that counts.
+        elif item is result.chosen or result.chosen is None:
             results.append(Collected(*name, (assignment,), None, notes))
         else:
             results.append(Collected(*name, (assignment,)))
-    for sent in of.others:
-        if taken.has_notebook:
-            results.append(Collected(sent.source, sent.label, student, (), None, (f"not graded: {sent.problem}",)))
+    for upload in files.ungraded:
+        # Beside a notebook, a file that is not graded is worth a note; without one it is why there is no score.
+        if result.has_notebook:
+            results.append(
+                Collected(upload.source, upload.label, student, (), None, (f"not graded: {upload.problem}",))
+            )
         else:
-            results.append(Collected(sent.source, sent.label, student, (), sent.problem))
+            results.append(Collected(upload.source, upload.label, student, (), upload.problem))
     return results
 
 

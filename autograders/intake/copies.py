@@ -12,9 +12,9 @@ from .reading.matching import answer_cells, match_answers
 def answers_given(submitted: NotebookNode, release: NotebookNode) -> dict[str, str]:
     """The answers in a notebook by question, without those that are empty or as they were released."""
     released = {question: cell.source.strip() for question, cell in answer_cells(release).items()}
-    found = match_answers(submitted, release).sources
-    given = {question: source.strip() for question, source in found.items()}
-    return {question: source for question, source in given.items() if source not in ("", released[question])}
+    sources = match_answers(submitted, release).sources
+    answers = {question: source.strip() for question, source in sources.items()}
+    return {question: source for question, source in answers.items() if source not in ("", released[question])}
 
 
 def most_complete(candidates: Mapping[str, NotebookNode], release: NotebookNode, preferred: str) -> str | None:
@@ -27,8 +27,10 @@ def most_complete(candidates: Mapping[str, NotebookNode], release: NotebookNode,
     names = [preferred] * (preferred in candidates) + sorted(set(candidates) - {preferred})
     if all(contents[name] == contents[names[0]] for name in names):
         return names[0]
-    given = {name: answers_given(nb, release) for name, nb in candidates.items()}
-    whole = [name for name in names if all(given[other].items() <= given[name].items() for other in names)]
-    if whole and (len(whole) == 1 or whole[0] == preferred or not given[whole[0]]):
-        return whole[0]
-    return preferred if given.get(preferred) else None
+    answers = {name: answers_given(nb, release) for name, nb in candidates.items()}
+    complete = [name for name in names if all(answers[rival].items() <= answers[name].items() for rival in names)]
+    # Several that are equally complete have the same answers, but perhaps not the same other cells, which run too.
+    # Then the name decides, unless none of them answers anything.
+    if complete and (len(complete) == 1 or complete[0] == preferred or not answers[complete[0]]):
+        return complete[0]
+    return preferred if answers.get(preferred) else None

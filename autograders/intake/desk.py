@@ -14,23 +14,24 @@ from ..course import Course
 from ..files import write_bytes_atomically, write_text_atomically
 from ..plain_text import plain
 from .copies import answers_given, most_complete
-from .notes import Held, Note, Other, digest_of, held_path, read_note, write_note
-from .placement import Placed, base_name
-from .reading.bounded import read_notebook
+from .notes import HeldNotebook, Note, UngradedFile, digest_of, held_path, read_note, write_note
+from .placement import PlacedNotebook, base_name
 from .reading.decoding import Unreadable
+from .reading.limited_reading import read_notebook
 from .times import TIMESTAMP
-from .uploads import Sent
+from .uploads import Upload
 
 TIME = "%Y-%m-%d %H:%M:%S UTC"
-_MOST_OTHERS = 50
+_MOST_UNGRADED = 50
+"""How many files that are not graded a note remembers: anybody can hand in thousands."""
 
 
 @dataclass(frozen=True)
-class Taken:
-    """What became of one student's files: the notebook that counts now, those that wait for a person, what to say."""
+class DeskResult:
+    """What happened to one student's files: which notebook counts now, which wait for a person, and notes."""
 
-    chosen: Placed | None
-    held: tuple[Placed, ...]
+    chosen: PlacedNotebook | None
+    held: tuple[PlacedNotebook, ...]
     notes: tuple[str, ...]
     why_held: str
     has_notebook: bool
@@ -48,105 +49,117 @@ class Desk:
         self._note = read_note(course, assignment, student) or Note()
 
     def take(
-        self, items: Sequence[Placed], others: Sequence[Sent], told: Sequence[str], doubts: Mapping[Placed, str]
-    ) -> Taken:
+        self,
+        items: Sequence[PlacedNotebook],
+        ungraded: Sequence[Upload],
+        remarks: Sequence[str],
+        doubts: Mapping[PlacedNotebook, str],
+    ) -> DeskResult:
         """Write the notebook that counts, keep the rest, note everything.
 
-        Args: the notebooks, the files that are none, what is to be said of the student, and why some of the notebooks
+        Args: the notebooks, the files that cannot be graded, remarks about the student, and why some of the notebooks
             wait for a person.
         """
-        items = [item for item in items if digest_of(item.sent.content) not in self._note.rejected]
+        items = [item for item in items if digest_of(item.upload.content) not in self._note.rejected]
         # What a person has not decided stays undecided, also where this run alone would have seen no doubt.
-        waiting = {each.digest for each in self._note.held}
-        asked = [item for item in items if not item.claim.sure and digest_of(item.sent.content) in waiting]
-        held = [item for item in items if item in doubts or item in asked]
-        why = next(iter(doubts.values()), self._note.why_held if asked else "")
-        rest = [item for item in items if item not in held]
-        chosen, notes, ask = self._choose(rest) if rest else (None, [], "")
+        waiting = {notebook.digest for notebook in self._note.held}
+        undecided = [item for item in items if not item.claim.sure and digest_of(item.upload.content) in waiting]
+        held = [item for item in items if item in doubts or item in undecided]
+        why = next(iter(doubts.values()), self._note.why_held if undecided else "")
+        settled = [item for item in items if item not in held]
+        chosen, notes, ask = self._choose(settled) if settled else (None, [], "")
         if ask:
-            held, why, rest = [*held, *rest], ask, []
+            held, why, settled = [*held, *settled], ask, []
         if chosen is not None:
             notes = [*chosen.notes, *notes]
             self._write(chosen)
-        self._keep([item.sent.content for item in rest if item is not chosen])
-        notes = [*notes, *told]
-        self._enter(chosen, held, why, notes, others)
+        self._keep([item.upload.content for item in settled if item is not chosen])
+        notes = [*notes, *remarks]
+        self._enter(chosen, held, why, notes, ungraded)
         has_notebook = chosen is not None or self._in_place is not None or bool(held)
         if not has_notebook:
-            self._keep_others(others)
-        return Taken(chosen, tuple(held), tuple(notes), why, has_notebook)
+            self._keep_ungraded(ungraded)
+        return DeskResult(chosen, tuple(held), tuple(notes), why, has_notebook)
 
-    def disputed(self, items: Sequence[Placed]) -> tuple[list[Placed], str]:
-        """The notebooks that only themselves say whose they are, where somebody else says another thing; and why."""
-        items = [item for item in items if digest_of(item.sent.content) not in self._note.rejected]
-        known = None if self._in_place is None else digest_of(self._in_place)
-        claimed = [item for item in items if not item.claim.sure and digest_of(item.sent.content) != known]
-        if known is not None:
-            before = {self._note.origin if self._note.digest == known else "a file put there by hand"}
-            disputed = [item for item in claimed if item.claim.origin not in before]
+    def disputed(self, items: Sequence[PlacedNotebook]) -> tuple[list[PlacedNotebook], str]:
+        """The notebooks whose only evidence is their own id, where other evidence contradicts it; and the reason."""
+        items = [item for item in items if digest_of(item.upload.content) not in self._note.rejected]
+        current = None if self._in_place is None else digest_of(self._in_place)
+        # The notebook in place may be collected again: it is a copy, not a dispute.
+        claimed = [item for item in items if not item.claim.sure and digest_of(item.upload.content) != current]
+        # Only the one who handed in the notebook in place may replace it without a question. Where there is none, the
+        # word of an LMS or a person is worth more than what a file says of itself, and two files can disagree.
+        if current is not None:
+            expected_origins = {self._note.origin if self._note.digest == current else "a file put there by hand"}
+            disputed = [item for item in claimed if item.claim.origin not in expected_origins]
         else:
-            before = {item.claim.origin for item in items if item.claim.sure}
-            disputed = claimed if before or len({item.claim.origin for item in claimed}) > 1 else []
+            expected_origins = {item.claim.origin for item in items if item.claim.sure}
+            disputed = claimed if expected_origins or len({item.claim.origin for item in claimed}) > 1 else []
         if not disputed:
             return [], ""
-        hands = ", ".join(sorted(before | {item.claim.origin for item in disputed}))
+        hands = ", ".join(sorted(expected_origins | {item.claim.origin for item in disputed}))
         return disputed, f"files under the id {self._student} come from different hands ({hands}): whose is which?"
 
-    def _choose(self, items: Sequence[Placed]) -> tuple[Placed | None, list[str], str]:
+    def _choose(self, items: Sequence[PlacedNotebook]) -> tuple[PlacedNotebook | None, list[str], str]:
         """The last notebook that has answers, notes, and what to ask where two of one time contradict each other."""
         notes = []
-        if len({item.sent.content for item in items}) > 1:
+        if len({item.upload.content for item in items}) > 1:
             notes.append(f"{len(items)} files were handed in for {self._assignment}; one of them counts")
-        last: Placed | None = None
+        last: PlacedNotebook | None = None
+        # A file without a time comes after all that have one: it counts only where they have no answers.
         for time in sorted({item.time or datetime.min for item in items}, reverse=True):
             group = [item for item in items if (item.time or datetime.min) == time]
             best = self._best(group)
             if best is None:
-                names = ", ".join(sorted({base_name(item.sent.label) for item in group}))[:200]
+                names = ", ".join(sorted({base_name(item.upload.label) for item in group}))[:200]
                 return (
                     None,
                     [],
                     f"{len(group)} notebooks were handed in together and differ ({names}): which one counts?",
                 )
             last = last or best
-            if self._has_answers(best.sent.content):
-                more = [] if best is last else ["the one handed in last has no answers; the last one that has counts"]
-                return best, [*notes, *more], ""
+            if self._has_answers(best.upload.content):
+                remarks = (
+                    [] if best is last else ["the one handed in last has no answers; the last one that has counts"]
+                )
+                return best, [*notes, *remarks], ""
         assert last is not None
-        if self._in_place not in (None, last.sent.content) and self._has_answers(self._in_place or b""):
-            told = "what was handed in last has no answers, or cannot be read; the notebook from before still counts"
-            return None, [told], ""
+        if self._in_place not in (None, last.upload.content) and self._has_answers(self._in_place or b""):
+            remark = "what was handed in last has no answers, or cannot be read; the notebook from before still counts"
+            return None, [remark], ""
         return last, notes, ""
 
-    def _best(self, group: Sequence[Placed]) -> Placed | None:
+    def _best(self, group: Sequence[PlacedNotebook]) -> PlacedNotebook | None:
         """The notebook that counts among those of one time, or None."""
-        if len({item.sent.content for item in group}) == 1:
+        if len({item.upload.content for item in group}) == 1:
             return group[-1]
-        read = {item.sent.label: nb for item in group if (nb := _read(item.sent.content)) is not None}
-        if not read:
+        readable = {item.upload.label: nb for item in group if (nb := _read(item.upload.content)) is not None}
+        if not readable:
             return group[-1]
-        exact = [label for label in read if base_name(label) == f"{self._assignment}.ipynb"]
-        chosen = most_complete(read, self._release, exact[0] if len(exact) == 1 else "")
-        return next((item for item in group if item.sent.label == chosen), None)
+        exact = [label for label in readable if base_name(label) == f"{self._assignment}.ipynb"]
+        chosen = most_complete(readable, self._release, exact[0] if len(exact) == 1 else "")
+        return next((item for item in group if item.upload.label == chosen), None)
 
     def _has_answers(self, content: bytes) -> bool:
         nb = _read(content)
         return nb is not None and bool(answers_given(nb, self._release))
 
-    def _write(self, chosen: Placed) -> None:
+    def _write(self, chosen: PlacedNotebook) -> None:
         """Put the notebook in its place; what was there is kept."""
         folder = self._target.parent
-        if self._in_place not in (None, chosen.sent.content):
+        if self._in_place not in (None, chosen.upload.content):
             self._keep([self._in_place or b""])
+        # Files that lie here without a notebook (see `_keep_ungraded`) must not compete with the one that comes now.
         if self._in_place is None and folder.is_dir() and not folder.is_symlink():
             for path in folder.iterdir():
                 if path.is_file() and path.name != TIMESTAMP and not path.is_symlink():
                     self._attempts.mkdir(parents=True, exist_ok=True)
                     path.rename(self._attempts / path.name)
-        write_bytes_atomically(self._target, chosen.sent.content)
+        write_bytes_atomically(self._target, chosen.upload.content)
         if chosen.time is not None:
             write_text_atomically(folder / TIMESTAMP, f"{chosen.time:{TIME}}\n")
         else:
+            # The time of the notebook that was here before is not this one's.
             (folder / TIMESTAMP).unlink(missing_ok=True)
 
     @property
@@ -156,32 +169,40 @@ class Desk:
     def _keep(self, contents: Sequence[bytes]) -> None:
         """Keep notebooks that do not count."""
         for content in contents:
+            # Named by its content: collecting the same files again adds no copy.
             write_bytes_atomically(self._attempts / f"{digest_of(content)[:12]}.ipynb", content)
 
-    def _keep_others(self, others: Sequence[Sent]) -> None:
+    def _keep_ungraded(self, ungraded: Sequence[Upload]) -> None:
         """Put files that are no notebook where one is missing, so that the student has a state and a reason."""
         self._target.parent.mkdir(parents=True, exist_ok=True)
-        for sent in others:
-            name = plain(base_name(sent.label)).replace("/", "_")[-100:]
-            if sent.content and name not in (self._target.name, TIMESTAMP):
-                write_bytes_atomically(self._target.parent / f"handed-in {name}", sent.content)
+        for upload in ungraded:
+            # The end of a name that is too long, since it has the suffix.
+            name = plain(base_name(upload.label)).replace("/", "_")[-100:]
+            if upload.content and name not in (self._target.name, TIMESTAMP):
+                write_bytes_atomically(self._target.parent / f"handed-in {name}", upload.content)
 
     def _enter(
-        self, chosen: Placed | None, held: Sequence[Placed], why: str, notes: list[str], others: Sequence[Sent]
+        self,
+        chosen: PlacedNotebook | None,
+        held: Sequence[PlacedNotebook],
+        why: str,
+        notes: list[str],
+        ungraded: Sequence[Upload],
     ) -> None:
         note = self._note
         if chosen is not None:
-            note.file, note.digest = chosen.sent.label, digest_of(chosen.sent.content)
+            note.file, note.digest = chosen.upload.label, digest_of(chosen.upload.content)
             note.origin, note.late = chosen.claim.origin, chosen.claim.late
+        # Without a new notebook, what was noted about the one in place stays true.
         note.notes = notes if chosen is not None else list(dict.fromkeys([*note.notes, *notes]))
-        new = {sent.label: Other(sent.label, sent.problem or "") for sent in others}
-        note.others = [*(other for other in note.others if other.file not in new), *new.values()][-_MOST_OTHERS:]
+        new = {upload.label: UngradedFile(upload.label, upload.problem or "") for upload in ungraded}
+        note.others = [*(file for file in note.others if file.file not in new), *new.values()][-_MOST_UNGRADED:]
         for item in held:
             time = f"{item.time:{TIME}}" if item.time else ""
-            digest = digest_of(item.sent.content)
-            entry = Held(item.sent.label, digest, item.claim.origin, time, item.claim.late)
+            digest = digest_of(item.upload.content)
+            entry = HeldNotebook(item.upload.label, digest, item.claim.origin, time, item.claim.late)
             note.held = [*(before for before in note.held if before.digest != digest), entry]
-            write_bytes_atomically(held_path(self._course, self._assignment, self._student, entry), item.sent.content)
+            write_bytes_atomically(held_path(self._course, self._assignment, self._student, entry), item.upload.content)
         note.why_held = why or note.why_held
         write_note(self._course, self._assignment, self._student, note)
 

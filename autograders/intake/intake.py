@@ -18,9 +18,9 @@ from ..reasons import Kind, Reason
 from .copies import most_complete
 from .notes import note_in_force
 from .reading.archives import Archive, RefusedArchive, entries, is_folder, kind_of, read_file
-from .reading.bounded import read_notebook, related
 from .reading.decoding import Unreadable
 from .reading.identify import has_cells_of, stamp_of
+from .reading.limited_reading import read_notebook, related
 from .reading.reading import ReadNotebook
 from .reading.submission_limits import MAX_BYTES, MAX_NOTEBOOKS
 from .times import TIMESTAMP
@@ -44,8 +44,8 @@ def submitted_students(course: Course, assignment: str) -> list[str]:
 def submission_digest(course: Course, assignment: str, student: str) -> str | None:
     """A digest of everything that a submission's score depends on, or None when there is nothing.
 
-    The notebooks' bytes, the names of the other files, the time of handing in and a mark of being late: a change of
-    any is another attempt.
+    It covers the notebooks' bytes, the names of the other files, the time of handing in and a mark of being late. If
+    any of these changes, it is another attempt.
     """
     folder = course.step("submitted", student, assignment)
     if not is_folder(folder):
@@ -54,6 +54,7 @@ def submission_digest(course: Course, assignment: str, student: str) -> str | No
     note = note_in_force(course, assignment, student)
     marked = note.late if note is not None else ""
     names = [entry.name for entry in entries(folder) if entry.problem is None]
+    # The usual case, a notebook alone: the digest of its bytes, which `sha256sum` gives too.
     if names == [exact.name] and not marked:
         return _file_digest(exact)
     digest = hashlib.sha256(marked.encode())
@@ -82,43 +83,47 @@ def receive(course: Course, assignment: str, student: str) -> Received:
     if student != plain(student):
         raise Unreadable(f"the folder of {plain(student)} has a name that is no student id: rename it, grade again")
     folder = course.step("submitted", student, assignment)
+    # Not through a link, which could lead to another student's submission.
     for path in (folder.parent, folder):
         if not path.is_dir() or path.is_symlink():
             kind = kind_of(path) if path.is_symlink() or path.exists() else "missing"
             raise Unreadable(f"the submission's folder is {kind or 'a file'}: hand in the notebook itself")
-    found = _contents(folder)
+    contents = _contents(folder)
     release = notebooks.read(course.notebook("release", assignment))
-    read: dict[str, ReadNotebook] = {}
+    readable: dict[str, ReadNotebook] = {}
     reasons: dict[str, Reason] = {}
-    another = f"it is another notebook: none of its cells is of {assignment}"
-    sure: set[str] = set()
-    candidates = sorted(found.notebooks, key=lambda name: (name != f"{assignment}.ipynb", name))
+    not_of_assignment = f"it is another notebook: none of its cells is of {assignment}"
+    certain: set[str] = set()
+    # The expected name first, so that it is never among those beyond the limit.
+    candidates = sorted(contents.notebooks, key=lambda name: (name != f"{assignment}.ipynb", name))
     for name in candidates[:MAX_NOTEBOOKS]:
         try:
-            candidate = read_notebook(found.notebooks[name]())
+            candidate = read_notebook(contents.notebooks[name]())
             of_cells = has_cells_of(candidate.notebook, release)
             is_related = of_cells or related(candidate.notebook, release)
         except (Unreadable, RefusedArchive, OSError) as error:
             reasons[name] = error.reasons[0] if isinstance(error, Unreadable) else Reason(Kind.OTHER, str(error))
             continue
+        # Functions of the right names prove nothing where the stamp names another assignment.
         if of_cells or (is_related and stamp_of(candidate.notebook) in ("", assignment)):
-            read[name] = candidate
-            sure |= {name} if of_cells else set()
+            readable[name] = candidate
+            certain |= {name} if of_cells else set()
         else:
-            reasons[name] = Reason(Kind.ANOTHER_NOTEBOOK, another)
-    for name in set(read) - sure if sure else ():
-        reasons[name] = Reason(Kind.ANOTHER_NOTEBOOK, another)
-        del read[name]
+            reasons[name] = Reason(Kind.ANOTHER_NOTEBOOK, not_of_assignment)
+    # Beside a notebook with released cells, one that only defines functions of the same names does not count.
+    for name in set(readable) - certain if certain else ():
+        reasons[name] = Reason(Kind.ANOTHER_NOTEBOOK, not_of_assignment)
+        del readable[name]
     if len(candidates) > MAX_NOTEBOOKS:
-        found.problems.append(f"{len(candidates):,} notebooks, of which {MAX_NOTEBOOKS} are looked at")
-    name = _choose(read, reasons, found, assignment, release)
-    notes = list(read[name].notes)
+        contents.problems.append(f"{len(candidates):,} notebooks, of which {MAX_NOTEBOOKS} are looked at")
+    name = _choose(readable, reasons, contents, assignment, release)
+    notes = list(readable[name].notes)
     if name != f"{assignment}.ipynb":
         notes.append(f"the notebook is called {name}; it was found by its cells")
-    others = sorted({*candidates} - {name})
-    if others:
-        notes.append(f"there are other notebooks, not graded: {', '.join(others)[:200]}")
-    return Received(read[name].notebook, tuple(notes))
+    other_notebooks = sorted({*candidates} - {name})
+    if other_notebooks:
+        notes.append(f"there are other notebooks, not graded: {', '.join(other_notebooks)[:200]}")
+    return Received(readable[name].notebook, tuple(notes))
 
 
 def stage(course: Course, assignment: str, student: str) -> tuple[str, ...]:
@@ -127,69 +132,73 @@ def stage(course: Course, assignment: str, student: str) -> tuple[str, ...]:
     nbgrader's own reading meets nothing but this file: no link, no other file, no other format.
     """
     note = note_in_force(course, assignment, student)
-    told = note.told if note is not None else []
+    remarks = note.remarks if note is not None else []
     try:
         received = receive(course, assignment, student)
     except Unreadable as error:
         (reason,) = error.reasons
-        raise Unreadable(reason.text, reason.kind, reason.detail, told) from None
+        raise Unreadable(reason.text, reason.kind, reason.detail, remarks) from None
     write_text_atomically(course.notebook("received", assignment, student), notebooks.as_text(received.notebook))
-    return (*received.notes, *told)
+    return (*received.notes, *remarks)
 
 
 def _choose(
-    read: dict[str, ReadNotebook], reasons: dict[str, Reason], found: _Found, assignment: str, release: NotebookNode
+    readable: dict[str, ReadNotebook],
+    reasons: dict[str, Reason],
+    contents: _Contents,
+    assignment: str,
+    release: NotebookNode,
 ) -> str:
-    """The name of the notebook that counts. Raises Unreadable when there is none, or no telling."""
+    """The name of the notebook that counts. Raises Unreadable when there is none, or when it is unclear which."""
     exact = f"{assignment}.ipynb"
-    if not read:
+    if not readable:
         if len(reasons) == 1:
             ((name, reason),) = reasons.items()
             text = reason.text if name == exact else f"{name}: {reason.text}"
             raise Unreadable(text, reason.kind, reason.detail)
         if reasons:
-            told = [*(f"{name}: {reason.text}" for name, reason in reasons.items()), *found.problems]
-            raise Unreadable("; ".join(told)[:500])
-        beside = ", ".join(found.others[:10])
-        detail = "; ".join([*([f"the folder holds {beside}"] if beside else []), *found.problems])
+            problems = [*(f"{name}: {reason.text}" for name, reason in reasons.items()), *contents.problems]
+            raise Unreadable("; ".join(problems)[:500])
+        beside = ", ".join(contents.other_files[:10])
+        detail = "; ".join([*([f"the folder holds {beside}"] if beside else []), *contents.problems])
         raise Unreadable(f"no notebook {exact}" + (f"; {detail}" if detail else ""), Kind.NO_NOTEBOOK)
-    chosen = most_complete({name: candidate.notebook for name, candidate in read.items()}, release, exact)
+    chosen = most_complete({name: candidate.notebook for name, candidate in readable.items()}, release, exact)
     if chosen is None:
-        text = f"{len(read)} notebooks are {assignment} ({', '.join(sorted(read))}): which one counts?"
-        raise Unreadable(text, Kind.SEVERAL_NOTEBOOKS, str(len(read)))
+        text = f"{len(readable)} notebooks are {assignment} ({', '.join(sorted(readable))}): which one counts?"
+        raise Unreadable(text, Kind.SEVERAL_NOTEBOOKS, str(len(readable)))
     return chosen
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Contents:
     notebooks: dict[str, Callable[[], bytes]]
     """How to read each: only one at a time is in memory."""
-    others: list[str]
+    other_files: list[str]
     problems: list[str]
 
 
-def _contents(folder: Path) -> _Found:
-    """The notebooks in a folder and, where there is none, in the zip archives in it; what is beside them."""
-    found = _Found({}, [], [])
+def _contents(folder: Path) -> _Contents:
+    """The notebooks in a folder or, if it has none, in its zip archives; and the other files in it."""
+    contents = _Contents({}, [], [])
     for entry in entries(folder):
         if entry.problem is not None:
-            found.problems.append(f"{entry.name}: {entry.problem}")
+            contents.problems.append(f"{entry.name}: {entry.problem}")
         elif _is_notebook(entry.name):
-            found.notebooks[entry.name] = partial(read_file, folder / entry.name)
+            contents.notebooks[entry.name] = partial(read_file, folder / entry.name)
         elif entry.name != TIMESTAMP:
-            found.others.append(entry.name)
-    if not found.notebooks:
-        for name in [name for name in found.others if name.lower().endswith(".zip")]:
+            contents.other_files.append(entry.name)
+    if not contents.notebooks:
+        for name in [name for name in contents.other_files if name.lower().endswith(".zip")]:
             try:
                 archive = Archive(folder / name)
                 for entry in archive.entries():
                     if entry.problem is not None:
-                        found.problems.append(f"{name}: {entry.name}: {entry.problem}")
+                        contents.problems.append(f"{name}: {entry.name}: {entry.problem}")
                     elif _is_notebook(entry.name):
-                        found.notebooks[f"{name}/{entry.name}"] = partial(archive.read, entry.name)
+                        contents.notebooks[f"{name}/{entry.name}"] = partial(archive.read, entry.name)
             except RefusedArchive as error:
-                found.problems.append(f"{name}: {error}")
-    return found
+                contents.problems.append(f"{name}: {error}")
+    return contents
 
 
 def _is_notebook(name: str) -> bool:

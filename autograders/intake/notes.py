@@ -1,4 +1,4 @@
-"""What `autograde collect` noted of each student's files, and of files that are nobody's."""
+"""What `autograde collect` notes about each student's files, and about files without a known student."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..plain_text import plain
 
 
 @dataclass(frozen=True)
-class Other:
+class UngradedFile:
     """A file that was handed in and is not graded, and why."""
 
     file: str
@@ -22,7 +22,7 @@ class Other:
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldNotebook:
     """A notebook that may be another student's, or one of several: a person decides with `autograde confirm`."""
 
     file: str
@@ -44,16 +44,16 @@ class Note:
     late: str = ""
     """Who marks it as late (`Canvas`, `Moodle`, `the mapping`); "" when nobody does."""
     notes: list[str] = field(default_factory=list)
-    others: list[Other] = field(default_factory=list)
-    held: list[Held] = field(default_factory=list)
+    others: list[UngradedFile] = field(default_factory=list)
+    held: list[HeldNotebook] = field(default_factory=list)
     why_held: str = ""
     rejected: list[str] = field(default_factory=list)
-    """Digests of notebooks of which a person said that they are not the one."""
+    """Digests of notebooks that a person did not choose."""
 
     @property
-    def told(self) -> list[str]:
-        """Everything that is to be said of it beside its state."""
-        return [*self.notes, *(f"also handed in, not graded: {other.file}: {other.reason}" for other in self.others)]
+    def remarks(self) -> list[str]:
+        """Everything to report beside the submission's state."""
+        return [*self.notes, *(f"also handed in, not graded: {file.file}: {file.reason}" for file in self.others)]
 
 
 def note_path(course: Course, assignment: str, student: str) -> Path:
@@ -61,8 +61,8 @@ def note_path(course: Course, assignment: str, student: str) -> Path:
     return course.root / "collected" / assignment / f"{student}.json"
 
 
-def held_path(course: Course, assignment: str, student: str, held: Held) -> Path:
-    """Where a notebook lies that waits for a person."""
+def held_path(course: Course, assignment: str, student: str, held: HeldNotebook) -> Path:
+    """Where a notebook is kept while it waits for a person."""
     return course.root / "collected" / assignment / student / f"{held.digest[:12]}.ipynb"
 
 
@@ -71,9 +71,10 @@ def read_note(course: Course, assignment: str, student: str) -> Note | None:
     path = note_path(course, assignment, student)
     try:
         content = json.loads(path.read_text("utf-8"))
-        known = {each.name: content[each.name] for each in fields(Note) if each.name in content}
-        known["others"] = [Other(**other) for other in known.get("others", [])]
-        known["held"] = [Held(**held) for held in known.get("held", [])]
+        # Another version of this package may have written fewer fields, or more.
+        known = {entry.name: content[entry.name] for entry in fields(Note) if entry.name in content}
+        known["others"] = [UngradedFile(**file) for file in known.get("others", [])]
+        known["held"] = [HeldNotebook(**notebook) for notebook in known.get("held", [])]
         return Note(**known)
     except FileNotFoundError:
         return None
@@ -115,7 +116,7 @@ def digest_of(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class NotPlaced:
-    """A file of which nobody knows whose it is or what it answers, and why."""
+    """A file whose student or assignment is unknown, and the reason."""
 
     file: str
     digest: str
@@ -123,7 +124,7 @@ class NotPlaced:
 
 
 def read_not_placed(course: Course) -> list[NotPlaced]:
-    """The files that are nobody's yet, by name."""
+    """The files without a known student or assignment, by name."""
     path = _not_placed_path(course)
     try:
         return [NotPlaced(**entry) for entry in json.loads(path.read_text("utf-8"))]
@@ -133,15 +134,15 @@ def read_not_placed(course: Course) -> list[NotPlaced]:
         raise CourseError(f"{path} is damaged ({error}): remove it and collect the files again.") from None
 
 
-def update_not_placed(course: Course, found: list[NotPlaced], placed: set[str]) -> None:
+def update_not_placed(course: Course, not_placed: list[NotPlaced], placed: set[str]) -> None:
     """Enter files that could not be placed; what was placed meanwhile (by its digest) is no longer among them."""
-    new = {(entry.file, entry.digest) for entry in found}
+    new = {(entry.file, entry.digest) for entry in not_placed}
     kept = [
         entry
         for entry in read_not_placed(course)
         if entry.digest not in placed and (entry.file, entry.digest) not in new
     ]
-    entries = sorted([*kept, *found], key=lambda entry: (entry.file, entry.digest))
+    entries = sorted([*kept, *not_placed], key=lambda entry: (entry.file, entry.digest))
     if entries or _not_placed_path(course).exists():
         _write(_not_placed_path(course), [asdict(entry) for entry in entries])
 
@@ -157,7 +158,7 @@ def _write(path: Path, content: Any) -> None:
 def _plain(content: Any) -> Any:
     """The same with no text that a terminal would obey, or that has no form in UTF-8."""
     if isinstance(content, list):
-        return [_plain(each) for each in content]
+        return [_plain(entry) for entry in content]
     if isinstance(content, dict):
         return {name: _plain(value) for name, value in content.items()}
     return plain(content, lines=True) if isinstance(content, str) else content

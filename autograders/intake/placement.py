@@ -9,25 +9,26 @@ from pathlib import PurePosixPath
 
 from .. import notebooks
 from ..course import Course, released
-from .reading.bounded import read_notebook, which
 from .reading.decoding import Unreadable
 from .reading.identify import named_in
+from .reading.limited_reading import read_notebook, which
 from .roster import Owners, is_path_safe, lms_person, name_key, normal_id, plain_owner
 from .times import parse_time
-from .uploads import Sent
+from .uploads import Upload
 
 _MARGIN = timedelta(minutes=10)
+"""How far the clock of a student's machine may be ahead of this one."""
 _MOST_BYTES, _MOST_BYTES_TOGETHER, _MOST_STUDENTS = 10_000_000, 500_000_000, 2_000
 """What is taken for ids that nobody knows: of each file, of all, and how many ids. A roster lifts these limits."""
 
 
 class Unplaced(ValueError):  # noqa: N818 - a state of a file, not a fault of ours
-    """A file that nobody can be found for, or that is no notebook of the course; the message is the reason."""
+    """A file whose student is unknown, or that is not a notebook of this course; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Whose a file is, as far as it can be known, and who says so."""
+    """Whose a file is, as far as that can be known, and by what evidence."""
 
     student: str
     origin: str
@@ -39,10 +40,10 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedNotebook:
     """A notebook with its student, assignment and time."""
 
-    sent: Sent
+    upload: Upload
     claim: Claim
     assignment: str
     time: datetime | None
@@ -54,7 +55,7 @@ class Placed:
         return self.claim.student
 
 
-class Placing:
+class Placement:
     """Decides for one run of `autograde collect`."""
 
     def __init__(self, course: Course, assignments: Sequence[str], owners: Owners) -> None:
@@ -66,60 +67,69 @@ class Placing:
         self._unknown: dict[str, int] = {}
         """Bytes of each id that is not on the roster."""
 
-    def place(self, sent: Sent) -> Placed:
+    def place(self, upload: Upload) -> PlacedNotebook:
         """Place one notebook. Raises Unplaced with the reason."""
-        claim = self.claim(sent)
-        assignment = sent.assignment or self._assignment(sent)
-        self._refuse_too_much(claim, len(sent.content))
-        time, note = self._time(claim.submitted, packed=sent.packed_by is not None)
-        return Placed(sent, claim, assignment, time, tuple(filter(None, [*claim.notes, note])))
+        claim = self.claim(upload)
+        assignment = upload.assignment or self._assignment(upload)
+        self._refuse_too_much(claim, len(upload.content))
+        time, note = self._time(claim.submitted, packed=upload.packed_by is not None)
+        return PlacedNotebook(upload, claim, assignment, time, tuple(filter(None, [*claim.notes, note])))
 
-    def claim(self, sent: Sent) -> Claim:
+    def claim(self, upload: Upload) -> Claim:
         """Whose a file is. Raises Unplaced with the reason."""
-        owner = self._owners.of(sent.label)
-        submitted = owner.submitted or sent.submitted
-        claimed = sent.student or sent.packed_by
-        packed = "" if sent.packed_by is None else f", packed by {name_key(sent.packed_name) or 'no name'}"
+        owner = self._owners.of(upload.label)
+        submitted = owner.submitted or upload.submitted
+        claimed = upload.student or upload.packed_by
+        packed = "" if upload.packed_by is None else f", packed by {name_key(upload.packed_name) or 'no name'}"
         if owner.student is not None:
-            told = f"the file says that it is of {claimed}; by {owner.said_by} it is of {owner.student}"
-            another = claimed is not None and normal_id(claimed) != owner.student
+            # The mapping or the LMS decides: a student can write any id into a file.
+            contradiction = f"the file says that it is of {claimed}; by {owner.said_by} it is of {owner.student}"
+            contradicts = claimed is not None and normal_id(claimed) != owner.student
+            # The name inside tells two people apart who hand in under one id (see `Desk.disputed`).
             origin = owner.said_by if owner.sure else owner.said_by + packed
-            return Claim(owner.student, origin, owner.sure, submitted, owner.late, (told,) * another)
-        origin, sure = "nbgrader's folder" if sent.student else f"the file itself{packed}", bool(sent.student)
-        if claimed is None and sent.problem is None and not self._owners.roster.exists and not self._names(sent.label):
-            claimed, origin = plain_owner(sent.label), "the file's name"
+            return Claim(owner.student, origin, owner.sure, submitted, owner.late, (contradiction,) * contradicts)
+        origin, sure = "nbgrader's folder" if upload.student else f"the file itself{packed}", bool(upload.student)
+        if (
+            claimed is None
+            and upload.problem is None
+            and not self._owners.roster.exists
+            and not self._names(upload.label)
+        ):
+            # A class without a roster hands in `ID.ipynb`; a name that says the assignment is not an id.
+            claimed, origin = plain_owner(upload.label), "the file's name"
         if claimed is None or not is_path_safe(normal_id(claimed)):
-            raise Unplaced(sent.problem or owner.said_by)
-        person = lms_person(sent.label)
+            raise Unplaced(upload.problem or owner.said_by)
+        person = lms_person(upload.label)
         return Claim(normal_id(claimed), f"{origin} in {person}" if person else origin, sure, submitted, owner.late)
 
-    def about(self, sent: Sent) -> str | None:
-        """The assignment that a file which is no notebook was handed in for, where that can be told."""
-        return sent.assignment or self._names(sent.label) or (self._wanted[0] if len(self._wanted) == 1 else None)
+    def about(self, upload: Upload) -> str | None:
+        """The assignment that a file was handed in for, where its folder, its name or this run leaves no doubt."""
+        return upload.assignment or self._names(upload.label) or (self._wanted[0] if len(self._wanted) == 1 else None)
 
     def _names(self, label: str) -> str | None:
         return named_in(label, self._wanted)
 
-    def _assignment(self, sent: Sent) -> str:
-        named = self._names(sent.label)
+    def _assignment(self, upload: Upload) -> str:
+        named = self._names(upload.label)
         try:
-            found = which(read_notebook(sent.content).notebook, self._releases)
+            candidates = which(read_notebook(upload.content).notebook, self._releases)
         except Unreadable as error:
-            if (about := self.about(sent)) is not None:
+            if (about := self.about(upload)) is not None:
                 return about
             raise Unplaced(f"it cannot be read, and its name does not say which assignment it is: {error}") from None
-        if len(found) > 1 and named in found:
-            found = [str(named)]
-        if len(found) > 1:
-            raise Unplaced(f"it has cells of {' and '.join(found)}: hand in one notebook for each")
-        if not found:
+        # Anybody can rename a file, so its name only decides between assignments whose cells are in it.
+        if len(candidates) > 1 and named in candidates:
+            candidates = [str(named)]
+        if len(candidates) > 1:
+            raise Unplaced(f"it has cells of {' and '.join(candidates)}: hand in one notebook for each")
+        if not candidates:
             raise Unplaced(f"it holds no notebook of this course ({', '.join(sorted(self._releases))})")
-        if found[0] not in self._wanted:
-            raise Unplaced(f"it is of {found[0]}, and only {', '.join(self._wanted)} is collected now")
-        return found[0]
+        if candidates[0] not in self._wanted:
+            raise Unplaced(f"it is of {candidates[0]}, and only {', '.join(self._wanted)} is collected now")
+        return candidates[0]
 
     def _refuse_too_much(self, claim: Claim, size: int) -> None:
-        """Students that nobody knows are taken, within limits: anybody can make a thousand of them."""
+        """Raise Unplaced when ids that are not on the roster hand in too much: anybody can invent a thousand ids."""
         if claim.sure or claim.student in self._owners.roster:
             return
         if size > _MOST_BYTES:
@@ -138,11 +148,11 @@ class Placing:
     def _time(self, submitted: str | None, *, packed: bool) -> tuple[datetime | None, str]:
         if submitted is None:
             return None, ""
-        time, taken = parse_time(submitted), "the time of collecting it is taken"
+        time, instead = parse_time(submitted), "the time of collecting it is taken"
         if time is None:
-            return self._now, f"it says no time of handing in ({submitted[:40]!r}); {taken}" if packed else ""
+            return self._now, f"it says no time of handing in ({submitted[:40]!r}); {instead}" if packed else ""
         if time > self._now + _MARGIN:
-            return self._now, f"it says that it was handed in at {time:%Y-%m-%d %H:%M} UTC, in the future; {taken}"
+            return self._now, f"it says that it was handed in at {time:%Y-%m-%d %H:%M} UTC, in the future; {instead}"
         return time, ""
 
 

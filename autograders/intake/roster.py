@@ -46,6 +46,7 @@ class Roster:
         if self.exists:
             for row in _read_table(course.roster, {"id"}):
                 student = normal_id(row["id"])
+                # Spreadsheets leave empty rows at the end.
                 if not student:
                     continue
                 if not is_path_safe(student):
@@ -63,15 +64,17 @@ class Roster:
     def by_name(self, name: str) -> str | None:
         """The one student whose name is made of the same words, in any order; None when there is none or several."""
         wanted = _words(name)
-        found = [student for student, known in self.names.items() if known and _same_name(wanted, _words(known))]
-        return found[0] if len(found) == 1 else None
+        students = [
+            student for student, own_name in self.names.items() if own_name and _same_name(wanted, _words(own_name))
+        ]
+        return students[0] if len(students) == 1 else None
 
     def unknown(self, student: str) -> str:
         """What to say of a student who is not on the roster; empty when there is no roster, or they are."""
         if not self.exists or student in self:
             return ""
-        near = [known for known in self.names if known.casefold() == student.casefold()]
-        return f"{student} is not on the roster" + (f" ({near[0]} is)" if near else "")
+        similar = [enrolled for enrolled in self.names if enrolled.casefold() == student.casefold()]
+        return f"{student} is not on the roster" + (f" ({similar[0]} is)" if similar else "")
 
 
 class Owners:
@@ -98,14 +101,14 @@ class Owners:
             submitted = row.get("submitted", "")
             if submitted and (parse_time(submitted) is None or not has_zone(submitted)):
                 raise CourseError(
-                    f"{mapping}: {submitted!r} is no time of handing in; write 2026-03-01 23:59 +0100, with the zone"
+                    f"{mapping}: {submitted!r} is not a time; write 2026-03-01 23:59 +0100, with the zone"
                 )
             self._rows.append(row)
 
     def of(self, label: str) -> Owner:
-        """The owner of a file by its path inside what was collected; nobody when nothing says whose it is.
+        """The owner of a file, from its path inside what was collected; without a student when the path does not say.
 
-        The outermost folder or name that says something counts: what is inside it, a student may have named.
+        The outermost name that identifies somebody counts: a student may have chosen any name further in.
         """
         parts = PurePosixPath(label).parts
         for row in self._rows:
@@ -137,13 +140,13 @@ class Owners:
         if student is not None:
             return Owner(student, "the LMS", late=late, sure=True)
         where = "the roster" if self.roster.exists else "a roster or mapping"
-        told = f"nobody, or more than one, called {name!r} in {where}: name them in a mapping file"
-        return Owner(None, told, late=late)
+        problem = f"nobody, or more than one, called {name!r} in {where}: name them in a mapping file"
+        return Owner(None, problem, late=late)
 
 
 def _mapped(row: dict[str, str], late: str = "") -> Owner:
-    marked = "the mapping" if row.get("late", "").casefold() in _YES else late
-    return Owner(normal_id(row["id"]), "the mapping", row.get("submitted") or None, marked, sure=True)
+    marked_by = "the mapping" if row.get("late", "").casefold() in _YES else late
+    return Owner(normal_id(row["id"]), "the mapping", row.get("submitted") or None, marked_by, sure=True)
 
 
 def lms_person(label: str) -> str:
@@ -205,6 +208,7 @@ def _read_table(path: Path, columns: set[str]) -> list[dict[str, str]]:
     except UnicodeDecodeError as error:
         raise CourseError(f"{path}: not UTF-8 (byte {error.start}). Save it as CSV in UTF-8.") from None
     lines = text.splitlines()
+    # Spreadsheets write semicolons in countries where the comma is the decimal sign.
     separator = ";" if lines and lines[0].count(";") > lines[0].count(",") else ","
     reader = csv.DictReader(lines, delimiter=separator)
     missing = sorted(columns - set(reader.fieldnames or []))

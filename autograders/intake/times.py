@@ -1,4 +1,4 @@
-"""When a submission was handed in, and when it was due; what is said there is checked before it is believed."""
+"""When a submission was handed in and when it was due; stated times are checked before they are used."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Due:
 
 @dataclass(frozen=True)
 class HandedIn:
-    """The time that counts, in UTC without a zone, or None when there is none; and why it is not the one given."""
+    """The time that counts, in UTC without a zone, or None; and why it differs from the stated one."""
 
     time: datetime | None
     note: str = ""
@@ -47,13 +47,14 @@ def parse_time(text: str) -> datetime | None:
     date, time, zone = match.groups()
     try:
         if zone is not None and zone[0] in "+-":
-            found = datetime.fromisoformat(f"{date}T{time}{zone}")
+            moment = datetime.fromisoformat(f"{date}T{time}{zone}")
         else:
-            found = datetime.fromisoformat(f"{date}T{time}").replace(tzinfo=_zone(zone))
-        found = found.astimezone(UTC).replace(tzinfo=None)
+            moment = datetime.fromisoformat(f"{date}T{time}").replace(tzinfo=_zone(zone))
+        moment = moment.astimezone(UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):
         return None
-    return found if found.year >= 2000 else None
+    # A clock that was never set says 1970 or 1980: no time at which anybody handed in.
+    return moment if moment.year >= 2000 else None
 
 
 def has_zone(text: str) -> bool:
@@ -75,15 +76,15 @@ def _zone(name: str | None) -> tzinfo:
 def handed_in(folder: Path) -> HandedIn:
     """When the submission in `folder` was handed in, from its timestamp.txt.
 
-    A time that cannot be right (none, or later than the file that says it) is replaced by the time at which that file
-    was written: nobody gains by it. Without the file nbgrader's rule holds: nothing is late.
+    A time that cannot be right (unreadable, or later than the file that states it) is replaced by the time at which
+    that file was written, so that a false time gains nothing. Without the file nothing is late, as in nbgrader.
     """
     path = folder / TIMESTAMP
     try:
-        about = path.lstat()
+        status = path.lstat()
     except OSError:
         return HandedIn(None, "no time of handing in is known")
-    received = datetime.fromtimestamp(about.st_mtime, UTC).replace(tzinfo=None)
+    received = datetime.fromtimestamp(status.st_mtime, UTC).replace(tzinfo=None)
     instead = f"{received:%Y-%m-%d %H:%M} UTC, when the file was received, is taken"
     if (kind := kind_of(path)) is not None or not path.is_file():
         return HandedIn(received, f"the {TIMESTAMP} is {kind or 'a folder'}; {instead}")
@@ -118,9 +119,10 @@ def due_dates(course: Course, known: Collection[str] | None = None) -> dict[str,
     for number, row in enumerate(reader, 2):
         text, penalty = (row["due"] or "").strip(), (row.get("late_penalty") or "").strip()
         date = parse_time(text)
+        # Without a zone a due date would be read as UTC, hours away from what the class was told.
         if text and (date is None or not has_zone(text)):
             raise CourseError(
-                f"{path}, line {number}: {text!r} is no due date; write 2026-03-01 23:59 +0100, with the zone"
+                f"{path}, line {number}: {text!r} is not a due date; write 2026-03-01 23:59 +0100, with the zone"
             )
         name = (row["assignment"] or "").strip()
         if known is not None and name not in known:

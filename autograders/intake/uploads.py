@@ -1,4 +1,4 @@
-"""Opens what an instructor was sent: each notebook in it as bytes, and what it says of itself."""
+"""Opens the files that an instructor was sent: each notebook as bytes, with what the file says about itself."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _KINDS = {
 
 
 @dataclass(frozen=True)
-class Sent:
-    """One notebook, or a file that is none (`problem`), as it was sent."""
+class Upload:
+    """One file as it was sent: a notebook, or something else with its `problem`."""
 
     source: Path
     label: str
@@ -56,41 +56,43 @@ class Sent:
     """When it says that it was handed in."""
 
 
-def everything_sent(
+def uploads_in(
     paths: Iterable[Path], assignments: Sequence[str], released: Sequence[str], *, archive_times: bool
-) -> Iterator[Sent]:
-    """Every file below `paths`: the notebooks, and what is none with its reason.
+) -> Iterator[Upload]:
+    """Every file below `paths`: the notebooks, and the other files with the reason why they are not notebooks.
 
     Args: the files and folders, the assignments that are collected, all that the course has, and whether the times in
     an archive are those of handing in.
     """
     for path in paths:
         if not path.exists() and not path.is_symlink():
-            yield Sent(path, path.name, problem="it does not exist")
+            yield Upload(path, path.name, problem="it does not exist")
         elif (kind := kind_of(path)) is not None:
-            yield Sent(path, path.name, problem=f"it is {kind}, which is not followed")
+            yield Upload(path, path.name, problem=f"it is {kind}, which is not followed")
         elif not is_folder(path):
-            yield from _file(Sent(path, path.name), path, assignments, released, archive_times)
+            yield from _file(Upload(path, path.name), path, assignments, released, archive_times)
         else:
             for entry in entries(path):
-                sent = _in_folder_of_nbgrader(Sent(path / entry.name, entry.name, problem=entry.problem), assignments)
+                upload = _in_folder_of_nbgrader(
+                    Upload(path / entry.name, entry.name, problem=entry.problem), assignments
+                )
                 if entry.problem is not None:
-                    yield sent
+                    yield upload
                 elif PurePosixPath(entry.name).name not in _OF_THE_SYSTEM:
-                    yield from _file(sent, path / entry.name, assignments, released, archive_times)
+                    yield from _file(upload, path / entry.name, assignments, released, archive_times)
 
 
 def _file(
-    sent: Sent, path: Path, assignments: Sequence[str], released: Sequence[str], archive_times: bool
-) -> Iterator[Sent]:
+    upload: Upload, path: Path, assignments: Sequence[str], released: Sequence[str], archive_times: bool
+) -> Iterator[Upload]:
     """What is in a file of a folder."""
     if path.name.lower().endswith(_EXPECTED):
-        yield from _opened(sent, _read(path), assignments, released, archive_times)
+        yield from _opened(upload, _read(path), assignments, released, archive_times)
     else:
         size = path.lstat().st_size
         content = _read(path) if size <= _KEPT_BYTES else b""
         yield replace(
-            sent, content=content if isinstance(content, bytes) else b"", problem=_no_notebook(path.name, size)
+            upload, content=content if isinstance(content, bytes) else b"", problem=_no_notebook(path.name, size)
         )
 
 
@@ -111,49 +113,49 @@ def _read(path: Path) -> bytes | Path | str:
         return str(error)
 
 
-def _in_folder_of_nbgrader(sent: Sent, assignments: Sequence[str]) -> Sent:
-    parts = sent.source.parts
+def _in_folder_of_nbgrader(upload: Upload, assignments: Sequence[str]) -> Upload:
+    parts = upload.source.parts
     if len(parts) < 3 or parts[-2] not in assignments:
-        return sent
-    time = handed_in(sent.source.parent).time
+        return upload
+    time = handed_in(upload.source.parent).time
     submitted = None if time is None else f"{time:%Y-%m-%d %H:%M:%S} UTC"
-    return replace(sent, assignment=parts[-2], student=parts[-3], submitted=submitted)
+    return replace(upload, assignment=parts[-2], student=parts[-3], submitted=submitted)
 
 
 def _opened(
-    sent: Sent,
+    upload: Upload,
     content: bytes | Path | str,
     assignments: Sequence[str],
     released: Sequence[str],
     archive_times: bool,
     *,
     inside: bool = False,
-) -> Iterator[Sent]:
+) -> Iterator[Upload]:
     """The notebooks in a file: itself, or those of the archive that it is; and what else is in there."""
     if isinstance(content, str):
-        yield replace(sent, problem=content)
+        yield replace(upload, problem=content)
         return
-    if isinstance(content, bytes) and not sent.label.lower().endswith(".zip"):
-        yield replace(sent, content=content)
+    if isinstance(content, bytes) and not upload.label.lower().endswith(".zip"):
+        yield replace(upload, content=content)
         return
-    kept = content if isinstance(content, bytes) and len(content) <= _KEPT_BYTES else b""
+    original = content if isinstance(content, bytes) and len(content) <= _KEPT_BYTES else b""
     try:
         archive = Archive(content)
-        found = [entry for entry in archive.entries() if PurePosixPath(entry.name).name not in _OF_THE_SYSTEM]
+        members = [entry for entry in archive.entries() if PurePosixPath(entry.name).name not in _OF_THE_SYSTEM]
     except RefusedArchive as error:
-        yield replace(sent, content=kept, problem=str(error))
+        yield replace(upload, content=original, problem=str(error))
         return
-    if any(entry.name == MANIFEST for entry in found):
-        yield from _packed(sent, archive, assignments, released)
-    elif not found:
-        yield replace(sent, content=kept, problem="the archive is empty")
+    if any(entry.name == MANIFEST for entry in members):
+        yield from _packed(upload, archive, assignments, released)
+    elif not members:
+        yield replace(upload, content=original, problem="the archive is empty")
     else:
-        for entry in found:
-            yield from _member(sent, archive, entry, assignments, released, archive_times, inside=inside)
+        for entry in members:
+            yield from _member(upload, archive, entry, assignments, released, archive_times, inside=inside)
 
 
 def _member(
-    outer: Sent,
+    outer: Upload,
     archive: Archive,
     entry: Entry,
     assignments: Sequence[str],
@@ -161,54 +163,56 @@ def _member(
     archive_times: bool,
     *,
     inside: bool,
-) -> Iterator[Sent]:
-    sent = replace(outer, label=f"{outer.label}/{entry.name}")
+) -> Iterator[Upload]:
+    upload = replace(outer, label=f"{outer.label}/{entry.name}")
+    # The times in an inner archive are from the student's own machine; only the outer one is the LMS's.
     if archive_times and not inside and entry.modified is not None:
-        sent = replace(sent, submitted=f"{entry.modified.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC")
+        upload = replace(upload, submitted=f"{entry.modified.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC")
     if entry.problem is not None:
-        yield replace(sent, problem=entry.problem)
+        yield replace(upload, problem=entry.problem)
         return
     expected = entry.name.lower().endswith(_EXPECTED)
     try:
         content = archive.read(entry.name) if expected or entry.size <= _KEPT_BYTES else b""
     except RefusedArchive as error:
-        yield replace(sent, problem=str(error))
+        yield replace(upload, problem=str(error))
         return
     if not expected:
-        yield replace(sent, content=content, problem=_no_notebook(entry.name, entry.size))
+        yield replace(upload, content=content, problem=_no_notebook(entry.name, entry.size))
     elif inside and entry.name.lower().endswith(".zip"):
-        told = "it is an archive in an archive in an archive, which is not opened: hand in the .ipynb itself"
-        yield replace(sent, content=content if len(content) <= _KEPT_BYTES else b"", problem=told)
+        problem = "it is an archive in an archive in an archive, which is not opened: hand in the .ipynb itself"
+        yield replace(upload, content=content if len(content) <= _KEPT_BYTES else b"", problem=problem)
     else:
-        yield from _opened(sent, content, assignments, released, archive_times, inside=True)
+        yield from _opened(upload, content, assignments, released, archive_times, inside=True)
 
 
-def _packed(sent: Sent, archive: Archive, assignments: Sequence[str], released: Sequence[str]) -> Iterator[Sent]:
-    """What `lecture submit` packed. One that is damaged is refused as a whole: it was made by a program."""
+def _packed(upload: Upload, archive: Archive, assignments: Sequence[str], released: Sequence[str]) -> Iterator[Upload]:
+    """The contents of a file from `lecture submit`. A damaged one is refused as a whole, since a program made it."""
     try:
         problems = [entry for entry in archive.entries() if entry.problem is not None]
         if problems:
             raise RefusedArchive(f"{problems[0].name}: {problems[0].problem}")
         manifest: Any = json.loads(archive.read(MANIFEST))
-        student, listed = manifest["id"], manifest["notebooks"]
-        wanted = [name for name in listed if name in assignments]
-        contents = {name: archive.read(f"{name}.ipynb") for name in wanted}
+        student, names = manifest["id"], manifest["notebooks"]
+        collected = [name for name in names if name in assignments]
+        contents = {name: archive.read(f"{name}.ipynb") for name in collected}
         name, submitted = manifest.get("name", ""), manifest.get("submitted", "")
     except (RefusedArchive, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        yield replace(sent, problem=f"not a file made by `lecture submit` ({type(error).__name__}: {error})")
+        yield replace(upload, problem=f"not a file made by `lecture submit` ({type(error).__name__}: {error})")
         return
     if not is_own_id(student):
-        told = f"{student!r:.60} is no student id (letters, digits and .@+'-_ and spaces)"
-        yield replace(sent, problem=told)
+        problem = f"{student!r:.60} is no student id (letters, digits and .@+'-_ and spaces)"
+        yield replace(upload, problem=problem)
     elif not contents:
-        yield replace(sent, problem=f"it holds no notebook of this course ({', '.join(sorted(assignments))})")
+        yield replace(upload, problem=f"it holds no notebook of this course ({', '.join(sorted(assignments))})")
     else:
-        made = replace(sent, packed_by=student, packed_name=str(name)[:100])
-        time = sent.submitted or str(submitted)[:100]
+        packed = replace(upload, packed_by=student, packed_name=str(name)[:100])
+        time = upload.submitted or str(submitted)[:100]
         for assignment, content in contents.items():
-            yield replace(made, content=content, assignment=assignment, submitted=time)
+            yield replace(packed, content=content, assignment=assignment, submitted=time)
+        # Notebooks of assignments that are not collected now belong in the file all the same.
         expected = {MANIFEST, *(f"{name}.ipynb" for name in {*released, *contents})}
         for entry in archive.entries():
             if entry.name not in expected:
-                told = "it is in a packed file, and `lecture submit` did not put it there"
-                yield replace(made, label=f"{sent.label}/{entry.name}", problem=told)
+                problem = "it is in a packed file, and `lecture submit` did not put it there"
+                yield replace(packed, label=f"{upload.label}/{entry.name}", problem=problem)

@@ -59,8 +59,8 @@ def configure(config: Any, course: Course) -> None:
     config.CourseDirectory.db_url = course.gradebook
     config.ClearSolutions.code_stub = {"python": STUB}
     config.ClearSolutions.text_stub = TEXT_STUB
-    for ours in (RebuildFromMaster, ProbedExecute, JudgeCells, SaveGrades, LatePenalties, ReadableFeedback):
-        config[ours.__name__].course_root = str(course.root)
+    for step in (RebuildFromMaster, ProbedExecute, JudgeCells, SaveGrades, LatePenalties, ReadableFeedback):
+        config[step.__name__].course_root = str(course.root)
     config.ProbedExecute.cell_seconds = CELL_SECONDS
     config.ProbedExecute.without_sandbox = course.without_sandbox
     config.ProbedExecute.skip_cells_with_tag = "demo"

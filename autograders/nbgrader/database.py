@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..course import Course, CourseError
-from .gradebook_lock import lock_is_told, refuse_lock
+from .gradebook_lock import explain_locks, refuse_lock
 
 
 @contextlib.contextmanager
@@ -26,7 +26,7 @@ def open_gradebook(course: Course) -> Iterator[Any]:
     if not course.database.is_file():
         raise CourseError(f"{course.root} holds no gradebook: run `autograde release` first.")
     put_scripts_on_path()
-    with lock_is_told(course.database):
+    with explain_locks(course.database):
         try:
             gradebook = Gradebook(course.gradebook)
         except DatabaseError as error:

@@ -1,4 +1,4 @@
-"""A gradebook that another program holds: waited for, and then told by whom."""
+"""A gradebook that another program holds: the error names the program and says what to do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class GradebookLocked(CourseError):  # noqa: N818 - a state of a file
 
 
 @contextlib.contextmanager
-def lock_is_told(path: Path) -> Iterator[None]:
+def explain_locks(path: Path) -> Iterator[None]:
     """Turn SQLite's error about a lock on the database at `path`, whatever wraps it, into GradebookLocked."""
     try:
         yield
@@ -29,7 +29,7 @@ def lock_is_told(path: Path) -> Iterator[None]:
 
 def refuse_lock(error: BaseException | None, path: Path) -> None:
     """Raise GradebookLocked when `error`, or what it was raised from, is SQLite's about a lock."""
-    if any(isinstance(one, sqlite3.OperationalError) and _code(one) in _BUSY for one in causes(error)):
+    if any(isinstance(cause, sqlite3.OperationalError) and _code(cause) in _BUSY for cause in causes(error)):
         raise GradebookLocked(
             f"{path} is locked by {_holders(path)}, and was for {LOCK_SECONDS:g} seconds. Close that program, or wait "
             "until it is done, and run the same command again: what was finished is kept, and it goes on from there. "
@@ -39,9 +39,10 @@ def refuse_lock(error: BaseException | None, path: Path) -> None:
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
     """An exception and what it was raised from, SQLAlchemy's wrapping included."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
+    # Exceptions can refer to each other in a circle.
+    visited: set[int] = set()
+    while error is not None and id(error) not in visited:
+        visited.add(id(error))
         yield error
         error = getattr(error, "orig", None) or error.__cause__ or error.__context__
 
@@ -53,13 +54,13 @@ def _code(error: sqlite3.OperationalError) -> int | None:
 
 def _holders(path: Path) -> str:
     """The processes that hold a lock on a file, by number and command, where the system tells."""
-    found = sorted(_holding(path))
-    told = []
-    for number in found:
+    processes = sorted(_holding(path))
+    descriptions = []
+    for number in processes:
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{number}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
-            told.append(f"process {number} ({' '.join(filter(None, words))[:100]})")
-    return ", ".join(told) or "another program (a database browser, formgrader, a backup or a sync client?)"
+            descriptions.append(f"process {number} ({' '.join(filter(None, words))[:100]})")
+    return ", ".join(descriptions) or "another program (a database browser, formgrader, a backup or a sync client?)"
 
 
 def _holding(path: Path) -> Iterator[int]:

@@ -80,8 +80,8 @@ def _cell_seconds(nb: NotebookNode) -> dict[str, float]:
         if isinstance(began, str) and isinstance(ended, str):
             name = cell.metadata.get("nbgrader", {}).get("grade_id") or cell["id"]
             with contextlib.suppress(ValueError, TypeError):  # the kernel's own words, which a student's code can forge
-                ran = datetime.fromisoformat(ended) - datetime.fromisoformat(began)
-                seconds[name] = round(ran.total_seconds(), 2)
+                duration = datetime.fromisoformat(ended) - datetime.fromisoformat(began)
+                seconds[name] = round(duration.total_seconds(), 2)
     return seconds
 
 
@@ -94,14 +94,15 @@ def _visible_check(cell: NotebookNode) -> list[NotebookNode]:
 
 def judged_outputs(verdict: Verdict) -> list[NotebookNode]:
     """The score as nbgrader reads it, and beside it the explanation for people."""
+    # nbgrader gives full marks for a negative score or for what `float` cannot read, and stops above the maximum.
     points = min(max(float(verdict.points), 0.0), verdict.maximum)
     text = explain(verdict)
     style = "border-left:4px solid #0072B2;padding:0.5em 0.8em;white-space:pre-wrap;word-break:normal"
     page = f'<pre style="{style}">{html.escape(text)}</pre>'
     # Not by new_output, which validates each: the notebook is validated as a whole when it is written.
     score = {"output_type": "execute_result", "data": {"text/plain": repr(points)}, "execution_count": None}
-    shown = {"output_type": "display_data", "data": {"text/html": page, "text/plain": text}}
-    return [from_dict({**output, "metadata": {}}) for output in (score, shown)]
+    explanation = {"output_type": "display_data", "data": {"text/html": page, "text/plain": text}}
+    return [from_dict({**output, "metadata": {}}) for output in (score, explanation)]
 
 
 def explain(verdict: Verdict) -> str:

@@ -36,28 +36,29 @@ class LatePenalties(AssignLatePenalties):
         course = Course(Path(self.course_root))
         due = due_dates(course).get(assignment)
         self._penalty = due.penalty if due is not None else None
-        found = handed_in(course.step("submitted", student, assignment))
+        arrival = handed_in(course.step("submitted", student, assignment))
         note = note_in_force(course, assignment, student)
         with Gradebook(names["db_url"]) as gradebook:
             if due is not None:
                 gradebook.find_assignment(assignment).duedate = due.date
             submission = gradebook.find_submission(assignment, student)
-            submission.timestamp = _that_counts(found.time, submission, note.late if note is not None else "")
+            submission.timestamp = _effective_time(arrival.time, submission, note.late if note is not None else "")
+            # nbgrader's step opens the gradebook anew, and computes from what it finds there.
             gradebook.db.commit()
         nb, resources = super().preprocess(nb, resources)
         with Gradebook(names["db_url"]) as gradebook:
             submission = gradebook.find_submission(assignment, student)
             has_due = submission.duedate is not None
-        if found.note and has_due:
+        if arrival.note and has_due:
             stamp = nb.metadata.setdefault(STAMP, {})
-            stamp["notes"] = [*stamp.get("notes", []), found.note]
+            stamp["notes"] = [*stamp.get("notes", []), arrival.note]
         return nb, resources
 
 
-def _that_counts(time: datetime | None, submission: Any, marked: str) -> datetime | None:
-    """The time of handing in for nbgrader: of what an LMS marks as late, without a late time, just after it was due.
+def _effective_time(time: datetime | None, submission: Any, marked: str) -> datetime | None:
+    """The time of handing in for nbgrader: just after the due date if an LMS marks the file late without a late time.
 
-    An extension that nbgrader has for the student counts all the same.
+    An extension that the student has in nbgrader still counts.
     """
     due = submission.assignment.duedate
     if not marked or due is None or (time is not None and time > due):

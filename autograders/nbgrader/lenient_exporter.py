@@ -12,8 +12,8 @@ from nbgrader.preprocessors import CheckCellMetadata, NbGraderPreprocessor
 from traitlets import Unicode
 
 from ..intake.reading.archives import RefusedArchive, read_file
-from ..intake.reading.bounded import read_notebook, rebuilt
 from ..intake.reading.decoding import Unreadable
+from ..intake.reading.limited_reading import read_notebook, rebuilt
 from ..notebooks import as_text
 from .lost_metadata import refuse_lost_metadata
 
@@ -36,6 +36,7 @@ class LenientExporter(NotebookExporter):
 
     def from_filename(self, filename: str, resources: Any = None, **kwargs: Any) -> Any:
         """Convert one notebook file. Raises Unreadable, which nbgrader reports for this one submission."""
+        # nbgrader converts twice: first the student's file, then, without this step, the one that it wrote itself.
         if not any(isinstance(step, RebuildFromMaster) for step in self._preprocessors):
             return super().from_filename(filename, resources=resources, **kwargs)
         path = Path(filename)
@@ -49,6 +50,7 @@ class LenientExporter(NotebookExporter):
 
     def from_notebook_node(self, nb: NotebookNode, resources: Any = None, **kwargs: Any) -> Any:
         """Convert a notebook; returns its text and the resources."""
+        # Past NotebookExporter, which writes the file with nbformat: ten times slower than `as_text`.
         nb, resources = super(NotebookExporter, self).from_notebook_node(nb, resources, **kwargs)
         return as_text(nb), resources
 

@@ -17,12 +17,14 @@ from typing import Any
 from traitlets.config import Config
 
 from ..course import Course, CourseError
-from ..intake.reading.limited import Limited, OverLimit
+from ..intake.reading.limited_process import LimitedProcess, OverLimit
 from ..intake.reading.submission_limits import PAGE_MEGABYTES, PAGE_SECONDS
 from .database import put_scripts_on_path
 from .gradebook_lock import refuse_lock
 
-pages = Limited(PAGE_SECONDS, PAGE_MEGABYTES, preload=["autograders.nbgrader.readable_feedback", "nbgrader.converters"])
+pages = LimitedProcess(
+    PAGE_SECONDS, PAGE_MEGABYTES, preload=["autograders.nbgrader.readable_feedback", "nbgrader.converters"]
+)
 atexit.register(pages.close)
 
 
@@ -36,7 +38,7 @@ class _Remember(logging.Handler):
     raised: BaseException | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Look at what is being handled while a line is logged."""
+        """Keep the exception that is being handled while a line is logged."""
         self.raised = self.raised or sys.exc_info()[1]
 
 
@@ -106,6 +108,7 @@ def put_in_place(course: Course, step: str, assignment: str, student: str) -> No
     """Move what was written for a submission from the staging folder to the folder `step`, in one step."""
     target = course.step(step, student, assignment)
     target.parent.mkdir(parents=True, exist_ok=True)
+    # A folder cannot be renamed onto another; the old one goes with the staging folder.
     if target.exists():
         target.rename(course.staged / ".old")
     (course.staged / student / assignment).rename(target)
@@ -141,6 +144,7 @@ def _run(
     log.propagate = False
     remembered = _Remember()
     app = converter(coursedir=coursedir, config=config, log=log)
+    # Without it nbgrader grades nothing whose folder exists. The journal decides what is done.
     app.force = True
     app.init_notebooks = lambda: _name_the_notebook(app, assignment, student or ".")
     with warnings.catch_warnings(), _quick_databases():

@@ -1,4 +1,4 @@
-"""Makes nbgrader's feedback page readable: what was not run is said, bare scores go, lists keep their form."""
+"""Makes nbgrader's feedback page readable: it says what was not run, drops bare scores and keeps lists readable."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ class ReadableFeedback(NbGraderPreprocessor):
         """Add the state, the note and the style; drop the bare number above each explanation."""
         for cell in nb.cells:
             if by_test_id(cell.metadata.get("nbgrader", {}).get("grade_id", "")) is not None:
+                # The score alone, which nbgrader needed; the explanation below it says the same number with its reason.
                 cell.outputs = [output for output in cell.outputs if output.output_type != "execute_result"]
         note = f"{_NOTE}\n\n{self._release(nb, resources['nbgrader']['assignment'])}"
         nb.cells.insert(
@@ -54,8 +55,8 @@ class ReadableFeedback(NbGraderPreprocessor):
     def _release(self, nb: NotebookNode, assignment: str) -> str:
         stamp = nb.metadata.get(STAMP, {})
         version, tag = stamp.get("submitted_version"), stamp.get("submitted_release")
-        found = which_release(Path(self.course_root), assignment, version, tag)
-        return f"<p>Made from release: {html.escape(found)}.</p>"
+        release = which_release(Path(self.course_root), assignment, version, tag)
+        return f"<p>Made from release: {html.escape(release)}.</p>"
 
 
 def _banner(course: Course, nb: NotebookNode, ids: Any) -> str:

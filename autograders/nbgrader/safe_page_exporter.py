@@ -30,6 +30,7 @@ class SafePageExporter(HTMLExporter):
     def from_notebook_node(self, nb: NotebookNode, resources: Any = None, **kwargs: Any) -> tuple[str, dict[str, Any]]:
         """Convert a notebook; returns the page and the resources."""
         self._formulas: list[str] = []
+        # Nobody can write a place for a formula into an answer without knowing this.
         self._mark = secrets.token_hex(8)
         for cell in nb.cells:
             for output in cell.get("outputs", ()):
@@ -65,9 +66,13 @@ class SafePageExporter(HTMLExporter):
         if not data:
             data["text/plain"] = f"(an output of the kind {', '.join(left_out)[:100]}, which this page does not show)"
         # An alternative text is kept; an isolated frame, widths and file names are not.
-        told = output.get("metadata", {})
+        metadata = output.get("metadata", {})
         output["metadata"] = NotebookNode(
-            {kind: {"alt": str(of["alt"])} for kind, of in told.items() if isinstance(of, dict) and "alt" in of}
+            {
+                kind: {"alt": str(settings["alt"])}
+                for kind, settings in metadata.items()
+                if isinstance(settings, dict) and "alt" in settings
+            }
         )
 
     def _whole(self, page: str) -> str:

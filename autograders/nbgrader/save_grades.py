@@ -19,7 +19,7 @@ from ..questions.hidden_cases import solutions
 
 
 class SaveGrades(SaveAutoGrades):
-    """nbgrader's SaveAutoGrades in one transaction, so that no moment has half of a submission's scores.
+    """nbgrader's SaveAutoGrades in one transaction, so that the gradebook never holds half of a submission's scores.
 
     A score that a person gave stands. It waits for that person again only when the answer, or the automatic score
     beside it, is another than the one it was given to; then a note says so.
@@ -44,6 +44,7 @@ class SaveGrades(SaveAutoGrades):
                 if is_solution(cell) or is_task(cell):
                     unchanged = cell.metadata.nbgrader.get("checksum") == compute_checksum(cell)
                     comment = gradebook.find_comment(name, *place)
+                    # As nbgrader does: the only automatic comment, for an answer that was left as released.
                     comment.auto_comment = "No response." if unchanged and not is_task(cell) else None
             gradebook.db.commit()
         return nb, resources

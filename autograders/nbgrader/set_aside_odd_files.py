@@ -1,7 +1,7 @@
 """Takes out of a submission's folder what nbgrader's own converters would follow, wait for or stop at.
 
 `autograde grade` needs none of it: nbgrader reads a prepared folder there. Plain `nbgrader autograde` copies a folder
-with everything in it, follows links, waits for pipes, and fails on a time that is none.
+with everything in it, follows links, waits for pipes, and fails on an unreadable time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SetAsideOddFiles:
         self._course = Course(Path(root))
 
     def __call__(self, assignment: str, student: str, notebooks: Iterable[str]) -> None:
-        """Move links, pipes, devices and times that are none to `set-aside/ID/ASSIGNMENT/`: nothing is lost."""
+        """Move links, pipes, devices and unreadable times to `set-aside/ID/ASSIGNMENT/`: nothing is lost."""
         submitted = self._course.step("submitted", "").resolve()
         for folder in {Path(notebook).parent for notebook in notebooks}:
             if folder.absolute().parents[1] == submitted:
@@ -36,16 +36,16 @@ class SetAsideOddFiles:
             if path.is_symlink():
                 _move(path, to, path.name)
                 return
-        found = handed_in(folder)
-        for inside, folders, files in os.walk(folder):
+        arrival = handed_in(folder)
+        for parent, folders, files in os.walk(folder):
             for name in (*folders, *files):
-                path = Path(inside) / name
+                path = Path(parent) / name
                 if kind_of(path) is not None:
                     _move(path, to, path.relative_to(folder).as_posix())
-        if found.time is not None and found.note:
+        if arrival.time is not None and arrival.note:
             if (folder / TIMESTAMP).exists():
                 _move(folder / TIMESTAMP, to, TIMESTAMP)
-            write_text_atomically(folder / TIMESTAMP, f"{found.time:%Y-%m-%d %H:%M:%S} UTC\n")
+            write_text_atomically(folder / TIMESTAMP, f"{arrival.time:%Y-%m-%d %H:%M:%S} UTC\n")
 
 
 def _move(path: Path, to: Path, name: str) -> None:

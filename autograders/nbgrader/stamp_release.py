@@ -17,6 +17,7 @@ class StampRelease(NbGraderPreprocessor):
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         """Stamp one notebook; first in the list, since later steps change what the version is computed from."""
         refuse_lost_metadata(self.config)
+        # nbgrader releases the saved state of widgets, in which the solutions' outputs can be read.
         nb.metadata.pop("widgets", None)
         nb.metadata[STAMP] = {
             "assignment": resources["nbgrader"]["assignment"],

@@ -58,7 +58,7 @@ left_by_cells: list[str] = []
 
 
 def reset_between_cells(shell: Any) -> None:
-    """From now on every cell of an IPython shell starts with the standard settings, whatever the last one left."""
+    """From now on every cell of an IPython shell starts with the standard settings, whatever the last cell changed."""
     remember_functions()
     shell.events.register("pre_run_cell", lambda info: left_by_cells.extend(reset_process()))
 
@@ -66,9 +66,9 @@ def reset_between_cells(shell: Any) -> None:
 def _encoded(observation: dict[str, Any]) -> dict[str, Any]:
     """Encode part by part, so that one part's unreadable result costs that part only."""
     encoded = {}
-    for part, seen in observation.items():
+    for part, result in observation.items():
         try:
-            encoded[part] = encode(seen)
+            encoded[part] = encode(result)
         except TypeError as error:
             encoded[part] = encode({"raised": f"TypeError: {error}"})
     return encoded

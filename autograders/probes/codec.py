@@ -29,9 +29,11 @@ def encode(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else {"float": repr(value)}
     if isinstance(value, np.ndarray | np.generic):
+        # `ascontiguousarray` makes a vector of a single number; its shape is part of the answer.
         array = np.ascontiguousarray(value).reshape(np.shape(value))
         if array.dtype.name not in DTYPES:
             raise TypeError(f"arrays of dtype {array.dtype} are not carried; use one of {', '.join(DTYPES)}")
+        # One byte order, whatever the machines have on which an answer runs and is judged.
         data = base64.b64encode(array.astype(array.dtype.newbyteorder("<")).tobytes()).decode("ascii")
         return {"array": data, "dtype": array.dtype.name, "shape": list(array.shape)}
     if isinstance(value, list | tuple):

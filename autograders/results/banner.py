@@ -1,4 +1,4 @@
-"""What became of a submission, as a piece of a page."""
+"""A submission's state and reasons, as a piece of a page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..plain_text import plain
 
 def state_banner(state: str, reasons: Sequence[str]) -> str:
     """A state, what it means and its reasons as a piece of HTML; nothing in a reason is read as HTML or Markdown."""
-    told = "".join(f"<li>{html.escape(plain(reason))}</li>" for reason in reasons if reason)
+    items = "".join(f"<li>{html.escape(plain(reason))}</li>" for reason in reasons if reason)
     style = "border-left:4px solid #0072B2;padding:0.3em 0.8em;margin-bottom:1em"
     words = f"<strong>{html.escape(state)}</strong>: {html.escape(MEANINGS.get(state, 'see the reason'))}"
-    return f'<div style="{style}">{words}{f"<ul>{told}</ul>" if told else ""}</div>'
+    return f'<div style="{style}">{words}{f"<ul>{items}</ul>" if items else ""}</div>'

@@ -41,13 +41,13 @@ def explain_points(course: Course, assignments: Sequence[str], student: str, que
     published = record.observations.get(question_id, [])
     if verdict["incident"] or not published:
         return "\n".join([*lines, "  There is no observation to explain case by case."])
-    drawn = read_secret(course.secret), record.version, record.pool or 0
-    if record.pool is None or inputs_digest(question.inputs(*drawn)) != record.inputs.get(question_id):
+    seed = read_secret(course.secret), record.version, record.pool or 0
+    if record.pool is None or inputs_digest(question.inputs(*seed)) != record.inputs.get(question_id):
         raise CourseError(
             f"{question_id}: its hidden inputs are drawn differently now than when {student} was graded. Explain it "
             "with the checkout that graded, or grade again: `autograde grade --force`."
         )
-    cases = question.draw(*drawn)
+    cases = question.draw(*seed)
     observations = question.read(published[0], len(cases))
     lines.append(f"  set {record.pool} of hidden cases:")
     for number, (case, observation) in enumerate(zip(cases, observations, strict=True), 1):
@@ -71,10 +71,10 @@ def _case_lines(question: Question, number: int, case: Case, observation: Mappin
     for name, value in case.inputs.items():
         yield f"  input {name} = {_short(value)}"
     expected = nested(question.description.reference(case))
-    for part, seen in observation.items():
-        values = seen.get("value")
+    for part, observed in observation.items():
+        values = observed.get("value")
         if not isinstance(values, Mapping):
-            yield f"  ✗ {part}: {'; '.join(f'{key}: {_short(text)}' for key, text in seen.items())}"
+            yield f"  ✗ {part}: {'; '.join(f'{key}: {_short(text)}' for key, text in observed.items())}"
             continue
         for name in [*expected.get(part, {}), *(name for name in values if name not in expected.get(part, {}))]:
             if name not in expected.get(part, {}):

@@ -41,9 +41,9 @@ def mathml(formula: str, *, block: bool) -> str:
     from latex2mathml.converter import convert_to_element
 
     source = formula.strip()
-    for name, other in _ENVIRONMENTS.items():
-        source = source.replace(f"\\begin{{{name}}}", f"\\begin{{{other}}}").replace(
-            f"\\end{{{name}}}", f"\\end{{{other}}}"
+    for name, replacement in _ENVIRONMENTS.items():
+        source = source.replace(f"\\begin{{{name}}}", f"\\begin{{{replacement}}}").replace(
+            f"\\end{{{name}}}", f"\\end{{{replacement}}}"
         )
     for name in _PLAIN:
         source = source.replace(f"\\begin{{{name}}}", "").replace(f"\\end{{{name}}}", "")

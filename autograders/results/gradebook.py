@@ -33,14 +33,14 @@ def roster(course: Course) -> list[str]:
 def rows(course: Course, assignments: Sequence[str]) -> list[Row]:
     """A row for every student of the roster (and whoever handed in besides) and every assignment."""
     result = []
-    known = Roster(course)
+    class_roster = Roster(course)
     enrolled = roster(course)
     with open_gradebook(course) as gradebook:
         for assignment in assignments:
             students = sorted({*enrolled, *submitted_students(course, assignment), *noted_students(course, assignment)})
             for student in students:
                 row = _row(course, gradebook, assignment, student)
-                unknown = known.unknown(student)
+                unknown = class_roster.unknown(student)
                 remarks = (Reason(Kind.NOTE, unknown),) if unknown else ()
                 result.append(replace(row, reasons=(*row.reasons, *remarks)))
     return result
@@ -57,12 +57,12 @@ def _row(course: Course, gradebook: Any, assignment: str, student: str) -> Row:
         return Row(student, assignment, State.TO_CONFIRM, None, None, None, 0, attempts, (held,))
     if record is None:
         state, reason = State.MISSING, "nothing was handed in"
-        astray = [entry for entry in read_not_placed(course) if student in PurePosixPath(entry.file).parts]
+        loose_files = [entry for entry in read_not_placed(course) if student in PurePosixPath(entry.file).parts]
         if course.step("submitted", student, assignment).is_dir():
             state, reason = State.NOT_GRADED, "run `autograde grade`"
-        elif astray:
-            told = "; ".join(f"{entry.file}: {entry.reason}" for entry in astray)
-            state, reason = State.NOT_PLACED, f"nothing was handed in for this assignment; not placed: {told}"
+        elif loose_files:
+            listing = "; ".join(f"{entry.file}: {entry.reason}" for entry in loose_files)
+            state, reason = State.NOT_PLACED, f"nothing was handed in for this assignment; not placed: {listing}"
         return Row(student, assignment, state, None, None, None, 0, 0, (Reason(Kind.OTHER, reason),))
     attempts = len(record.earlier) + 1
     release = which_release(course.root, assignment, record.submitted_version, record.submitted_release)
@@ -79,7 +79,9 @@ def _row(course: Course, gradebook: Any, assignment: str, student: str) -> Row:
     return Row(
         student,
         assignment,
+        # What happened to a question matters more than being late, which the reasons say.
         State.LATE if late and record.state == State.GRADED else record.state,
+        # nbgrader keeps the score before the penalty.
         float(submission.score - submission.late_submission_penalty),
         float(submission.max_score),
         float(sum(grade.auto_score or 0.0 for grade in grades)),
@@ -93,6 +95,7 @@ def _row(course: Course, gradebook: Any, assignment: str, student: str) -> Row:
 def lateness_of(submission: Any, note: Note | None) -> Reason | None:
     """How late a submission in the gradebook is: by its time, or because an LMS or a person marks it so."""
     seconds, penalty = submission.total_seconds_late, submission.late_submission_penalty
+    # A due date that was met, after an extension for instance, overrules the LMS's mark.
     marked = note.late if note is not None and (seconds > 0 or submission.duedate is None) else ""
     return lateness(seconds, penalty, marked)
 
@@ -122,19 +125,19 @@ def write_csv(course: Course, assignments: Sequence[str]) -> list[Row]:
 
     In `grades.csv` the files come last that could not be placed, in rows without a student.
     """
-    found = rows(course, assignments)
-    everything = [*found, *not_placed(course)]
+    student_rows = rows(course, assignments)
+    everything = [*student_rows, *not_placed(course)]
     write_table(course.grades, [COLUMNS, *map(attrgetter(*COLUMNS), everything)])
     names = [name.replace("_", " ") for name in QUESTION_COLUMNS]
-    questions = map(attrgetter(*QUESTION_COLUMNS), question_rows(course, found))
+    questions = map(attrgetter(*QUESTION_COLUMNS), question_rows(course, student_rows))
     write_table(course.root / "questions.csv", [names, *questions])
     return everything
 
 
-def table(found: Sequence[Row]) -> str:
+def table(student_rows: Sequence[Row]) -> str:
     """The rows as a text table."""
     lines = [("student", "assignment", "state", "score", "of", "by hand", "")]
-    for row in found:
+    for row in student_rows:
         score = "–" if row.score is None else f"{row.score:g}"
         maximum = "" if row.max_score is None else f"{row.max_score:g}"
         waiting = f"{row.by_hand_open} open" if row.by_hand_open else ""
@@ -155,9 +158,9 @@ def text_table(lines: Sequence[Sequence[str]]) -> str:
 def compare_known(course: Course) -> tuple[int, list[str]]:
     """How many known scores a simulated class has, and where the gradebook or a misconception differs from them."""
     differences = []
-    known = read_table(course.known)
+    expected = read_table(course.known)
     points: dict[tuple[str, str], dict[str, float | None]] = {}
-    for row in known:
+    for row in expected:
         student, assignment, question = row["student"], row["assignment"], row["question"]
         record = look_up(course, assignment, student)
         if record is None or not record.questions:
@@ -166,10 +169,10 @@ def compare_known(course: Course) -> tuple[int, list[str]]:
         key = (assignment, student)
         if key not in points:
             points[key] = question_points(course, assignment, student)
-        found, misconception = points[key].get(question), record.questions[question]["misconception"] or ""
-        if found != float(row["points"]) or misconception != row["misconception"]:
+        score, misconception = points[key].get(question), record.questions[question]["misconception"] or ""
+        if score != float(row["points"]) or misconception != row["misconception"]:
             differences.append(
-                f"{student}, {question} ({row['answer']}): {found} points, {misconception or 'no misconception'}; "
+                f"{student}, {question} ({row['answer']}): {score} points, {misconception or 'no misconception'}; "
                 f"known: {row['points']}, {row['misconception'] or 'none'}"
             )
-    return len(known), differences
+    return len(expected), differences

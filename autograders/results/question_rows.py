@@ -66,16 +66,17 @@ def _graded(course: Course, gradebook: Any, row: Row) -> Iterator[QuestionRow]:
             verdict = verdicts.get(question)
             state: str = State.GRADED
             answered = grade.auto_score != 0
-            what = "" if answered else "not answered"
+            what_happened = "" if answered else "not answered"
             if verdict is not None:
                 state = state_of({question: verdict})[0]
                 answered = verdict["misconception"] != UNANSWERED
-                told = "; ".join(f"{part['name']}: {part['message']}" for part in verdict["parts"])
-                what = verdict["incident"] or told
+                messages = "; ".join(f"{part['name']}: {part['message']}" for part in verdict["parts"])
+                what_happened = verdict["incident"] or messages
             if grade.needs_manual_grade:
                 state = WAITING
             elif grade.manual_score is not None:
                 state = BY_HAND
+            # nbgrader's `score` is then 0, which would look like an answer that earned nothing.
             nothing_yet = grade.manual_score is None and grade.auto_score is None
             yield QuestionRow(
                 row.student,
@@ -85,6 +86,6 @@ def _graded(course: Course, gradebook: Any, row: Row) -> Iterator[QuestionRow]:
                 None if nothing_yet else float(grade.score),
                 float(grade.max_score),
                 (verdict or {}).get("misconception") or "",
-                what,
+                what_happened,
                 answered,
             )

@@ -97,12 +97,13 @@ class AssignmentReport:
 
 def assignment_report(course: Course, assignment: str, *, names: bool) -> AssignmentReport:
     """One assignment's numbers."""
-    found = rows(course, [assignment])
-    answers = list(question_rows(course, found))
-    looked_up = (look_up(course, assignment, row.student) for row in found)
+    student_rows = rows(course, [assignment])
+    answers = list(question_rows(course, student_rows))
+    looked_up = (look_up(course, assignment, row.student) for row in student_rows)
     records = [record for record in looked_up if record is not None]
-    scores = [(row.score, row.max_score) for row in found if row.score is not None and row.max_score]
-    states: Counter[str] = Counter(row.state for row in found)
+    scores = [(row.score, row.max_score) for row in student_rows if row.score is not None and row.max_score]
+    states: Counter[str] = Counter(row.state for row in student_rows)
+    # Full marks belong to the last of the ten steps, not to an eleventh.
     histogram = Counter(min(int(10 * score / maximum), 9) for score, maximum in scores)
     by_question = defaultdict(list)
     for answer in answers:
@@ -115,12 +116,12 @@ def assignment_report(course: Course, assignment: str, *, names: bool) -> Assign
         len(scores),
         statistics.median(score for score, _ in scores) if scores else None,
         max((maximum for _, maximum in scores), default=0.0),
-        sum(row.by_hand_open > 0 for row in found),
-        [_summary(question, of, records) for question, of in by_question.items()],
+        sum(row.by_hand_open > 0 for row in student_rows),
+        [_summary(question, question_answers, records) for question, question_answers in by_question.items()],
         _misconceptions(answers),
         _slow_cells(records, _first_lines(course, assignment)),
-        _incidents(found, names),
-        found if names else [],
+        _incidents(student_rows, names),
+        student_rows if names else [],
     )
 
 
@@ -157,20 +158,22 @@ def _bucket(answer: QuestionRow) -> str:
 
 def _misconceptions(answers: Iterable[QuestionRow]) -> list[Misconception]:
     """Every known mistake that was made, the most frequent first."""
-    made: dict[tuple[str, str], list[float]] = defaultdict(list)
+    losses: dict[tuple[str, str], list[float]] = defaultdict(list)
     answered: Counter[str] = Counter()
     for answer in answers:
         if answer.points is None or answer.question not in QUESTIONS or answer.misconception == UNANSWERED:
             continue
         answered[answer.question] += 1
         if answer.misconception:
-            made[answer.question, answer.misconception].append(answer.maximum - answer.points)
-    found = []
-    for (question, name), lost in made.items():
-        if (known := words_of(QUESTIONS[question].public, name)) is not None:
-            counts = len(lost), answered[question], sum(lost)
-            found.append(Misconception(name, question, *counts, known.what, known.look_at))
-    return sorted(found, key=lambda one: (-one.students, -one.points_lost, one.question, one.id))
+            losses[answer.question, answer.misconception].append(answer.maximum - answer.points)
+    misconceptions = []
+    for (question, name), points_lost in losses.items():
+        if (text := words_of(QUESTIONS[question].public, name)) is not None:
+            counts = len(points_lost), answered[question], sum(points_lost)
+            misconceptions.append(Misconception(name, question, *counts, text.what, text.look_at))
+    return sorted(
+        misconceptions, key=lambda mistake: (-mistake.students, -mistake.points_lost, mistake.question, mistake.id)
+    )
 
 
 def _slow_cells(records: Iterable[Record], names: Mapping[str, str]) -> list[SlowCell]:
@@ -179,7 +182,10 @@ def _slow_cells(records: Iterable[Record], names: Mapping[str, str]) -> list[Slo
     for record in records:
         for cell, duration in record.cell_seconds.items():
             seconds[names.get(cell, "students' own cells")].append(duration)
-    cells = [SlowCell(name, statistics.median(of), max(of), len(of)) for name, of in seconds.items()]
+    cells = [
+        SlowCell(name, statistics.median(durations), max(durations), len(durations))
+        for name, durations in seconds.items()
+    ]
     slow = [cell for cell in cells if cell.longest > SLOW_SECONDS]
     return sorted(slow, key=lambda cell: (-cell.median, -cell.longest, cell.name))[:SLOW_CELLS]
 
@@ -191,15 +197,17 @@ def _first_lines(course: Course, assignment: str) -> dict[str, str]:
     return {grade_id or cell["id"]: grade_id or cell.source.split("\n")[0][:60] for grade_id, cell in ids}
 
 
-def _incidents(found: Iterable[Row], names: bool) -> list[Incident]:
+def _incidents(student_rows: Iterable[Row], names: bool) -> list[Incident]:
     """What went wrong, alike things together. Reasons are cut to their kind: their rest may quote a student."""
-    alike: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for row in found:
+    students: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in student_rows:
         if row.state in (*INCIDENTS, *SET_ASIDE):
             for what in sorted({cut(reason) for reason in row.reasons if reason.kind != Kind.NOTE}):
-                alike[row.state, what].append(row.student)
-    incidents = [Incident(state, what, len(of), of if names else []) for (state, what), of in alike.items()]
-    return sorted(incidents, key=lambda one: (-one.count, one.state, one.what))
+                students[row.state, what].append(row.student)
+    incidents = [
+        Incident(state, what, len(involved), involved if names else []) for (state, what), involved in students.items()
+    ]
+    return sorted(incidents, key=lambda incident: (-incident.count, incident.state, incident.what))
 
 
 _WORDS = {

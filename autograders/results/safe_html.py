@@ -86,14 +86,15 @@ def clean_page(body: str) -> str:
 
 def _attribute(tag: str, name: str, value: str) -> str | None:
     """An attribute's value as it is kept, or None where it is not."""
+    # A picture from elsewhere would tell its server who reads the page, and when.
     if name == "src":
         return value if _PICTURE.fullmatch(value) else None
     if name == "href":
         return value if _LINK.match(value) else None
     if name == "style":
-        kept = [rule for rule in value.split(";") if not _TOO_LARGE.search(rule)]
-        return ";".join(kept)
+        rules = [rule for rule in value.split(";") if not _TOO_LARGE.search(rule)]
+        return ";".join(rules)
     if name == "class":
         # The colours of code, which Pygments names by one to three letters.
-        return " ".join(each for each in value.split() if re.fullmatch(r"highlight|[a-z][a-z0-9]{0,2}", each)) or None
+        return " ".join(word for word in value.split() if re.fullmatch(r"highlight|[a-z][a-z0-9]{0,2}", word)) or None
     return value

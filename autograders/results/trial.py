@@ -27,7 +27,7 @@ def try_file(path: Path, *, without_sandbox: bool = False) -> list[Record]:
     file, or nothing of this course in it, and SandboxError as `grade` does.
     """
     if not path.is_file():
-        raise CourseError(f"{path} is no file: name a notebook, or a file made by `lecture submit`.")
+        raise CourseError(f"{path} is not a file: name a notebook, or a file made by `lecture submit`.")
     with tempfile.TemporaryDirectory(prefix="lecture-try-") as folder:
         course = Course(Path(folder) / "course")
         course = replace(course, without_sandbox=course.without_sandbox or without_sandbox)
@@ -35,20 +35,22 @@ def try_file(path: Path, *, without_sandbox: bool = False) -> list[Record]:
         shutil.copyfile(path, file)
         mapping = Path(folder) / "mapping.csv"
         with mapping.open("w", encoding="utf-8", newline="") as table:
+            # One person, whatever id is in the file or in its name.
             csv.writer(table).writerows([("file", "id"), ("*", _STUDENT)])
         assignments = default_assignments()
+        # Its secret is new: trying the bank of answers on it would take minutes.
         release(course, assignments, verify=False)
         collected = collect(course, [file], assignments, mapping=mapping)
-        taken = [name for item in collected for name in item.notebooks]
-        if not taken:
+        names = [name for item in collected for name in item.notebooks]
+        if not names:
             problems = [item.problem for item in collected if item.problem]
             raise CourseError(f"{path.name}: {'; '.join(problems) or 'nothing to grade'}")
-        grade(course, taken, [_STUDENT], progress=False)
-        records = [read_record(course, name, _STUDENT) for name in taken]
+        grade(course, names, [_STUDENT], progress=False)
+        records = [read_record(course, name, _STUDENT) for name in names]
     return [record for record in records if record is not None]
 
 
-def told(record: Record) -> Iterator[str]:
+def verdict_lines(record: Record) -> Iterator[str]:
     """A record as lines: the sum, then each question with its parts, what went wrong and where to look."""
     verdicts = record.questions.values()
     points, most = (sum(verdict[key] for verdict in verdicts) for key in ("points", "maximum"))

@@ -16,7 +16,7 @@ _ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "fonts", "localtime", "alte
 def packages() -> list[str]:
     """bubblewrap's arguments for what of the checkout is seen inside."""
     shared = [*parents(Path("/lecture/python/autograders/_"))]
-    for name in ("inside.py", "nested.py", "refused.py", "zygote.py"):
+    for name in ("inside.py", "namespaces.py", "syscall_filter.py", "zygote.py"):
         shared += ["--ro-bind", str(Path(__file__).with_name("inside") / name), f"/lecture/{name}"]
     for name in PACKAGES:
         shared += ["--ro-bind-try", str(ROOT / name), f"/lecture/python/{name}"]
@@ -49,13 +49,15 @@ def walls(limits: Limits, hidden: Sequence[Path] = (), rights: Sequence[str] = (
             arguments += ["--ro-bind-try", path, path]
     for name in _ETC:
         arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    # A checkout below /usr or /nix would be seen with the system's folders.
     below = [path for path in hidden if any(path.is_relative_to(system) for system in SYSTEM)]
     for path in below:
         arguments += ["--tmpfs", path]
     size = str(int(limits.disk_mb * MEGABYTE))
     # /dev/shm is where data loaders' workers hand over tensors.
     arguments += ["--proc", "/proc", "--dev", "/dev"]
-    # Both are full of zeros, but /dev/zero mapped as shared memory would be memory without a file (`refused.py`).
+    # Both read as zeros, but /dev/zero mapped as shared memory is memory without a file, which no limit counts
+    # (`syscall_filter.py`).
     arguments += ["--dev-bind", "/dev/full", "/dev/zero"]
     for folder in PRIVATE_FOLDERS:
         arguments += ["--perms", "1777", "--size", size, "--tmpfs", folder]

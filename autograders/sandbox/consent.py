@@ -1,4 +1,4 @@
-"""Whether strangers' code may run on this machine: behind walls, or where somebody has said that limits will do."""
+"""Whether strangers' code may run here: behind walls, or where somebody has acknowledged that only limits hold."""
 
 from __future__ import annotations
 

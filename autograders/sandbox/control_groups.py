@@ -2,7 +2,7 @@
 
 Version 2 where it is delegated to us (a service or scope with Delegate=yes, or root), with the memory controller of
 version 1 where the machine still has that. What can be counted this way is asked once (`counted`); what cannot be
-counted is refused to students' code instead (`refused.py`).
+counted is refused to students' code instead (`syscall_filter.py`).
 """
 
 from __future__ import annotations
@@ -120,15 +120,17 @@ def counted() -> frozenset[str]:
 
 def describe() -> str:
     """What is counted how, in words."""
-    found = _parents()
-    by = [
-        f"{kind} by version {2 if _version(found[kind]) is _SECOND else 1}" for kind in (MEMORY, TIME) if kind in found
+    groups = _parents()
+    counted_by = [
+        f"{kind} by version {2 if _version(groups[kind]) is _SECOND else 1}"
+        for kind in (MEMORY, TIME)
+        if kind in groups
     ]
     refused = {
         MEMORY: "shared memory without a file is refused, the system's buffers are not counted",
         TIME: "handlers for the end of a child process have no effect",
     }
-    return "; ".join([*by, *(f"{kind} not counted: {refused[kind]}" for kind in refused if kind not in found)])
+    return "; ".join([*counted_by, *(f"{kind} not counted: {refused[kind]}" for kind in refused if kind not in groups)])
 
 
 def _version(folder: Path) -> _Version:
@@ -146,15 +148,15 @@ def _number(file: Path, name: str) -> int:
 @functools.cache
 def _parents() -> dict[str, Path]:
     """In which group ours can be made, for what. Tries it."""
-    found: dict[str, Path] = {}
+    groups: dict[str, Path] = {}
     for controllers, folder in _own_groups():
         version_two = not controllers
         if version_two or MEMORY in controllers:
             _sweep(folder)
             for kind, file in ((MEMORY, "memory.stat"), (TIME, "cpu.stat")):
                 if (version_two or kind == MEMORY) and _can_make(folder, kind, file, version_two):
-                    found.setdefault(kind, folder)
-    return found
+                    groups.setdefault(kind, folder)
+    return groups
 
 
 def _own_groups() -> Iterator[tuple[str, Path]]:
@@ -186,6 +188,7 @@ def _can_make(parent: Path, kind: str, file: str, version_two: bool) -> bool:
         return False
     if version_two and kind == MEMORY and not _delegate_memory(parent):
         return False
+    # Tried, since write permission alone does not say whether the system's rules allow it.
     trial = parent / f"{_NAME}-{os.getpid()}-trial"
     try:
         trial.mkdir()

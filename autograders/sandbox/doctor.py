@@ -145,12 +145,13 @@ def _version() -> str:
 
 def _cpu() -> Finding:
     """Whether the computing time of a child process can be seen from outside."""
+    # Tried on a busy child: some containers hide other processes, or count no time for them.
     child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         deadline = time.monotonic() + 10
-        while not (seen := usage(child.pid).cpu_seconds) and time.monotonic() < deadline:
+        while not (cpu_seconds := usage(child.pid).cpu_seconds) and time.monotonic() < deadline:
             time.sleep(0.05)
-        holds = seen > 0 and usage(os.getpid()).processes > 1
+        holds = cpu_seconds > 0 and usage(os.getpid()).processes > 1
     finally:
         child.kill()
         child.wait()
@@ -159,8 +160,8 @@ def _cpu() -> Finding:
 
 
 def _try_inside(missing: str | None) -> list[Finding]:
-    found: dict[str, bool] = {}
-    not_held = "not enforced" if missing is None else "not tried, since no sandbox starts"
+    results: dict[str, bool] = {}
+    failure = "not enforced" if missing is None else "not tried, since no sandbox starts"
     if missing is None:
         settings: dict[str, int] = {
             "user": FIRST_USER + 1 if os.geteuid() == 0 else 0,
@@ -171,18 +172,19 @@ def _try_inside(missing: str | None) -> list[Finding]:
             "processes": 24,
         }
         command = [*walls(Limits(disk_mb=16)), "--perms", "0755", "--dir", "/lecture"]
-        for name in ("inside.py", "nested.py", "refused.py"):
+        for name in ("inside.py", "namespaces.py", "syscall_filter.py"):
             command += ["--ro-bind", str(Path(__file__).with_name("inside") / name), f"/lecture/{name}"]
         command += ["--remount-ro", "/"]
         command += ["--", sys.executable, "-c", _TRIAL]
+        # A server of ours outside: reaching it from inside would show that the network is not cut off.
         with socket.create_server(("127.0.0.1", 0)) as server:
             settings["port"] = server.getsockname()[1]
             command.append(json.dumps(settings))
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-        lines = done.stdout.splitlines()
-        found = json.loads(lines[0]) if lines else {}
+            trial = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        lines = trial.stdout.splitlines()
+        results = json.loads(lines[0]) if lines else {}
     return [
-        Finding(name, found.get(name, False), what if found.get(name) else not_held, remedy)
+        Finding(name, results.get(name, False), what if results.get(name) else failure, remedy)
         for name, what, remedy in _TRIED
     ]
 

@@ -36,6 +36,7 @@ from .student_files import copy_files, remove_followed_links
 from .warm.warm import ForkError, warm_parent
 from .watch import Watch, WatchError
 
+# A full disk or a full table is the machine's fault: the submission fails, and no question is blamed.
 _OUR_FAULT = (errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EDQUOT)
 
 
@@ -79,6 +80,7 @@ class ProbedExecute(Execute):
             notes = copy_files(submission, self._place.files)
             remove_followed_links(submission, root / "autograded" / student / assignment)
             stamp["notes"] = [*stamp.get("notes", []), *notes]
+            # Every run ends the plan or leaves one more cell out; the bound is for what nobody has foreseen.
             for _ in range(2 * len(nb.cells) + 2):
                 if plan.todo():
                     self._run(nb, resources, plan, limits)
@@ -131,6 +133,7 @@ class ProbedExecute(Execute):
 
     def _run_cell(self, cell: NotebookNode, step: Step, empty: bool, watch: Watch) -> Reason | None:
         """Run one cell, or the empty answer in its place. Returns why it ended its kernel, or None."""
+        # A copy, since the notebook keeps the student's source also where the empty answer runs in its place.
         running = copy.deepcopy(cell)
         if empty:
             running.source = self._stubs.get(str(step.question), "")
@@ -153,7 +156,7 @@ class ProbedExecute(Execute):
                 raise
             text = f"the kernel was stopped: it sent what is not a message ({type(error).__name__})"
             reason = Reason(Kind.KERNEL_STOPPED, text)
-        self._unshown -= self._meter.taken
+        self._unshown -= self._meter.shown
         self.nb.cells[step.index] = cell
         if not empty:
             cell.outputs, cell.execution_count = running.outputs, running.execution_count
@@ -162,9 +165,9 @@ class ProbedExecute(Execute):
 
     def _burns(self, plan: Plan, step: Step, watch: Watch) -> bool:
         """Whether a cell has left something behind that goes on computing: a loop in a thread, a child process."""
-        left = watch.left_behind()
-        if left is not None:
-            plan.suspect(step, f"{step.name} had left {left} behind")
+        leftover = watch.left_behind()
+        if leftover is not None:
+            plan.suspect(step, f"{step.name} had left {leftover} behind")
         if step.kind in (TEST, OWN) and plan.is_suspect(step) and watch.is_busy():
             text = "out of time: a thread or process that it left behind went on computing and was stopped"
             plan.drop(step, Reason(Kind.OUT_OF_TIME, text))
@@ -191,7 +194,7 @@ class ProbedExecute(Execute):
         return output
 
     def create_kernel_manager(self) -> Any:
-        """A manager that starts the kernel in this submission's place, which is made anew."""
+        """A manager that starts the kernel in this submission's place, with empty private folders."""
         place = self._place
         for folder in (place.sockets, place.folder / "private"):
             shutil.rmtree(folder, ignore_errors=True)
@@ -204,7 +207,7 @@ class ProbedExecute(Execute):
     def _start_kernel(self) -> Any:
         """A kernel from the warm parent, or one that is started alone."""
         if self._parent is None:
-            return start_alone(self._place, self.limits, self.extra_arguments, self._said[1], self._group)
+            return start_alone(self._place, self.limits, self.extra_arguments, self._start_output[1], self._group)
         try:
             return self._parent.fork(self._place, self.limits, self.extra_arguments, self._group)
         except ForkError as error:
@@ -215,8 +218,8 @@ class ProbedExecute(Execute):
         """A kernel that runs; when it does not start, nothing of the student's is to blame."""
         with contextlib.ExitStack() as stack:
             # What a kernel says before the student's code runs; a pipe, since a file of ours could be filled later.
-            self._said = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-            for descriptor in self._said:
+            self._start_output = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+            for descriptor in self._start_output:
                 stack.callback(os.close, descriptor)
             self._group = None
             if self._place.walls and counted():
@@ -225,10 +228,10 @@ class ProbedExecute(Execute):
             try:
                 stack.enter_context(self.setup_kernel())
             except RuntimeError as error:
-                said = b""
+                output = b""
                 with contextlib.suppress(BlockingIOError):
-                    said = os.read(self._said[0], 65536)
-                text = said.decode("utf-8", "replace").strip()
+                    output = os.read(self._start_output[0], 65536)
+                text = output.decode("utf-8", "replace").strip()
                 raise SandboxError(f"the sandbox did not start: {text[-300:] or error}") from None
             yield
 

@@ -19,8 +19,10 @@ def python_folders() -> Iterator[Path]:
     """Where this Python and its packages are, outside the system's own folders."""
     homes = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.base_prefix).resolve()}
     homes.add(Path(sys.executable).resolve().parents[1])
-    found = [home / name for home in sorted(homes) for name in _PREFIX] + [Path(entry) for entry in other_packages()]
-    for path in found:
+    candidates = [home / name for home in sorted(homes) for name in _PREFIX] + [
+        Path(entry) for entry in other_packages()
+    ]
+    for path in candidates:
         if path.exists() and not any(path.is_relative_to(system) for system in SYSTEM if not Path(system).is_symlink()):
             yield path
 

@@ -30,7 +30,7 @@ from .limits import ADDRESSES, FILES, MEGABYTE, PRIVATE_FOLDERS, Limits
 # One thread a kernel: under load two threads make the same training ten times slower, and scores must not depend on it.
 _ENVIRONMENT = {
     **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"),
-    "PYTHONHASHSEED": "0",
+    "PYTHONHASHSEED": "0",  # the order of sets must not change a score from run to run
     "PYTHONNOUSERSITE": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",
@@ -183,13 +183,13 @@ def why_no_walls() -> str | None:
         return "bubblewrap is not installed (`apt install bubblewrap`, `dnf install bubblewrap`)"
     library = [*parents(Path("/lecture/_")), "--ro-bind", str(ROOT / "lecture_lib"), "/lecture/lecture_lib"]
     user = FIRST_USER if os.geteuid() == 0 else 0
-    tried = [*walls(Limits()), *library, "--remount-ro", "/", "--", sys.executable, "-c", _TRIAL, str(user)]
-    done = subprocess.run(tried, capture_output=True, text=True, check=False, timeout=60)
-    if done.returncode == 0 and done.stdout.strip() == "inside":
+    trial = [*walls(Limits()), *library, "--remount-ro", "/", "--", sys.executable, "-c", _TRIAL, str(user)]
+    result = subprocess.run(trial, capture_output=True, text=True, check=False, timeout=60)
+    if result.returncode == 0 and result.stdout.strip() == "inside":
         return None
-    if "Permission" in done.stderr and user:
+    if "Permission" in result.stderr and user:
         return f"the checkout or its environment is not readable for every user (`chmod -R a+rX {ROOT} {sys.prefix}`)"
-    return f"bubblewrap does not start: {(done.stderr.strip() or 'no message').splitlines()[-1][:200]}"
+    return f"bubblewrap does not start: {(result.stderr.strip() or 'no message').splitlines()[-1][:200]}"
 
 
 def require_walls(without_sandbox: bool) -> bool:

@@ -67,26 +67,26 @@ def make_manager(place: Place, start: Callable[[], Any], **kwargs: Any) -> Jaile
 
 
 def start_alone(
-    place: Place, limits: Limits, arguments: Sequence[str], said: int, group: ControlGroup | None
+    place: Place, limits: Limits, arguments: Sequence[str], output: int, group: ControlGroup | None
 ) -> subprocess.Popen[bytes]:
-    """Start a kernel for what lies in `place` by a command. What it says goes to the descriptor `said`."""
+    """Start a kernel for what lies in `place` by a command. Its output goes to the descriptor `output`."""
     with listening(place.sockets) as sockets:
         process = subprocess.Popen(
             [*command(place, limits, sockets), *arguments],
             env=environment(place),
             cwd=place.folder,
             stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
+            stdout=output,
+            stderr=output,
             pass_fds=[*sockets.values()],
             start_new_session=True,
         )
     if group is not None:
         # Twice: bubblewrap may just have started the first process inside. Nothing of the student's runs yet.
         for _ in range(2):
-            for each in list(family(process.pid)):
+            for child in list(family(process.pid)):
                 with contextlib.suppress(ProcessLookupError):
-                    group.add(each)
+                    group.add(child)
     return process
 
 

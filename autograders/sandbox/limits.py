@@ -15,7 +15,7 @@ ADDRESSES = 64_000 * MEGABYTE
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one notebook. Times are computing time: waiting for a busy machine costs nobody anything."""
+    """The limits of one notebook. Times are computing time: waiting for a busy machine does not count."""
 
     cell_seconds: float = 30.0
     """Computing time of one cell, its threads and child processes included."""

@@ -1,4 +1,4 @@
-"""What a kernel sends, made such that a notebook can hold it: a student's code can send anything.
+"""Reduces a kernel's messages to what a notebook can hold: a student's code can send anything.
 
 nbclient puts a message's fields into the notebook as they are. One of a wrong kind would make the whole notebook
 invalid, and half a character would make it unwritable, long after the cell that sent it.
@@ -54,6 +54,7 @@ def plain(message: dict[str, Any]) -> dict[str, Any] | None:
         return None
     if "execution_count" in content or message["msg_type"] == "execute_result":
         count = content.get("execution_count")
+        # `isinstance` would take True for a number.
         content["execution_count"] = count if type(count) is int and count >= 0 else None
     transient = content.pop("transient", None)
     if isinstance(transient, dict) and isinstance(transient.get("display_id"), str):
@@ -67,7 +68,7 @@ def is_shallow(value: Any) -> bool:
     """Whether nested lists and mappings are no deeper than allowed."""
     level = [value]
     for _ in range(MAX_NESTING):
-        level = [inner for outer in level if isinstance(outer, dict | list) for inner in _inside(outer)]
+        level = [child for parent in level if isinstance(parent, dict | list) for child in _inside(parent)]
         if not level:
             return True
     return False

@@ -25,7 +25,7 @@ class Meter:
         self._observations = 0
 
     @property
-    def taken(self) -> int:
+    def shown(self) -> int:
         """How much was shown so far."""
         return self._most + 2000 - self._left
 

@@ -23,8 +23,8 @@ class Step:
     @property
     def name(self) -> str:
         """What people call this cell."""
-        of = {ANSWER: f"the answer {self.question}", TEST: f"the hidden cases of {self.question}"}
-        return of.get(self.kind, f"the student's own cell at position {self.index + 1}")
+        names = {ANSWER: f"the answer {self.question}", TEST: f"the hidden cases of {self.question}"}
+        return names.get(self.kind, f"the student's own cell at position {self.index + 1}")
 
 
 class NobodyToBlame(RuntimeError):  # noqa: N818 - a state of a run
@@ -32,7 +32,7 @@ class NobodyToBlame(RuntimeError):  # noqa: N818 - a state of a run
 
 
 class Plan:
-    """The runs of one notebook. After each incident another kernel runs what is left, without who caused it."""
+    """The runs of one notebook. After an incident another kernel runs what is left, without the cell that caused it."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = list(steps)
@@ -48,15 +48,15 @@ class Plan:
 
     def action(self, step: Step) -> str:
         """Whether a cell runs, is skipped, or has the empty answer standing in for it."""
-        others = self._alone is not None and step.question not in (None, self._alone)
+        is_elsewhere = self._alone is not None and step.question not in (None, self._alone)
         if step.kind == TEST:
-            return SKIP if others or step.question in self.observed | self._failed else RUN
+            return SKIP if is_elsewhere or step.question in self.observed | self._failed else RUN
         if step.kind == ANSWER:
-            return STAND_IN if others or step.index in self._dropped else RUN
+            return STAND_IN if is_elsewhere or step.index in self._dropped else RUN
         return SKIP if step.index in self._dropped else RUN
 
     def todo(self) -> list[Step]:
-        """The cells that the next kernel goes through, in order; none when nothing is left to learn."""
+        """The cells that the next kernel goes through, in order; an empty list when no question is left to observe."""
         waiting = [
             step.index
             for step in self._steps
@@ -138,12 +138,13 @@ class Plan:
         late hits whichever question runs then, also one that runs alone.
         """
         lost = sorted(self._failed & {incident.question for incident in self.incidents.values() if incident.question})
-        others = len(lost) > 1 or any(incident.question is None for incident in self.incidents.values())
-        for question in [each for each in lost if len(lost) > 1 or each in self._died] if others else ():
+        has_other_suspect = len(lost) > 1 or any(incident.question is None for incident in self.incidents.values())
+        disputed = [question for question in lost if len(lost) > 1 or question in self._died]
+        for question in disputed if has_other_suspect else ():
             with self._run_alone(question, set()):
                 yield question
         own = {step.index for step in self._steps if step.kind == OWN} - self._dropped
-        for question in [each for each in lost if each in self._failed & self._died] if own else ():
+        for question in [question for question in lost if question in self._failed & self._died] if own else ():
             with self._run_alone(question, own):
                 yield question
             if question in self.observed:
@@ -153,28 +154,28 @@ class Plan:
 
     @contextlib.contextmanager
     def _run_alone(self, question: str, without: set[int]) -> Iterator[None]:
-        """A run for one question without some of the student's own cells. What is observed then is lost no more."""
+        """A run for one question without some of the student's own cells. What it observes counts."""
         self._alone = question
-        kept = self._dropped, set(self._failed)
+        before = self._dropped, set(self._failed)
         answers = {step.index for step in self._steps if step.kind == ANSWER}
         self._dropped, self._failed = (self._dropped - answers) | without, self._failed - {question}
         yield
-        self._dropped, self._failed = kept[0], kept[1] - self.observed
+        self._dropped, self._failed = before[0], before[1] - self.observed
         self._alone = None
         if question in self.observed:
-            self.incidents = {at: each for at, each in self.incidents.items() if each.question != question}
+            self.incidents = {at: incident for at, incident in self.incidents.items() if incident.question != question}
 
     def _culprit(self, step: Step) -> Step | None:
         """The cell itself where it is the student's; else the student's nearest one before it that ran."""
-        before = [each for each in self._steps if each.index <= step.index and each.kind != RELEASED]
-        return next((each for each in reversed(before) if self.action(each) == RUN), None)
+        before = [earlier for earlier in self._steps if earlier.index <= step.index and earlier.kind != RELEASED]
+        return next((earlier for earlier in reversed(before) if self.action(earlier) == RUN), None)
 
     def _source(self, step: Step) -> Step | None:
         """The cell whose code ran: a test cell runs its answer's."""
         if step.kind == OWN:
             return step
-        of = [each for each in self._steps if each.kind == ANSWER and each.question == step.question]
-        return of[0] if of else None
+        answers = [answer for answer in self._steps if answer.kind == ANSWER and answer.question == step.question]
+        return answers[0] if answers else None
 
     def _drop(self, step: Step, reason: Reason) -> None:
         self._dropped.add(step.index)
@@ -184,6 +185,7 @@ class Plan:
             self._failed.add(step.question)
 
     def _note(self, step: Step, reason: Reason) -> None:
-        if step.question is not None and step.question in {each.question for each in self.incidents.values()}:
+        # The first incident of a question is its reason; later ones may only follow from it.
+        if step.question is not None and step.question in {incident.question for incident in self.incidents.values()}:
             return
         self.incidents.setdefault(step.index, replace(reason, cell=step.name, question=step.question))

@@ -56,6 +56,7 @@ def family(root: int) -> Iterator[int]:
 
 def _stat(process: int) -> list[str]:
     """What the system counts for a process, from its state on."""
+    # Behind the last parenthesis, since a program's name may hold any. The first one is field 3 of proc(5).
     return _read(f"{process}/stat").rpartition(")")[2].split()
 
 
@@ -81,7 +82,7 @@ def usage(root: int) -> Usage:
 
 
 def started(process: int) -> str | None:
-    """When a process was started, in ticks since the machine was; None when there is none, or it waits to be reaped."""
+    """When a process was started, in ticks since the machine was started; None when it has ended, reaped or not."""
     try:
         fields = _stat(process)
     except OSError:
@@ -100,12 +101,12 @@ def proportional_bytes(root: int) -> int:
 
 def written(root: int, folder: str) -> tuple[int, int]:
     """How many bytes and files the private file system at `folder` holds; zeros where a family has none of its own."""
-    ours = Path(folder).stat().st_dev
+    own_device = Path(folder).stat().st_dev
     for process in family(root):
         # A number of its own is what tells a private file system from this machine's.
         with contextlib.suppress(OSError):
-            seen = Path(f"{_PROC}/{process}/root{folder}")
-            if seen.stat().st_dev != ours:
-                found = os.statvfs(seen)
-                return (found.f_blocks - found.f_bfree) * found.f_frsize, found.f_files - found.f_ffree
+            view = Path(f"{_PROC}/{process}/root{folder}")
+            if view.stat().st_dev != own_device:
+                status = os.statvfs(view)
+                return (status.f_blocks - status.f_bfree) * status.f_frsize, status.f_files - status.f_ffree
     return 0, 0

@@ -40,6 +40,7 @@ def copy_files(submission: Path, to: Path) -> list[str]:
                 return notes
             (to / entry.name).parent.mkdir(parents=True, exist_ok=True)
             (to / entry.name).write_bytes(content)
+            # The kernel runs as a user who owns nothing.
             (to / entry.name).chmod(0o644)
         except (OSError, RefusedArchive) as error:
             notes.append(f"{plain(entry.name)} was left out: {plain(str(error))}")

@@ -49,9 +49,9 @@ class Watch:
 
     def _usage(self) -> Usage:
         """What the kernel's processes use; their time by the system's own account where it keeps one."""
-        seen = usage(self._root)
+        current = usage(self._root)
         counted = self._group.cpu_seconds() if self._group else None
-        return seen if counted is None else replace(seen, cpu_seconds=counted)
+        return current if counted is None else replace(current, cpu_seconds=counted)
 
     @contextlib.contextmanager
     def cell(self, cpu_seconds: float) -> Iterator[None]:
@@ -84,15 +84,15 @@ class Watch:
             self.kill()
 
     def _poll(self, stop: threading.Event, start: Usage, clock: float, cpu_seconds: float) -> None:
-        seen, before, then = start, start, clock
+        most, previous, previous_moment = start, start, clock
         while not stop.wait(_POLL):
             now, moment = self._usage(), time.monotonic()
             # A process that has just ended may take its time with it.
-            seen = max(seen, now, key=lambda each: each.cpu_seconds)
+            most = max(most, now, key=lambda sample: sample.cpu_seconds)
             # On a busy machine a loop gets little computing time: what it waits for the machine is nobody's sleep.
-            self._waited += min(max(now.waiting_seconds - before.waiting_seconds, 0.0), moment - then)
-            before, then = now, moment
-            used, passed = seen.cpu_seconds - start.cpu_seconds, moment - clock - self._waited
+            self._waited += min(max(now.waiting_seconds - previous.waiting_seconds, 0.0), moment - previous_moment)
+            previous, previous_moment = now, moment
+            used, passed = most.cpu_seconds - start.cpu_seconds, moment - clock - self._waited
             self.ended = self._over(used, passed, cpu_seconds) or self._over_memory(now) or self._over_files()
             if self.ended is not None:
                 self.cpu_seconds += used
@@ -120,6 +120,7 @@ class Watch:
 
     def _over_memory(self, now: Usage) -> Reason | None:
         most = self._limits.memory_mb * MEGABYTE
+        # Resident memory counts a shared page once for each process: quick, and never too low. The exact sum is slow.
         if now.resident_bytes > most and proportional_bytes(self._root) > most:
             return self._too_much_memory
         # Shared pages that no process has in its map any more are in nobody's resident memory, but in the group's.
@@ -137,14 +138,14 @@ class Watch:
         return _stopped(f"its processes used more than {self._limits.memory_mb:g} MB of memory")
 
     def _over_files(self) -> Reason | None:
-        """Where the file systems themselves cannot be given a limit (see `nested.py`)."""
+        """Where the file systems themselves cannot be given a limit (see `namespaces.py`)."""
         for folder in PRIVATE_FOLDERS:
             if written(self._root, folder)[1] > FILES:
                 return _stopped(f"it made more than {FILES:,} files in {folder}")
         return None
 
     def left_behind(self) -> str | None:
-        """What was running after the last cell that was not before it, in words; None when there was nothing."""
+        """What the last cell started and left running, in words; None when there is nothing."""
         before, after = self._start, self._end
         if after.processes > before.processes:
             return f"{after.processes - before.processes} processes"

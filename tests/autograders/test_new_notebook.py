@@ -83,8 +83,8 @@ def test_a_skeleton_is_refused_until_it_is_filled_in(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("transformers", "is no name of a notebook. Give its number and words, such as 04a-transformers."),
-        ("../04a-x", "is no name of a notebook"),
+        ("transformers", "is not a notebook's name. Give its number and words, such as 04a-transformers."),
+        ("../04a-x", "is not a notebook's name"),
         ("03b-again", "03b is the number of 03b-debug-ladder.py. Take another one."),
     ],
 )

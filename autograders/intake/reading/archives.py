@@ -16,6 +16,7 @@ from .decoding import MAX_BYTES
 MAX_FILES = 100_000
 MAX_DEPTH = 6
 _BOMB_BYTES, _BOMB_RATIO = 1_000_000_000, 50
+"""Unpacked bytes, and times the archive's size: exports are large, zeros compress well; a bomb exceeds both."""
 _KINDS = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
 
@@ -36,7 +37,7 @@ class Entry:
 
 
 def kind_of(path: Path) -> str | None:
-    """What a path is when it is neither a regular file nor a folder: a link, a pipe, a device, …; None else."""
+    """What a path is if it is neither a regular file nor a folder: a link, a pipe, a device; otherwise None."""
     mode = path.lstat().st_mode
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return None
@@ -50,9 +51,9 @@ def is_folder(path: Path) -> bool:
 
 def entries(folder: Path) -> Iterator[Entry]:
     """Every file below `folder`, in order; links, pipes and devices have a problem and are not followed."""
-    for found, (path, depth) in enumerate(_walk(folder, 0), 1):
+    for count, (path, depth) in enumerate(_walk(folder, 0), 1):
         name = path.relative_to(folder).as_posix()
-        if found > MAX_FILES or depth > MAX_DEPTH:
+        if count > MAX_FILES or depth > MAX_DEPTH:
             yield Entry(name, f"more than {MAX_FILES:,} files, or nested deeper than {MAX_DEPTH} folders")
             return
         kind = kind_of(path)
@@ -73,13 +74,15 @@ def _walk(folder: Path, depth: int) -> Iterator[tuple[Path, int]]:
 
 def read_file(path: Path) -> bytes:
     """The bytes of a regular file. Raises RefusedArchive when it is too large or is no regular file."""
+    # The path may have become a link or a pipe since it was listed: neither is followed or waited for, and what counts
+    # is what was opened.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(descriptor, "rb") as file:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode):
-            raise RefusedArchive(f"{path.name} is no regular file")
-        if about.st_size > MAX_BYTES:
-            raise RefusedArchive(f"{path.name} has {about.st_size:,} bytes, {MAX_BYTES:,} are allowed")
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise RefusedArchive(f"{path.name} is not a regular file")
+        if status.st_size > MAX_BYTES:
+            raise RefusedArchive(f"{path.name} has {status.st_size:,} bytes, {MAX_BYTES:,} are allowed")
         return file.read()
 
 
@@ -87,7 +90,7 @@ class Archive:
     """A zip file whose members are read one at a time, never unpacked to disk."""
 
     def __init__(self, source: Path | bytes) -> None:
-        """Open it. Raises RefusedArchive when it is none, or when unpacking it would fill the machine."""
+        """Open it. Raises RefusedArchive when it is not an archive, or when unpacking it would fill the machine."""
         size = len(source) if isinstance(source, bytes) else source.stat().st_size
         try:
             self._zip = zipfile.ZipFile(BytesIO(source) if isinstance(source, bytes) else source)
@@ -102,26 +105,28 @@ class Archive:
 
     def entries(self) -> Iterator[Entry]:
         """Every file in the archive, in its order."""
-        seen: set[str] = set()
+        names: set[str] = set()
         for member in self._zip.infolist():
             path = PurePosixPath(member.filename)
             if member.is_dir() or path.name.startswith("._") or {"__MACOSX", ".ipynb_checkpoints"} & set(path.parts):
                 continue
             problem = _problem(member)
-            if problem is None and member.filename in seen:
+            if problem is None and member.filename in names:
                 problem = "it is there twice; the first one is taken"
-            seen.add(member.filename)
+            names.add(member.filename)
             yield Entry(member.filename, problem, _modified(member), member.file_size)
 
     def read(self, name: str) -> bytes:
         """The bytes of one member. Raises RefusedArchive when it is too large, damaged or encrypted."""
-        member = next((found for found in self._zip.infolist() if found.filename == name), None)
+        # `getinfo` would take the last of several members of one name, `entries` has the first.
+        member = next((candidate for candidate in self._zip.infolist() if candidate.filename == name), None)
         if member is None:
             raise RefusedArchive(f"there is no {name} in it")
         if (problem := _problem(member)) is not None:
             raise RefusedArchive(f"{name}: {problem}")
         try:
             with self._zip.open(member) as file:
+                # Not as many bytes as the archive says: that number may be false.
                 content = file.read(MAX_BYTES + 1)
         except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError, EOFError, ValueError) as error:
             raise RefusedArchive(f"{name} is damaged ({type(error).__name__}: {error})") from None
@@ -151,6 +156,7 @@ def _problem(member: zipfile.ZipInfo) -> str | None:
 
 def _modified(member: zipfile.ZipInfo) -> datetime | None:
     try:
+        # 1980 is what a zip has where no time is known.
         return datetime(*member.date_time) if member.date_time[0] > 1980 else None
     except ValueError:
         return None

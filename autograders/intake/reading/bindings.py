@@ -27,7 +27,7 @@ def definitions(source: str) -> dict[str, str]:
     texts = {}
     for node in [] if tree is None else tree.body:
         if isinstance(node, _DEFINITIONS):
-            first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+            first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
             text = "\n".join(lines[first - 1 : node.end_lineno])
             texts[_normalised(node, text)] = text
     return texts
@@ -44,9 +44,9 @@ def parsed(source: str) -> ast.Module | None:
     """The syntax tree of a cell without its line magics, or None."""
     if len(source) > MAX_CODE:  # a text cell that stands where code is looked for
         return None
-    kept = "\n".join("" if line.startswith(("%", "!", "?")) else line for line in source.splitlines())
+    code = "\n".join("" if line.startswith(("%", "!", "?")) else line for line in source.splitlines())
     try:
-        return ast.parse(kept)
+        return ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

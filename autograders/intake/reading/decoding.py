@@ -1,4 +1,4 @@
-"""From a file's bytes to JSON: encodings, byte order marks, merge conflicts; what was repaired is said."""
+"""From a file's bytes to JSON: encodings, byte order marks, merge conflicts. Every repair is reported."""
 
 from __future__ import annotations
 
@@ -71,21 +71,21 @@ def without_surrogates(text: str) -> tuple[str, bool]:
 def _sides(text: str) -> list[str]:
     """The text, or, with merge conflicts in it, its two sides; one pass, however many marks there are."""
     ours, theirs = [], []
-    expected, behind = "<", 0
+    expected, end = "<", 0
     for mark in _MARK.finditer(text):
         if mark[1] != expected:
             raise Unreadable(_HALF, Kind.HALF_A_MERGE_CONFLICT)
-        piece = text[behind : mark.start()]
+        piece = text[end : mark.start()]
         if expected in "<=":
             ours.append(piece)
         if expected in "<>":
             theirs.append(piece)
-        expected, behind = {"<": "=", "=": ">", ">": "<"}[expected], mark.end()
+        expected, end = {"<": "=", "=": ">", ">": "<"}[expected], mark.end()
     if expected != "<":
         raise Unreadable(_HALF, Kind.HALF_A_MERGE_CONFLICT)
-    if behind == 0:
+    if end == 0:
         return [text]
-    return ["".join([*side, text[behind:]]) for side in (ours, theirs)]
+    return ["".join([*side, text[end:]]) for side in (ours, theirs)]
 
 
 def _decode(content: bytes) -> tuple[str, list[str]]:
@@ -103,10 +103,12 @@ def _decode(content: bytes) -> tuple[str, list[str]]:
         content = content.rstrip(b"\0")
         notes.append("it ended in zero bytes")
     try:
+        # Half a character, which Python would refuse here, is replaced cell by cell later, with a note.
         return content.decode("utf-8", "surrogatepass"), notes
     except UnicodeDecodeError as error:
         notes.append(f"not UTF-8 (byte {error.start}): read as Latin-1")
     try:
+        # What Windows writes; a few bytes have no meaning in it, and every byte has one in Latin-1.
         return content.decode("cp1252"), notes
     except UnicodeDecodeError:
         return content.decode("latin-1"), notes

@@ -40,11 +40,11 @@ def has_cells_of(submitted: NotebookNode, release: NotebookNode) -> bool:
 
 
 def traces(submitted: NotebookNode, release: NotebookNode) -> Traces:
-    """What is in a notebook, read by `reading`, of a released one."""
+    """Which parts of a released notebook are in a notebook that `reading` has read."""
     code = (cell.source for cell in answer_cells(release).values() if cell.cell_type == "code")
-    asked = {name for source in code for name in names_bound(source)}
+    required = {name for source in code for name in names_bound(source)}
     bound = {name for cell in submitted.cells for name in names_bound(cell.source)}
-    return Traces(*_cells_of(submitted, release), frozenset(asked & bound))
+    return Traces(*_cells_of(submitted, release), frozenset(required & bound))
 
 
 def _cells_of(submitted: NotebookNode, release: NotebookNode) -> tuple[frozenset[str], frozenset[str]]:
@@ -56,27 +56,27 @@ def _cells_of(submitted: NotebookNode, release: NotebookNode) -> tuple[frozenset
 
 
 def which(submitted: NotebookNode, releases: Mapping[str, NotebookNode]) -> list[str]:
-    """The assignments that a notebook may be of: one where that is clear, several where it is not, none.
+    """The assignments that a notebook may belong to: one if that is clear, several if it is not, or none.
 
     The stamp decides, unless all released cells in the notebook are another assignment's. Then the ids of released
-    cells, their sources, and last the functions that are asked for. What two assignments share speaks for neither.
+    cells, their sources, and last the functions that are asked for. What two assignments share is evidence for neither.
 
     Args: a notebook as `reading` gives it, the released notebooks by assignment.
     """
-    found = {name: traces(submitted, release) for name, release in releases.items()}
-    with_cells = [name for name, of in found.items() if of.of_cells]
+    traces_of = {name: traces(submitted, release) for name, release in releases.items()}
+    with_cells = [name for name, trace in traces_of.items() if trace.of_cells]
     stamped = stamp_of(submitted)
-    if stamped in found and any(found[stamped]) and (stamped in with_cells or not with_cells):
+    if stamped in traces_of and any(traces_of[stamped]) and (stamped in with_cells or not with_cells):
         return [stamped]
     for kind in range(len(Traces._fields)):
-        own = {
-            name: len(of[kind].difference(*(found[other][kind] for other in found if other != name)))
-            for name, of in found.items()
+        counts = {
+            name: len(trace[kind].difference(*(traces_of[rival][kind] for rival in traces_of if rival != name)))
+            for name, trace in traces_of.items()
         }
-        best = max(own, key=lambda name: own[name])
-        if own[best] and all(own[best] >= _CLEAR * count for name, count in own.items() if name != best):
+        best = max(counts, key=lambda name: counts[name])
+        if counts[best] and all(counts[best] >= _CLEAR * count for name, count in counts.items() if name != best):
             return [best]
-    return sorted(with_cells or (name for name, of in found.items() if any(of)))
+    return sorted(with_cells or (name for name, trace in traces_of.items() if any(trace)))
 
 
 def stamp_of(submitted: NotebookNode) -> str:
@@ -88,11 +88,11 @@ def named_in(label: str, assignments: Iterable[str]) -> str | None:
     """The assignment that a file's path names, in full or by its number (`03a`); its innermost folder counts."""
     numbers = {name: re.escape(name.split("-")[0]) for name in assignments}
     for part in reversed(PurePosixPath(label).parts):
-        found = [name for name in numbers if name.casefold() in part.casefold()] or [
+        named = [name for name in numbers if name.casefold() in part.casefold()] or [
             name
             for name, number in numbers.items()
             if re.search(rf"(?<![^\W_]){number}(?![^\W_])", part, re.IGNORECASE)
         ]
-        if found:
-            return found[0] if len(found) == 1 else None
+        if named:
+            return named[0] if len(named) == 1 else None
     return None

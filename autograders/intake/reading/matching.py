@@ -18,7 +18,7 @@ _JOIN = "\n\n---\n\n"
 
 
 @dataclass
-class Matched:
+class Matches:
     """The source of each answer found, the submission's cells they stand for, and notes on what was unclear."""
 
     sources: dict[str, str] = field(default_factory=dict)
@@ -31,24 +31,26 @@ class Matched:
     notes: list[str] = field(default_factory=list)
 
 
-def match_answers(submitted: NotebookNode, release: NotebookNode) -> Matched:
+def match_answers(submitted: NotebookNode, release: NotebookNode) -> Matches:
     """Find the source of every answer cell of `release` in `submitted`: by id, failing that by name and position."""
-    wanted = answer_cells(release)
+    answers = answer_cells(release)
     cells = submitted.cells
     # For this submission alone: every cell is looked at for every answer that is missing.
     names: Names = functools.cache(names_bound)
-    claims = _claims(cells, wanted, names)
-    found = Matched(notes=claims.notes)
-    for grade_id, released in wanted.items():
+    claims = _claims(cells, answers, names)
+    matches = Matches(notes=claims.notes)
+    for grade_id, released in answers.items():
         positions = claims.positions[grade_id]
         if positions:
-            _choose(found, grade_id, released, cells, positions, _position(cells, f"{grade_id}-test"))
-    taken = {position for positions in claims.positions.values() for position in positions}
-    for grade_id, released in wanted.items():
+            _choose(matches, grade_id, released, cells, positions, _position(cells, f"{grade_id}-test"))
+    claimed = {position for positions in claims.positions.values() for position in positions}
+    for grade_id, released in answers.items():
         stub = released.source.strip()
-        if grade_id not in found.sources or (released.cell_type == "code" and found.sources[grade_id].strip() == stub):
-            _search(found, grade_id, released, submitted, release, taken, names)
-    return found
+        if grade_id not in matches.sources or (
+            released.cell_type == "code" and matches.sources[grade_id].strip() == stub
+        ):
+            _search(matches, grade_id, released, submitted, release, claimed, names)
+    return matches
 
 
 def answer_cells(release: NotebookNode) -> dict[str, NotebookNode]:
@@ -66,25 +68,25 @@ class _Claims:
     notes: list[str] = field(default_factory=list)
 
 
-def _claims(cells: Sequence[NotebookNode], wanted: Mapping[str, NotebookNode], names_of: Names) -> _Claims:
+def _claims(cells: Sequence[NotebookNode], answers: Mapping[str, NotebookNode], names_of: Names) -> _Claims:
     """Which cells say that they are which answer. Code that defines another question's functions is that question's."""
-    claims = _Claims({grade_id: [] for grade_id in wanted})
-    asked = {grade_id: names_of(cell.source) for grade_id, cell in wanted.items() if cell.cell_type == "code"}
+    claims = _Claims({grade_id: [] for grade_id in answers})
+    functions_of = {grade_id: names_of(cell.source) for grade_id, cell in answers.items() if cell.cell_type == "code"}
     for position, cell in enumerate(cells):
         grade_id = claimed_id(cell)
-        if grade_id not in wanted:
+        if grade_id not in answers:
             continue
-        bound = names_of(cell.source) if grade_id in asked else set()
-        others = [other for other, names in asked.items() if names and names <= bound]
-        if len(others) == 1 and others[0] != grade_id and not asked[grade_id] & bound:
-            claims.notes.append(f"the cell with the id {grade_id} answers {others[0]}: it is graded as that")
-            grade_id = others[0]
+        bound = names_of(cell.source) if grade_id in functions_of else set()
+        answered = [question for question, names in functions_of.items() if names and names <= bound]
+        if len(answered) == 1 and answered[0] != grade_id and not functions_of[grade_id] & bound:
+            claims.notes.append(f"the cell with the id {grade_id} answers {answered[0]}: it is graded as that")
+            grade_id = answered[0]
         claims.positions[grade_id].append(position)
     return claims
 
 
 def _choose(
-    found: Matched,
+    matches: Matches,
     grade_id: str,
     released: NotebookNode,
     cells: Sequence[NotebookNode],
@@ -93,8 +95,8 @@ def _choose(
 ) -> None:
     """Settle which of the cells with one id is the answer: the one in force when the notebook runs from the top.
 
-    Copies of the released cell and copies of another copy are none. Of code cells that differ, the last above the
-    question's test counts, and the others keep their place and run there. Of texts that differ a person sees all.
+    Copies of the released cell, and second copies of the same content, are ignored. If code cells differ, the last one
+    above the question's test counts, and the others run in their own place. If texts differ, a person sees them all.
     """
     different: dict[str, int] = {}
     for position in positions:
@@ -104,46 +106,48 @@ def _choose(
         different.pop(stub, None)
     candidates = sorted(different.values())
     if len(candidates) < len(positions):
-        found.notes.append(
+        matches.notes.append(
             f"the answer cell {grade_id} is there {len(positions)} times; identical or empty copies are one"
         )
     if len(candidates) == 1:
         chosen = candidates[0]
     elif released.cell_type != "code":
-        found.notes.append(f"the answer cell {grade_id} is there with {len(candidates)} different texts: all are kept")
-        _take_texts(found, grade_id, cells, candidates)
-        found.used |= set(positions)
+        matches.notes.append(
+            f"the answer cell {grade_id} is there with {len(candidates)} different texts: all are kept"
+        )
+        _take_texts(matches, grade_id, cells, candidates)
+        matches.used |= set(positions)
         return
     else:
         above = [position for position in candidates if test is None or position < test]
         chosen = (above or candidates)[-1]
-        found.notes.append(
+        matches.notes.append(
             f"the answer cell {grade_id} is there with {len(candidates)} different contents: the last one above its "
             "test counts, as when the notebook runs from the top; the others run in their place"
         )
     if cells[chosen].cell_type != released.cell_type:
-        found.notes.append(
+        matches.notes.append(
             f"the answer cell {grade_id} was a {cells[chosen].cell_type} cell and is read as {released.cell_type}"
         )
     same = {cells[chosen].source.strip(), stub}
-    found.used |= {position for position in positions if cells[position].source.strip() in same}
-    found.chosen[chosen] = grade_id
-    _take_texts(found, grade_id, cells, [chosen])
+    matches.used |= {position for position in positions if cells[position].source.strip() in same}
+    matches.chosen[chosen] = grade_id
+    _take_texts(matches, grade_id, cells, [chosen])
 
 
-def _take_texts(found: Matched, grade_id: str, cells: Sequence[NotebookNode], positions: Sequence[int]) -> None:
-    found.sources[grade_id] = _JOIN.join(cells[position].source for position in positions)
+def _take_texts(matches: Matches, grade_id: str, cells: Sequence[NotebookNode], positions: Sequence[int]) -> None:
+    matches.sources[grade_id] = _JOIN.join(cells[position].source for position in positions)
     for position in positions:
-        found.attachments.setdefault(grade_id, {}).update(cells[position].get("attachments", {}))
+        matches.attachments.setdefault(grade_id, {}).update(cells[position].get("attachments", {}))
 
 
 def _search(
-    found: Matched,
+    matches: Matches,
     grade_id: str,
     released: NotebookNode,
     submitted: NotebookNode,
     release: NotebookNode,
-    taken: set[int],
+    claimed: set[int],
     names_of: Names,
 ) -> None:
     """Look for an answer whose cell lost its id: code by the names it defines, text by where it stands."""
@@ -152,19 +156,19 @@ def _search(
     free = [
         position
         for position, cell in enumerate(submitted.cells)
-        if position not in taken and cell.source.strip() and cell.source.strip() not in known
+        if position not in claimed and cell.source.strip() and cell.source.strip() not in known
     ]
     if released.cell_type == "code":
-        _search_code(found, grade_id, released, submitted.cells, free, names_of)
+        _search_code(matches, grade_id, released, submitted.cells, free, names_of)
     else:
         unknown = {position for position in free if claimed_id(submitted.cells[position]) not in ids}
-        _search_text(found, grade_id, submitted.cells, unknown, release)
-    if grade_id not in found.sources:
-        found.notes.append(f"the answer cell {grade_id} is missing")
+        _search_text(matches, grade_id, submitted.cells, unknown, release)
+    if grade_id not in matches.sources:
+        matches.notes.append(f"the answer cell {grade_id} is missing")
 
 
 def _search_code(
-    found: Matched,
+    matches: Matches,
     grade_id: str,
     released: NotebookNode,
     cells: Sequence[NotebookNode],
@@ -173,29 +177,30 @@ def _search_code(
 ) -> None:
     names = names_of(released.source)
     test = _position(cells, f"{grade_id}-test")
-    likely = [p for p in free if names & names_of(cells[p].source)]
-    likely = [p for p in likely if test is None or p < test] or likely
-    running = [p for p in likely if cells[p].cell_type == "code"]
+    likely = [position for position in free if names & names_of(cells[position].source)]
+    # A definition below the question's test comes too late for it, unless there is no other.
+    likely = [position for position in likely if test is None or position < test] or likely
+    running = [position for position in likely if cells[position].cell_type == "code"]
     if running:
         # The cells keep their place too: what stands between them and the answer's place may need them.
-        found.sources[grade_id] = "\n\n".join(cells[p].source for p in running)
-        found.notes.append(f"the answer {grade_id} is not in its cell; found by the functions that it defines")
+        matches.sources[grade_id] = "\n\n".join(cells[position].source for position in running)
+        matches.notes.append(f"the answer {grade_id} is not in its cell; found by the functions that it defines")
     elif likely:
-        found.sources[grade_id] = "\n\n".join(cells[p].source for p in likely)
-        found.notes.append(
+        matches.sources[grade_id] = "\n\n".join(cells[position].source for position in likely)
+        matches.notes.append(
             f"the answer cell {grade_id} was a {cells[likely[0]].cell_type} cell without its id, read as code"
         )
-    elif grade_id not in found.sources and any(
+    elif grade_id not in matches.sources and any(
         names & names_of(cell.source) for cell in cells if cell.cell_type == "code"
     ):
-        found.sources[grade_id] = (
+        matches.sources[grade_id] = (
             f"# The answer cell {grade_id} was deleted; what it asks for is defined in another cell."
         )
-        found.notes.append(f"the answer cell {grade_id} was deleted; another cell defines what it asks for")
+        matches.notes.append(f"the answer cell {grade_id} was deleted; another cell defines what it asks for")
 
 
 def _search_text(
-    found: Matched, grade_id: str, cells: Sequence[NotebookNode], free: set[int], release: NotebookNode
+    matches: Matches, grade_id: str, cells: Sequence[NotebookNode], free: set[int], release: NotebookNode
 ) -> None:
     order = [cell["id"] for cell in release.cells]
     place = next(
@@ -204,18 +209,19 @@ def _search_text(
         if cell.metadata.get("nbgrader", {}).get("grade_id") == grade_id
     )
     sources = {cell.source.strip(): index for index, cell in enumerate(release.cells)}
-    behind, near = -1, []
+    last_released, adjacent = -1, []
     for position, cell in enumerate(cells):
         claimed = claimed_id(cell)
-        known = order.index(claimed) if claimed in order else sources.get(cell.source.strip())
-        if known is not None:
-            behind = known
-        elif position in free and behind == place - 1 and cell.cell_type != "code":
-            near.append(position)
-    if near:
-        found.used |= set(near)
-        _take_texts(found, grade_id, cells, near)
-        found.notes.append(f"the answer cell {grade_id} lost its id; found by its place")
+        released = order.index(claimed) if claimed in order else sources.get(cell.source.strip())
+        if released is not None:
+            last_released = released
+        # Unknown text directly behind the released cell that comes before the answer is most likely the answer.
+        elif position in free and last_released == place - 1 and cell.cell_type != "code":
+            adjacent.append(position)
+    if adjacent:
+        matches.used |= set(adjacent)
+        _take_texts(matches, grade_id, cells, adjacent)
+        matches.notes.append(f"the answer cell {grade_id} lost its id; found by its place")
 
 
 def _position(cells: Sequence[NotebookNode], claimed: str) -> int | None:

@@ -35,12 +35,12 @@ class ReadNotebook:
 def read_notebook(content: bytes) -> ReadNotebook:
     """Read a submitted file. Raises Unreadable with the reason, in words that can be passed on to the student."""
     values, notes = read_json(content)
-    read = [_plain(value) for value in values]
-    nb, more = read[0]
-    if len(read) == 2 and _content(read[0][0]) != _content(read[1][0]):
+    sides = [_plain(value) for value in values]
+    nb, repairs = sides[0]
+    if len(sides) == 2 and _content(sides[0][0]) != _content(sides[1][0]):
         text = "it holds a merge conflict (<<<<<<<) and the two sides differ: resolve the merge and hand in again"
         raise Unreadable(text, Kind.MERGE_CONFLICT)
-    return ReadNotebook(nb, _told([*notes, *more]))
+    return ReadNotebook(nb, _limit_notes([*notes, *repairs]))
 
 
 def claimed_id(cell: NotebookNode) -> str:
@@ -64,6 +64,7 @@ def _plain(value: Any) -> tuple[NotebookNode, list[str]]:
         raise Unreadable(f"{len(raw_cells):,} cells, {MAX_CELLS:,} are allowed")
     cells = [cell for number, raw in enumerate(raw_cells) if (cell := _cell(raw, number, notes)) is not None]
     for number, cell in enumerate(cells):
+        # New ids: a student's may occur twice, or in a form that nbformat refuses. `_cell` has kept the old one.
         cell["id"] = f"cell-{number}"
     _refuse_too_much(cells)
     metadata = _mapping(value.get("metadata"))
@@ -75,12 +76,12 @@ def _plain(value: Any) -> tuple[NotebookNode, list[str]]:
     stamp = _mapping(metadata.get(STAMP))
     version, tag = stamp.get("version"), stamp.get("release")
     assignment = stamp.get("assignment")
-    kept = {
+    origin = {
         "assignment": assignment if _is_id(assignment) else None,
         "version": version if _is_id(version) else None,
         "release": tag if _is_tag(tag) else None,
     }
-    nb = new_notebook(cells=cells, metadata={STAMP: kept})
+    nb = new_notebook(cells=cells, metadata={STAMP: origin})
     return nb, notes
 
 
@@ -94,8 +95,8 @@ def _raw_cells(value: dict[str, Any], notes: list[str]) -> list[Any]:
     sheets = value.get("worksheets")
     if isinstance(sheets, list) and any(isinstance(_mapping(sheet).get("cells"), list) for sheet in sheets):
         notes.append("it was in notebook format 3, and upgraded")
-        found = [_mapping(sheet).get("cells") for sheet in sheets]
-        return [cell for cells in found if isinstance(cells, list) for cell in cells]
+        lists = [_mapping(sheet).get("cells") for sheet in sheets]
+        return [cell for cells in lists if isinstance(cells, list) for cell in cells]
     text = f"not a notebook: it has no list of cells (notebook format {_brief(form)})"
     raise Unreadable(text, Kind.NOT_A_NOTEBOOK)
 
@@ -110,10 +111,11 @@ def _cell(raw: Any, number: int, notes: list[str]) -> NotebookNode | None:
     if not isinstance(source, str) or not isinstance(metadata, dict):
         notes.append(f"cell {number} was damaged: what could not be read of it is left out")
     source = source if isinstance(source, str) else ""
-    source, changed = without_surrogates(source.replace("\r\n", "\n").replace("\r", "\n"))
-    if changed:
+    source, repaired = without_surrogates(source.replace("\r\n", "\n").replace("\r", "\n"))
+    if repaired:
         notes.append(f"cell {number} holds half a character (a lone surrogate), replaced by \ufffd")
     kind = raw.get("cell_type")
+    # A cell of an unknown kind is shown and never run.
     kind = kind if isinstance(kind, str) and kind in _KINDS else "markdown"
     most = MAX_CODE if kind == "code" else MAX_TEXT
     if len(source) > most:
@@ -122,8 +124,8 @@ def _cell(raw: Any, number: int, notes: list[str]) -> NotebookNode | None:
     cell = NotebookNode(cell_type=kind, metadata=NotebookNode(), source=source)
     if cell.cell_type == "code":
         cell.update(execution_count=None, outputs=[])
-    if cell.cell_type == "markdown" and (attached := _attachments(raw.get("attachments"))):
-        cell["attachments"] = attached
+    if cell.cell_type == "markdown" and (attachments := _attachments(raw.get("attachments"))):
+        cell["attachments"] = attachments
     grade_id = _mapping(_mapping(metadata).get("nbgrader")).get("grade_id")
     if _is_id(grade_id):
         cell.metadata["nbgrader"] = {"grade_id": grade_id}
@@ -144,20 +146,20 @@ def _attachments(value: Any) -> dict[str, dict[str, str]]:
 
 def _refuse_too_much(cells: list[NotebookNode]) -> None:
     """What follows takes time with the length of all cells together."""
-    attached = [files for cell in cells for files in cell.get("attachments", {}).values()]
-    pictures = sum(len(data) for files in attached for data in files.values())
+    attachments = [files for cell in cells for files in cell.get("attachments", {}).values()]
+    pictures = sum(len(data) for files in attachments for data in files.values())
     code = sum(len(cell.source) for cell in cells if cell.cell_type == "code")
     total = sum(len(cell.source) for cell in cells) + pictures
-    for what, found, most in (("code cells", code, MAX_ALL_CODE), ("cells", total, MAX_ALL)):
-        if found > most:
-            raise Unreadable(f"{found:,} characters in its {what}, {most:,} are allowed: remove what is not an answer")
+    for what, count, most in (("code cells", code, MAX_ALL_CODE), ("cells", total, MAX_ALL)):
+        if count > most:
+            raise Unreadable(f"{count:,} characters in its {what}, {most:,} are allowed: remove what is not an answer")
 
 
-def _told(notes: list[str]) -> tuple[str, ...]:
+def _limit_notes(notes: list[str]) -> tuple[str, ...]:
     """The notes, each once; of very many only how many more there are."""
     different = list(dict.fromkeys(notes))
-    more = [f"and {len(different) - MAX_NOTES:,} more repairs"] if len(different) > MAX_NOTES else []
-    return (*different[:MAX_NOTES], *more)
+    rest = [f"and {len(different) - MAX_NOTES:,} more repairs"] if len(different) > MAX_NOTES else []
+    return (*different[:MAX_NOTES], *rest)
 
 
 def _brief(value: Any) -> str:

@@ -15,7 +15,7 @@ from ...notebooks import STAMP
 from ...reasons import Kind
 from .bindings import definitions
 from .decoding import Unreadable
-from .matching import Matched, answer_cells, match_answers
+from .matching import Matches, answer_cells, match_answers
 from .reading import claimed_id
 from .submission_limits import MAX_CODE
 
@@ -29,18 +29,18 @@ def rebuild(submitted: NotebookNode, release: NotebookNode) -> NotebookNode:
     """
     if not related(submitted, release):
         raise Unreadable("it is another notebook: none of its cells is of this assignment", Kind.ANOTHER_NOTEBOOK)
-    matched = match_answers(submitted, release)
-    extras = _extra_cells(submitted, release, matched)
-    notes = [*matched.notes, *_changed_tests(submitted, release)]
+    matches = match_answers(submitted, release)
+    extras = _extra_cells(submitted, release, matches)
+    notes = [*matches.notes, *_changed_tests(submitted, release)]
     cells = list(extras.pop(None, []))
     for cell in release.cells:
         grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
-        if grade_id in matched.sources and cell.cell_type == "code" and len(matched.sources[grade_id]) > MAX_CODE:
+        if grade_id in matches.sources and cell.cell_type == "code" and len(matches.sources[grade_id]) > MAX_CODE:
             notes.append(f"the answer {grade_id} has more than the {MAX_CODE:,} characters allowed: it is left out")
-        elif grade_id in matched.sources:
-            cell.source = matched.sources[grade_id]
-            if matched.attachments.get(grade_id):
-                cell["attachments"] = matched.attachments[grade_id]
+        elif grade_id in matches.sources:
+            cell.source = matches.sources[grade_id]
+            if matches.attachments.get(grade_id):
+                cell["attachments"] = matches.attachments[grade_id]
         cells.append(cell)
         cells += extras.pop(cell["id"], [])
     stamp = submitted.metadata.get(STAMP, {})
@@ -60,6 +60,7 @@ def related(submitted: NotebookNode, release: NotebookNode) -> bool:
 
 def is_recognised(submitted: NotebookNode, release: NotebookNode) -> bool:
     """Whether a submission has cells of the released notebook by their ids or their texts."""
+    # As in `identify`: nobody writes three such long cells by chance.
     sources = {cell.source.strip() for cell in release.cells if len(cell.source) > 40}
     ids = {cell["id"] for cell in release.cells}
     shared = {cell.source.strip() for cell in submitted.cells} & sources
@@ -83,18 +84,18 @@ def _changed_tests(submitted: NotebookNode, release: NotebookNode) -> list[str]:
         meta = cell.metadata.get("nbgrader", {})
         if not meta.get("grade") or meta.get("solution"):
             continue
-        found = [other for other in submitted.cells if claimed_id(other) == meta["grade_id"]]
-        if not found:
+        copies = [copy for copy in submitted.cells if claimed_id(copy) == meta["grade_id"]]
+        if not copies:
             notes.append(f"the test cell {meta['grade_id']} was deleted; the released one is run")
-        elif any(other.source.strip() != cell.source.strip() or other.cell_type != "code" for other in found):
+        elif any(copy.source.strip() != cell.source.strip() or copy.cell_type != "code" for copy in copies):
             notes.append(f"the test cell {meta['grade_id']} was changed; the released one is run")
-        if len(found) > 1:
-            notes.append(f"the test cell {meta['grade_id']} is there {len(found)} times; it is run once")
+        if len(copies) > 1:
+            notes.append(f"the test cell {meta['grade_id']} is there {len(copies)} times; it is run once")
     return notes
 
 
 def _extra_cells(
-    submitted: NotebookNode, release: NotebookNode, matched: Matched
+    submitted: NotebookNode, release: NotebookNode, matches: Matches
 ) -> dict[str | None, list[NotebookNode]]:
     """The student's own code cells, keyed by the id of the released cell that they stand behind (None: at the top).
 
@@ -108,15 +109,16 @@ def _extra_cells(
     behind: str | None = None
     for position, cell in enumerate(submitted.cells):
         source = cell.source
-        if position in matched.chosen:
-            behind = answers[matched.chosen[position]]["id"]
-        if position in matched.used:
+        if position in matches.chosen:
+            behind = answers[matches.chosen[position]]["id"]
+        if position in matches.used:
             continue
-        known = claimed_id(cell)
-        known = known if known in by_id else by_source.get(source, "")
+        released_id = claimed_id(cell)
+        released_id = released_id if released_id in by_id else by_source.get(source, "")
         # A further copy of an answer runs where it stood, before or behind the one that counts.
-        if known in by_id and known not in answers:
-            behind, original = known, by_id[known]
+        if released_id in by_id and released_id not in answers:
+            behind, original = released_id, by_id[released_id]
+            # Unchanged cells are in the released notebook already, and a student's version of a test never runs.
             if original.source == source or "nbgrader" in original.metadata:
                 continue
             if "demo" in original.metadata.get("tags", []):
@@ -129,5 +131,5 @@ def _extra_cells(
 
 def _own_definitions(source: str, released: str) -> str:
     """What a student wrote into a cell that only shows something, as far as an answer may need it."""
-    known = definitions(released)
-    return "\n".join(text for key, text in definitions(source).items() if key not in known)
+    released_definitions = definitions(released)
+    return "\n".join(text for key, text in definitions(source).items() if key not in released_definitions)

@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import nested  # type: ignore[import-not-found]  # beside this file where it runs
-import refused  # type: ignore[import-not-found]
+import namespaces  # type: ignore[import-not-found]  # beside this file where it runs
+import syscall_filter  # type: ignore[import-not-found]
 
 OBSERVATION = "application/vnd.lecture-lib.observation+json"
 _SHOWN = ("stream", "display_data", "update_display_data", "execute_result", "error", "comm_open", "comm_msg")
@@ -25,6 +25,7 @@ _SHOWN = ("stream", "display_data", "update_display_data", "execute_result", "er
 
 def become(user: int) -> None:
     """Give up root's identity for one that owns nothing; its processes are counted apart from everybody else's."""
+    # In this order: only root may change groups, and only while it is root.
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
@@ -32,7 +33,7 @@ def become(user: int) -> None:
 
 def limit(settings: dict[str, Any]) -> None:
     """Set the limits that the operating system holds a process to."""
-    wanted = {
+    limits = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_FSIZE: settings["file_bytes"],
         resource.RLIMIT_DATA: settings["memory_bytes"],
@@ -41,8 +42,8 @@ def limit(settings: dict[str, Any]) -> None:
         resource.RLIMIT_NOFILE: 1024,
     }
     if settings["processes"]:
-        wanted[resource.RLIMIT_NPROC] = settings["processes"]
-    for kind, most in wanted.items():
+        limits[resource.RLIMIT_NPROC] = settings["processes"]
+    for kind, most in limits.items():
         hard = resource.getrlimit(kind)[1]
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         # Not every system has every limit (macOS knows RLIMIT_DATA and does not take it).
@@ -65,22 +66,24 @@ def meter(session: Any, most: int) -> None:
     send = session.send
     shown: dict[str, int] = {}
 
-    def metered(stream: Any, message: Any, content: Any = None, parent: Any = None, *more: Any, **rest: Any) -> Any:
+    def metered(
+        stream: Any, message: Any, content: Any = None, parent: Any = None, *positional: Any, **keywords: Any
+    ) -> Any:
         kind = message["msg_type"] if isinstance(message, dict) else message
         body = message["content"] if isinstance(message, dict) else content
         if kind not in _SHOWN or not isinstance(body, dict) or OBSERVATION in body.get("data", {}):
-            return send(stream, message, content, parent, *more, **rest)
+            return send(stream, message, content, parent, *positional, **keywords)
         header = message["parent_header"] if isinstance(message, dict) else parent
         cell = str((header or {}).get("msg_id") or (header or {}).get("header", {}).get("msg_id"))
         size = len(body["text"]) if kind == "stream" else len(repr(body))
         before = shown.get(cell, 0)
         shown[cell] = before + size + 100
         if shown[cell] <= most:
-            return send(stream, message, content, parent, *more, **rest)
+            return send(stream, message, content, parent, *positional, **keywords)
         if before <= most:
             note = f"\n[output cut: while grading, a cell shows at most {most:,} characters]\n"
-            kept = body["text"][: most - before] if kind == "stream" else ""
-            return send(stream, "stream", {"name": body.get("name", "stdout"), "text": kept + note}, header, **rest)
+            text = body["text"][: most - before] if kind == "stream" else ""
+            return send(stream, "stream", {"name": body.get("name", "stdout"), "text": text + note}, header, **keywords)
         return None
 
     session.send = metered
@@ -93,10 +96,10 @@ def forget_own_folder() -> None:
 
 def close_standard_streams() -> None:
     """Let the three standard streams lead nowhere."""
-    nothing = os.open(os.devnull, os.O_RDWR)
+    null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
-        os.dup2(nothing, descriptor)
-    os.close(nothing)
+        os.dup2(null, descriptor)
+    os.close(null)
 
 
 def take_over(sockets: dict[str, int], connection: dict[str, Any]) -> None:
@@ -165,13 +168,13 @@ def main() -> None:
     settings = json.loads(sys.argv[1])
     forget_own_folder()
     if settings["walls"]:
-        nested.limit_private_folders(settings)
+        namespaces.limit_private_folders(settings)
     if settings["user"]:
         become(settings["user"])
     limit(settings)
     if settings["walls"]:
-        refused.refuse_calls(settings["uncounted"])
-    for name in ("nested", "refused"):
+        syscall_filter.refuse_calls(settings["uncounted"])
+    for name in ("namespaces", "syscall_filter"):
         sys.modules.pop(name)
     run_kernel(settings, sys.argv[2:])
 

@@ -21,8 +21,8 @@ import sys
 from typing import Any
 
 import inside  # type: ignore[import-not-found]  # beside this file where it runs
-import nested  # type: ignore[import-not-found]
-import refused  # type: ignore[import-not-found]
+import namespaces  # type: ignore[import-not-found]
+import syscall_filter  # type: ignore[import-not-found]
 
 _SUBREAPER = 36
 _MOST_SOCKETS = 16  # an answer's and a kernel's five
@@ -30,7 +30,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def fork_kernel(settings: dict[str, Any], answer: socket.socket, sockets: list[int], control: socket.socket) -> None:
-    """Fork what runs one notebook. Returns at once in the warm parent; a failure is told to who asked.
+    """Fork what runs one notebook. Returns at once in the warm parent; a failure is reported over `answer`.
 
     `sockets` are those of the kernel, on which the grader listens already, in the order of `settings["ports"]`.
     """
@@ -43,18 +43,18 @@ def fork_kernel(settings: dict[str, Any], answer: socket.socket, sockets: list[i
         control.detach()
         close_all_but(answer.fileno(), *sockets)
         user = os.getuid()
-        nested.unshare(settings["user"])
+        namespaces.unshare(settings["user"])
         if os.fork():
             os._exit(0)
-        nested.build_walls(settings)
-        nested.raise_loopback()
+        namespaces.build_walls(settings)
+        namespaces.raise_loopback()
         if settings["user"]:
             inside.become(settings["user"])
         else:
-            nested.leave_user_namespace(user)
-        nested.give_up_rights()
+            namespaces.leave_user_namespace(user)
+        namespaces.give_up_rights()
         inside.limit(settings)
-        refused.refuse_calls(settings["uncounted"])
+        syscall_filter.refuse_calls(settings["uncounted"])
         os.chdir("/tmp")
         answer.send(b"ready")
         if answer.recv(100) != b"go":  # the grader has noted which process this is
@@ -66,15 +66,16 @@ def fork_kernel(settings: dict[str, Any], answer: socket.socket, sockets: list[i
             _wait_for(kernel)
         os.setsid()
         if settings["trial"]:
-            answer.send(json.dumps(nested.look_around()).encode())
+            answer.send(json.dumps(namespaces.look_around()).encode())
             os._exit(0)
         answer.close()
         refresh_randomness()
-        for name in ("inside", "nested", "refused"):
+        for name in ("inside", "namespaces", "syscall_filter"):
             sys.modules.pop(name, None)
         sys.argv[1:] = []
         settings["sockets"] = dict(zip(settings["ports"], sockets, strict=True))
         inside.run_kernel(settings, settings["arguments"])
+    # Whatever happens, this copy must not return into the warm parent's loop.
     except BaseException as error:
         try:
             answer.send(f"{type(error).__name__}: {error}".encode()[:1000])
@@ -85,15 +86,15 @@ def fork_kernel(settings: dict[str, Any], answer: socket.socket, sockets: list[i
 
 def close_all_but(*kept: int) -> None:
     """Close every descriptor but the three standard ones and these."""
-    after = 3
+    next_descriptor = 3
     for descriptor in sorted(kept):
-        os.closerange(after, descriptor)
-        after = descriptor + 1
-    os.closerange(after, 10_000)
+        os.closerange(next_descriptor, descriptor)
+        next_descriptor = descriptor + 1
+    os.closerange(next_descriptor, 10_000)
 
 
 def _wait_for(kernel: int) -> None:
-    """Be the first process of a namespace: take leave of every process that ends, and end with the kernel."""
+    """Act as the first process of a namespace: reap every process that ends, and end with the kernel."""
     inside.close_standard_streams()
     # The system keeps from it every signal that it does not handle; Python handles this one.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -106,7 +107,7 @@ def _wait_for(kernel: int) -> None:
 
 
 def refresh_randomness() -> None:
-    """What a Python that starts draws from the system's randomness, drawn anew: no two kernels share it."""
+    """Draw again what Python drew from the system's randomness when it started: no two kernels may share it."""
     multiprocessing = sys.modules.get("multiprocessing.process")
     if multiprocessing is not None:
         multiprocessing.current_process().authkey = os.urandom(32)
@@ -130,12 +131,12 @@ def serve(control: socket.socket, patience: float) -> None:
                 descriptor, *sockets = array.array("i", data[: len(data) - len(data) % 4])
                 with socket.socket(fileno=descriptor) as answer:
                     fork_kernel(json.loads(text), answer, sockets, control)
-                for each in sockets:
-                    os.close(each)
+                for listener in sockets:
+                    os.close(listener)
 
 
 def _children_left() -> bool:
-    """Whether a kernel still runs; takes leave of those that do not."""
+    """Whether a kernel still runs; reaps those that do not."""
     while True:
         try:
             if os.waitpid(-1, os.WNOHANG)[0] == 0:
@@ -151,11 +152,12 @@ def main() -> None:
     with socket.socket(fileno=settings["control"]) as control:
         for module in settings["preload"]:
             importlib.import_module(module)
+        # The process in between ends at once; what it has started then becomes this one's child, which can wait for it.
         _libc.prctl(_SUBREAPER, 1, 0, 0, 0)
         # What is here now stays as it is in every kernel: it need not be looked through, nor copied.
         gc.collect()
         gc.freeze()
-        control.send(json.dumps({"threads": len(nested.entries("/proc/self/task"))}).encode())
+        control.send(json.dumps({"threads": len(namespaces.entries("/proc/self/task"))}).encode())
         serve(control, settings["patience"])
 
 

@@ -28,7 +28,7 @@ from ..installation import copy_font_lists
 from ..jail import PRELOADED, Place, environment, kernel_settings, why_no_walls
 from ..limits import FILES, PRIVATE_FOLDERS, Limits
 from ..processes import family
-from .forked import FORKS_WITHIN, ForkError, WarmKernel, asked, receive
+from .warm_kernel import FORKS_WITHIN, ForkError, WarmKernel, receive, request_fork
 
 # What a kernel's start and a student's first cell would import besides.
 IPYTHON = ("ipykernel.kernelapp", "ipykernel.ipkernel", "IPython.core.completer", "matplotlib_inline.backend_inline")
@@ -43,6 +43,7 @@ class WarmParent:
 
     def __init__(self, course_root: Path, limits: Limits, preload: Sequence[str]) -> None:
         """Start it and try one fork. Raises ForkError with the reason when that is not as it should be."""
+        # Short names: the path of a socket below it has 107 bytes at most.
         self._folder = Path(tempfile.mkdtemp(prefix="w")).resolve()
         self._lock, self._restarting = threading.Lock(), threading.Lock()
         self.lobby = self._folder / "l"
@@ -55,14 +56,14 @@ class WarmParent:
             raise
 
     def _start(self) -> None:
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs, (self._folder / "said").open("wb") as said:
+        self._control, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with child_end, (self._folder / "said").open("wb") as log:
             self.process = subprocess.Popen(
-                self._command(theirs.fileno()),
-                pass_fds=[theirs.fileno()],
+                self._command(child_end.fileno()),
+                pass_fds=[child_end.fileno()],
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=log,
+                stderr=log,
             )
         self._check_start()
         self._check_fork()
@@ -82,10 +83,10 @@ class WarmParent:
         ]
 
     def _check_start(self) -> None:
-        said = receive(self._control, _STARTS_WITHIN)
-        if not said:
+        message = receive(self._control, _STARTS_WITHIN)
+        if not message:
             raise ForkError(self._last_words() or "it did not start")
-        threads = json.loads(said)["threads"]
+        threads = json.loads(message)["threads"]
         if threads != 1:
             raise ForkError(f"its imports have started {threads - 1} threads, and what they hold would be lost")
 
@@ -98,8 +99,9 @@ class WarmParent:
             (place.inputs / "trial").touch()
             if place.user:
                 shutil.chown(place.sockets, place.user, place.user)
-            with self._asked({**kernel_settings(place, self._limits), "trial": True}, folder) as (answer, kernel):
-                seen = receive(answer, FORKS_WITHIN)
+            settings = {**kernel_settings(place, self._limits), "trial": True}
+            with self._request_fork(settings, folder) as (answer, kernel):
+                message = receive(answer, FORKS_WITHIN)
                 kernel.wait(FORKS_WITHIN)
             expected = {
                 "processes": [1, 2],
@@ -112,10 +114,11 @@ class WarmParent:
                 "threads": 1,
             }
         try:
-            found = json.loads(seen)
+            view = json.loads(message)
         except ValueError:
-            raise ForkError(seen.decode("utf-8", "replace") or self._last_words() or "a fork ended at once") from None
-        wrong = [f"{name}: {found.get(name)}" for name, value in expected.items() if found.get(name) != value]
+            reason = message.decode("utf-8", "replace") or self._last_words()
+            raise ForkError(reason or "a fork ended at once") from None
+        wrong = [f"{name}: {view.get(name)}" for name, value in expected.items() if view.get(name) != value]
         if wrong:
             raise ForkError(f"a forked kernel sees what it should not ({'; '.join(wrong)[:200]})")
 
@@ -133,12 +136,12 @@ class WarmParent:
     ) -> WarmKernel:
         """A kernel for what lies in `place`, which `place()` has made. Raises ForkError with the reason.
 
-        A parent that has ended meanwhile is started anew, once.
+        A parent that has ended meanwhile is started again, once.
         """
         settings = {**kernel_settings(place, limits), "preload": [], "arguments": list(arguments), "trial": False}
         with listening(place.sockets) as sockets:
             try:
-                with self._asked(settings, place.folder, sockets, group) as (_, kernel):
+                with self._request_fork(settings, place.folder, sockets, group) as (_, kernel):
                     return kernel
             except ForkError:
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -149,11 +152,11 @@ class WarmParent:
                 if not self.lives():
                     self._control.close()
                     self._start()
-            with self._asked(settings, place.folder, sockets, group) as (_, kernel):
+            with self._request_fork(settings, place.folder, sockets, group) as (_, kernel):
                 return kernel
 
     @contextlib.contextmanager
-    def _asked(
+    def _request_fork(
         self,
         settings: dict[str, Any],
         folder: Path,
@@ -162,8 +165,9 @@ class WarmParent:
     ) -> Iterator[tuple[socket.socket, WarmKernel]]:
         """Ask for a fork. Gives the connection to it, and the process."""
         try:
-            with asked(self._control, self._lock, {**settings, "name": folder.name}, sockets or {}, group) as forked:
-                yield forked
+            settings = {**settings, "name": folder.name}
+            with request_fork(self._control, self._lock, settings, sockets or {}, group) as connection_and_kernel:
+                yield connection_and_kernel
         except ForkError as error:
             raise ForkError(str(error) or self._last_words() or "the warm parent has ended") from None
 
@@ -184,8 +188,8 @@ class WarmParent:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _last_words(self) -> str:
-        said = (self._folder / "said").read_text("utf-8", "replace").strip()
-        return said.splitlines()[-1][:300] if said else ""
+        text = (self._folder / "said").read_text("utf-8", "replace").strip()
+        return text.splitlines()[-1][:300] if text else ""
 
 
 _parents: dict[tuple[Any, ...], WarmParent] = {}
@@ -194,20 +198,22 @@ _starting = threading.Lock()
 
 
 def warm_parent(course_root: Path, limits: Limits) -> WarmParent | None:
-    """The warm parent of this process and run, started anew when it has ended; None where kernels cannot be forked."""
+    """The warm parent of this process and run, started again when it has ended; None where kernels cannot be forked."""
     if os.environ.get(_COLD) == "1" or why_no_walls() is not None:
         return None
     # A process that was forked from a grader has its variables, and none of its children.
     run = (os.getpid(), os.environ.get(RUN_VARIABLE))
     key = (*run, str(course_root), limits.disk_mb)
     with _starting:
-        found = _parents.get(key)
-        if found is not None and found.lives():
-            return found
+        parent = _parents.get(key)
+        if parent is not None and parent.lives():
+            return parent
+        # By process, not by course: what this machine cannot do for one it cannot do for another.
         if key[:1] in _reasons:
             return None
-        for other in [other for other in _parents if other[0] == run[0]]:
-            _parents.pop(other).close()
+        # Parents of an earlier run or course would only hold memory.
+        for old_key in [old_key for old_key in _parents if old_key[0] == run[0]]:
+            _parents.pop(old_key).close()
         try:
             _parents[key] = WarmParent(course_root, limits, (*IPYTHON, *PRELOADED))
         except ForkError as error:

@@ -99,7 +99,7 @@ def test_what_is_no_notebook_has_a_note_a_state_a_reason_and_a_page(course_of_fi
         student = f"s{number:02d}"
         note = read_note(course, FIRST, student)
         assert note is not None, name
-        assert reason in "; ".join(note.told), name
+        assert reason in "; ".join(note.remarks), name
         assert found[student].state == "unreadable", name
         assert reason in found[student].reason, name
         page = course.notebook("feedback", FIRST, student).with_suffix(".html").read_text("utf-8")

@@ -413,7 +413,7 @@ def test_a_timestamp_that_is_a_pipe_or_a_link_is_not_opened(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ("assignment,due\n03a,tomorrow", "line 2: 'tomorrow' is no due date"),
+        ("assignment,due\n03a,tomorrow", "line 2: 'tomorrow' is not a due date"),
         ("assignment,due\n03a,2026-03-01 12:00", "with the zone"),
         ("assignment,due,late_penalty\n03a,2026-03-01 12:00 UTC,half", "nbgrader has none and zero"),
         ("name,date\n", "'assignment' and 'due' are needed"),

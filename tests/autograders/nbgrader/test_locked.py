@@ -19,7 +19,7 @@ from autograders.grading.grade import grade
 from autograders.grading.job import Packer
 from autograders.grading.journal import read_record
 from autograders.nbgrader.database import open_gradebook
-from autograders.nbgrader.gradebook_lock import GradebookLocked, lock_is_told
+from autograders.nbgrader.gradebook_lock import GradebookLocked, explain_locks
 from autograders.nbgrader.nbgrader_api import ConversionError
 from autograders.release.course_check import check_course
 from autograders.results.gradebook import write_csv
@@ -148,5 +148,5 @@ def test_only_a_damaged_database_is_to_be_replaced(course: Course, monkeypatch: 
 
 
 def test_another_error_of_the_database_stays_what_it_is(course: Course) -> None:
-    with pytest.raises(OperationalError), lock_is_told(course.database):
+    with pytest.raises(OperationalError), explain_locks(course.database):
         raise OperationalError("SELECT", None, sqlite3.OperationalError("database is locked"))

@@ -56,4 +56,4 @@ def test_a_file_that_holds_nothing_of_the_course_is_refused(
 
 def test_a_file_that_is_not_there_is_named(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["try", str(file.with_name("other.ipynb"))]) == 1
-    assert "other.ipynb is no file: name a notebook" in capsys.readouterr().err
+    assert "other.ipynb is not a file: name a notebook" in capsys.readouterr().err

@@ -21,8 +21,8 @@ from conftest import ROOT
 from jupyter_client import BlockingKernelClient
 from jupyter_client.connect import write_connection_file
 from test_attacks import left_behind
-from test_refused import GRADER_WITH_KEYS, REFUSED, TRIES, WRITABLE
 from test_sandbox import ASSIGNMENT, hand_in
+from test_syscall_filter import GRADER_WITH_KEYS, REFUSED, TRIES, WRITABLE
 
 from autograders.course import Course
 from autograders.grading.grade import grade
@@ -33,8 +33,8 @@ from autograders.sandbox.jail import Place, kernel_settings
 from autograders.sandbox.limits import FILES, Limits
 from autograders.sandbox.processes import family, usage
 from autograders.sandbox.warm import warm
-from autograders.sandbox.warm.forked import WarmKernel
 from autograders.sandbox.warm.warm import ForkError, WarmParent, end_warm_parents, warm_parent, why_cold
+from autograders.sandbox.warm.warm_kernel import WarmKernel
 from autograders.writer import RUN_VARIABLE, only_writer
 
 pytestmark = [

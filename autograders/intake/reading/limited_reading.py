@@ -15,14 +15,14 @@ from nbformat import NotebookNode
 
 from . import identify, reading, rebuild
 from .decoding import Unreadable
-from .limited import Limited, OverLimit
+from .limited_process import LimitedProcess, OverLimit
 from .reading import ReadNotebook
 from .submission_limits import READING_MEGABYTES, READING_SECONDS
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-reader = Limited(READING_SECONDS, READING_MEGABYTES, preload=[rebuild.__name__, identify.__name__])
+reader = LimitedProcess(READING_SECONDS, READING_MEGABYTES, preload=[rebuild.__name__, identify.__name__])
 atexit.register(reader.close)
 
 
@@ -49,17 +49,17 @@ def rebuilt(submitted: NotebookNode, release: Path) -> NotebookNode:
     return _call("finding its answers", rebuild.rebuild_from, submitted, release)
 
 
-def _call(what: str, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+def _call(step: str, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     try:
         return reader.call(function, *arguments, **named)
     except Unreadable:
         raise
     except OverLimit as error:
         raise Unreadable(
-            f"{what} {error}, more than any notebook of this course needs: open it in Jupyter, remove what is not "
+            f"{step} {error}, more than any notebook of this course needs: open it in Jupyter, remove what is not "
             "yours or very long, clear the outputs, save it, hand in again"
         ) from None
     except Exception as error:
         # Not foreseen, and all the same no reason to stop: it is this file that cannot be read.
-        told = f"{type(error).__name__}: {str(error)[:100]}"
-        raise Unreadable(f"{what} failed ({told}): talk to your instructor") from None
+        message = f"{type(error).__name__}: {str(error)[:100]}"
+        raise Unreadable(f"{step} failed ({message}): talk to your instructor") from None

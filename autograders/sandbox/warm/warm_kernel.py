@@ -74,7 +74,7 @@ def receive(connection: socket.socket, seconds: float) -> bytes:
 
 
 @contextlib.contextmanager
-def asked(
+def request_fork(
     control: socket.socket,
     lock: threading.Lock,
     settings: Mapping[str, Any],
@@ -86,25 +86,26 @@ def asked(
     Gives the connection to it and the process, whose number only the system can say. Raises ForkError.
     """
     text = json.dumps({**settings, "ports": list(sockets)}).encode()
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with ours:
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        with theirs, lock:
-            handed = array.array("i", [theirs.fileno(), *sockets.values()])
+    own_end, parent_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with own_end:
+        # The system then adds the sender's process number as it is seen here; in its own namespace it is 1.
+        own_end.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        with parent_end, lock:
+            descriptors = array.array("i", [parent_end.fileno(), *sockets.values()])
             try:
-                control.sendmsg([text], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, handed)])
+                control.sendmsg([text], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
             except OSError as error:
                 raise ForkError(f"the warm parent has ended ({error})") from None
-        ours.settimeout(FORKS_WITHIN)
+        own_end.settimeout(FORKS_WITHIN)
         try:
-            said, ancillary, _, _ = ours.recvmsg(2000, socket.CMSG_SPACE(12))
-            if said != b"ready":
-                raise ForkError(said.decode("utf-8", "replace"))
+            message, ancillary, _, _ = own_end.recvmsg(2000, socket.CMSG_SPACE(12))
+            if message != b"ready":
+                raise ForkError(message.decode("utf-8", "replace"))
             ((_, _, credentials),) = ancillary
             kernel = WarmKernel(struct.unpack("3i", credentials)[0])
             if group is not None:
                 group.add(kernel.pid)  # with everything that it starts
-            ours.send(b"go")
+            own_end.send(b"go")
         except OSError as error:
             raise ForkError(f"the warm parent did not answer ({error})") from None
-        yield ours, kernel
+        yield own_end, kernel

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autograders.sandbox import jail
-from autograders.sandbox.inside.refused import make_filter
+from autograders.sandbox.inside.syscall_filter import make_filter
 from autograders.sandbox.jail import Place, command, why_no_walls
 from autograders.sandbox.limits import FILES, Limits
 

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from autograders import notebooks
 from autograders.course import Course
 from autograders.intake.intake import receive
-from autograders.intake.reading import bounded
+from autograders.intake.reading import limited_reading
 from autograders.intake.reading.decoding import Unreadable, read_json
-from autograders.intake.reading.limited import Limited, OverLimit
+from autograders.intake.reading.limited_process import LimitedProcess, OverLimit
 from autograders.intake.reading.matching import answer_cells
 from autograders.intake.reading.reading import read_notebook
 from autograders.intake.reading.rebuild import rebuild
@@ -45,8 +45,8 @@ def good(released: Course) -> Notebook:
 
 
 @pytest.fixture
-def process() -> Iterator[Limited]:
-    limited = Limited(1.0, 300, preload=[])
+def process() -> Iterator[LimitedProcess]:
+    limited = LimitedProcess(1.0, 300, preload=[])
     yield limited
     limited.close()
 
@@ -74,7 +74,7 @@ raise Odd("1 and 2")
     ],
 )
 def test_a_call_that_takes_too_much_is_stopped_and_the_next_one_is_answered(
-    process: Limited, function: Callable[..., Any], arguments: tuple[Any, ...], says: str
+    process: LimitedProcess, function: Callable[..., Any], arguments: tuple[Any, ...], says: str
 ) -> None:
     assert process.call(sorted, [2, 1]) == [1, 2]
     with pytest.raises(OverLimit, match=says):
@@ -82,20 +82,20 @@ def test_a_call_that_takes_too_much_is_stopped_and_the_next_one_is_answered(
     assert process.call(sorted, [2, 1]) == [1, 2]
 
 
-def test_what_a_call_raises_arrives(process: Limited) -> None:
+def test_what_a_call_raises_arrives(process: LimitedProcess) -> None:
     with pytest.raises(Unreadable, match="the file is empty"):
         process.call(read_json, b" ")
     with pytest.raises(RuntimeError, match="Odd: 1 and 2"):
         process.call(exec, ODD)
 
 
-def test_each_call_has_the_whole_time(process: Limited) -> None:
+def test_each_call_has_the_whole_time(process: LimitedProcess) -> None:
     """Three calls of 0.6 s within a limit of 1 s."""
     for _ in range(3):
         process.call(exec, BUSY)
 
 
-def test_a_process_that_somebody_killed_has_a_successor(process: Limited) -> None:
+def test_a_process_that_somebody_killed_has_a_successor(process: LimitedProcess) -> None:
     number = process.call(os.getpid)
     os.kill(number, signal.SIGKILL)
     assert process.call(os.getpid) not in (number, os.getpid())
@@ -121,18 +121,18 @@ def raw(*cells: dict[str, Any], **fields: Any) -> bytes:
 )
 def test_what_would_take_long_is_refused_with_its_own_reason(content: bytes, reason: str) -> None:
     with pytest.raises(Unreadable, match=reason):
-        bounded.read_notebook(content)
+        limited_reading.read_notebook(content)
 
 
-def test_what_takes_too_long_to_read_is_unreadable(monkeypatch: pytest.MonkeyPatch, process: Limited) -> None:
-    monkeypatch.setattr("autograders.intake.reading.bounded.reader", process)
+def test_what_takes_too_long_to_read_is_unreadable(monkeypatch: pytest.MonkeyPatch, process: LimitedProcess) -> None:
+    monkeypatch.setattr("autograders.intake.reading.limited_reading.reader", process)
     with pytest.raises(Unreadable, match=r"reading it takes more than 1 s of computing time, .* hand in again"):
-        bounded._call("reading it", exec, SPIN)
+        limited_reading._call("reading it", exec, SPIN)
 
 
 def test_an_error_that_nobody_foresaw_costs_the_file_only() -> None:
     with pytest.raises(Unreadable, match=r"reading it failed \(ValueError: invalid .*\): talk to your instructor"):
-        bounded._call("reading it", int, "x")
+        limited_reading._call("reading it", int, "x")
 
 
 def test_each_cell_is_parsed_once_for_all_answers_that_are_missing(
@@ -153,9 +153,9 @@ def test_a_cell_that_is_too_long_costs_its_own_question(released: Course, good: 
         cell_of(nb, CLIP)["source"] += "\nx = 1" * (MAX_CODE // 6)
 
     nb = json.dumps(edited(good, lengthen)).encode()
-    read = bounded.read_notebook(nb)
+    read = limited_reading.read_notebook(nb)
     assert f"a code cell may have {MAX_CODE:,}: it is left out" in "; ".join(read.notes)
-    graded = bounded.rebuilt(read.notebook, released.notebook("release", FIRST))
+    graded = limited_reading.rebuilt(read.notebook, released.notebook("release", FIRST))
     points = {question: earned(graded, question) for question in RIGHT}
     assert points == dict.fromkeys(RIGHT, 8.0) | {CLIP: 0.0}
 
@@ -168,7 +168,7 @@ def test_of_very_many_notebooks_some_are_looked_at_one_at_a_time(
     for number in range(MAX_NOTEBOOKS + 5):
         (folder / f"a{number:03}.ipynb").write_text("{}")
     looked: list[bytes] = []
-    real = bounded.read_notebook
+    real = limited_reading.read_notebook
     monkeypatch.setattr(
         "autograders.intake.intake.read_notebook", lambda content: (looked.append(content), real(content))[1]
     )
@@ -189,9 +189,9 @@ def test_a_notebook_beside_it_that_takes_too_long_costs_nothing(
     folder.mkdir(parents=True)
     (folder / "a.ipynb").write_bytes(raw(code("x = 1")))
     (folder / "mine.ipynb").write_text(json.dumps(good))
-    process = Limited(1.0, 300, preload=[])
-    monkeypatch.setattr("autograders.intake.reading.bounded.reader", process)
-    monkeypatch.setattr("autograders.intake.reading.bounded.rebuild.has_answers", exec)
+    process = LimitedProcess(1.0, 300, preload=[])
+    monkeypatch.setattr("autograders.intake.reading.limited_reading.reader", process)
+    monkeypatch.setattr("autograders.intake.reading.limited_reading.rebuild.has_answers", exec)
     assert "the notebook is called mine.ipynb" in receive(course, FIRST, "ada").notes[0]
     process.close()
 

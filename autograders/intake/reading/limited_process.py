@@ -27,21 +27,21 @@ T = TypeVar("T")
 _MEGABYTE = 1_000_000
 _SERVE = (
     "import sys; sys.path.append({root!r}); "
-    "from autograders.intake.reading.limited import serve; serve({number}, {preload!r})"
+    "from autograders.intake.reading.limited_process import serve; serve({number}, {preload!r})"
 )
-_AGAIN = 2
+_ATTEMPTS = 2
 
 
 class OverLimit(RuntimeError):  # noqa: N818 - a state of a call, not a fault of ours
     """A call that was stopped; the message ends a sentence that begins with what was tried."""
 
 
-class _Lost(Exception):  # noqa: N818 - a state of the process
+class _ProcessEnded(Exception):  # noqa: N818 - a state of the process
     """The process ended before it answered."""
 
 
-class Limited:
-    """One process that answers one call at a time. It starts with the first call, and anew after it was ended."""
+class LimitedProcess:
+    """One process that answers one call at a time. It starts with the first call, and again after it has ended."""
 
     def __init__(self, seconds: float, megabytes: int, preload: Sequence[str]) -> None:
         """Args: computing time and additional memory of one call, and the modules to import beforehand."""
@@ -54,10 +54,10 @@ class Limited:
         """What `function`, one of a module's, returns or raises there. Raises OverLimit when it was stopped."""
         request = pickle.dumps((self.seconds, self.megabytes, function, arguments, named), pickle.HIGHEST_PROTOCOL)
         with self._lock:
-            for _ in range(_AGAIN):
+            for _ in range(_ATTEMPTS):
                 try:
-                    done, value = self._ask(request)
-                except _Lost:
+                    succeeded, value = self._ask(request)
+                except _ProcessEnded:
                     # Ended by somebody else: the machine was short of memory, or the process was idle and swept up.
                     code = self._end()
                     if code not in (-signal.SIGKILL, -signal.SIGTERM):
@@ -66,7 +66,7 @@ class Limited:
                     self._end()
                     raise
                 else:
-                    if done:
+                    if succeeded:
                         return cast(T, value)
                     if isinstance(value, MemoryError):
                         self._end()
@@ -89,21 +89,21 @@ class Limited:
             self._pipe.send_bytes(request)
             answer: tuple[bool, object] = pickle.loads(self._pipe.recv_bytes())
         except (EOFError, OSError):
-            raise _Lost from None
+            raise _ProcessEnded from None
         return answer
 
     def _start(self) -> None:
-        self._pipe, theirs = Pipe()
+        self._pipe, child_end = Pipe()
         root = str(Path(__file__).resolve().parents[3])
-        program = _SERVE.format(root=root, number=theirs.fileno(), preload=self._preload)
+        program = _SERVE.format(root=root, number=child_end.fileno(), preload=self._preload)
         # -P: the folder in which the instructor works may hold a student's json.py.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-W", "ignore", "-c", program],  # a student's "\\d" is no warning for the instructor
             stdin=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno()],
+            pass_fds=[child_end.fileno()],
             start_new_session=True,  # Ctrl+C is for the parent, which decides
         )
-        theirs.close()
+        child_end.close()
 
     def _end(self) -> int:
         """End the process and return its exit code."""
@@ -111,6 +111,7 @@ class Limited:
         if process is None:
             return 0
         self._pipe.close()
+        # Idle, it ends by itself when its pipe is closed; in the midst of a call it does not look.
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(1.0)
         process.kill()
@@ -120,6 +121,7 @@ class Limited:
 def serve(number: int, preload: Sequence[str]) -> None:
     """Answer calls that come over a pipe, until its other end is closed."""
     pipe = Connection(number)
+    # A core file would hold what a student handed in.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for name in preload:
         importlib.import_module(name)
@@ -140,6 +142,7 @@ def _limits(seconds: float, megabytes: int) -> Iterator[None]:
     if pages.exists():
         used = int(pages.read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
         soft[resource.RLIMIT_AS] = used + megabytes * _MEGABYTE
+    # Soft limits only: the process serves the next call too, and a hard limit cannot be raised again.
     before = {kind: resource.getrlimit(kind) for kind in soft}
     for kind, most in soft.items():
         resource.setrlimit(kind, (most, before[kind][1]))

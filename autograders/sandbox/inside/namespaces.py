@@ -43,6 +43,7 @@ def _unshare(flags: int) -> None:
 
 def _map_user(inner: int, outer_user: int, outer_group: int) -> None:
     """Give the one user of a new user namespace the number `inner` (a user's and a group's)."""
+    # The system lets an ordinary user map a group only after giving up the right to change groups.
     Path("/proc/self/setgroups").write_text("deny", "ascii")
     Path("/proc/self/uid_map").write_text(f"{inner} {outer_user} 1", "ascii")
     Path("/proc/self/gid_map").write_text(f"{inner} {outer_group} 1", "ascii")
@@ -51,8 +52,9 @@ def _map_user(inner: int, outer_user: int, outer_group: int) -> None:
 def _bind(source: str, target: str) -> None:
     """Show what stands at `source` at `target` too, to be read. What the source's mount forbids stays forbidden."""
     _mount(source, target, None, _BIND)
-    held = os.statvfs(target).f_flag & (_NO_SETUID | _NO_DEVICES | _NO_PROGRAMS)
-    _mount(None, target, None, _BIND | _REMOUNT | held | _PLAIN | _READ_ONLY)
+    # Linux ignores other flags in the first call of a bind mount; they need a second one.
+    restrictions = os.statvfs(target).f_flag & (_NO_SETUID | _NO_DEVICES | _NO_PROGRAMS)
+    _mount(None, target, None, _BIND | _REMOUNT | restrictions | _PLAIN | _READ_ONLY)
 
 
 def unshare(user: int) -> None:
@@ -88,11 +90,11 @@ def build_walls(settings: dict[str, Any]) -> None:
 def mount_private_folders(settings: dict[str, Any]) -> None:
     """New file systems of limited size, with a limited number of files, where a notebook may write."""
     # Python's packages may stand below /tmp: they are shown again in the new one.
-    kept = {path: os.open(path, os.O_PATH) for path in settings["below_tmp"]}
+    descriptors = {path: os.open(path, os.O_PATH) for path in settings["below_tmp"]}
     for folder in settings["private_folders"]:
         limits = f"size={settings['file_bytes']},nr_inodes={settings['files_written']},mode=1777"
         _mount("tmpfs", folder, "tmpfs", _PLAIN, limits)
-    for path, descriptor in kept.items():
+    for path, descriptor in descriptors.items():
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         if Path(f"/proc/self/fd/{descriptor}").is_dir():
             Path(path).mkdir()
@@ -131,7 +133,7 @@ def give_up_rights() -> None:
     """Drop every capability, for good: bubblewrap has set that no program gives any back."""
     if _libc.prctl(_GET_NO_NEW_RIGHTS, 0, 0, 0, 0) != 1:
         raise OSError(errno.EPERM, "new rights can be gained in here")
-    header, none = struct.pack("Ii", 0x20080522, 0), bytes(24)
+    header, none = struct.pack("Ii", 0x20080522, 0), bytes(24)  # version 3 of the interface, this process
     _checked(_libc.capset(header, none), "capset")
     if [line.split()[1].strip("0") for line in _status() if line.startswith(("CapEff", "CapPrm", "CapInh"))] != [
         ""

@@ -90,8 +90,8 @@ def make_filter(machine: str, uncounted: Sequence[str] = ()) -> bytes:
     for name in _NAMES[len(_DEPENDING) :]:
         program += [_step(_EQUAL, calls[name], 0, 1), _refuse(errno.ENOSYS)]
     for name in ("socket", "socketpair"):
-        known = [_step(_EQUAL, family, len(_FAMILIES) - place, 0) for place, family in enumerate(_FAMILIES)]
-        program += _on_call(calls[name], [_argument(0), *known, _refuse(errno.EAFNOSUPPORT), _step(_RETURN, _ALLOW)])
+        families = [_step(_EQUAL, family, len(_FAMILIES) - place, 0) for place, family in enumerate(_FAMILIES)]
+        program += _on_call(calls[name], [_argument(0), *families, _refuse(errno.EAFNOSUPPORT), _step(_RETURN, _ALLOW)])
     for name in ("unshare", "clone"):
         program += _on_call(calls[name], [_argument(0), _step(_ANY_BIT, _NEW_USER, 0, 1), _refuse(errno.EPERM)])
     if "memory" in uncounted:
@@ -106,8 +106,8 @@ def refuse_calls(uncounted: Sequence[str] = ()) -> None:
     program = make_filter(platform.machine(), uncounted)
     if not program:
         return
-    kept = ctypes.create_string_buffer(program, len(program))
-    header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(kept))
+    buffer = ctypes.create_string_buffer(program, len(program))
+    header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(buffer))
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_SET_FILTER, _FILTER, header, 0, 0) == 0:
         return
