@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import ROOT
 
 from autograders.questions import visible
 from autograders.questions.bank import Answer
@@ -43,6 +45,13 @@ def test_a_file_is_stale_for_another_number_but_not_for_another_rounding(
     assert write_visible_cases() == []
     path.write_text(text.replace(number[0], number[0][:6]), "utf-8")
     assert write_visible_cases() == [path]
+
+
+def test_nothing_is_trained_when_questions_are_imported() -> None:
+    """Every command and every process that grades imports them; PyTorch imports its compiler at the first step."""
+    script = "import sys, autograders.questions.question; print('torch._dynamo' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 TRAINING = ("03a-recipe", "03a-checkpoint")
