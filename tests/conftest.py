@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import secrets
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from autograders.notebooks import assignments
 from autograders.questions.question import answer_to
 from autograders.questions.seeds import create_secret
 from autograders.questions.simulate import simulate
+from autograders.questions.verdict_cache import VerdictCache
 from autograders.release.release import release
 from autograders.sandbox.jail import why_no_walls
 
@@ -44,36 +47,56 @@ approximate_numbers.install()
 
 ROOT = Path(__file__).resolve().parents[1]
 HELPERS = ROOT / "tests" / "helpers"
+Once = Callable[[str, Callable[[Path], object]], Path]
+"""Name of a folder, and what fills it -> the folder."""
 
 
-SHARED = {
-    "a class of two notebooks": ("grading/test_grading.py", "results/test_report.py"),
-    "a class of many states": (
-        "grading/test_states.py",
-        "grading/test_journal.py",
-        "grading/test_regrade.py",
-        "nbgrader/test_formgrader.py",
-        "grading/test_runner.py",
-    ),
-}
-"""Files that look at the same graded class: one process grades it."""
+LONG = (
+    "tests/browser/test_browser.py",
+    "tests/autograders/sandbox/test_attacks.py",
+    "notebooks/",
+    "tests/autograders/grading/test_runner.py",
+    "tests/autograders/grading/test_grading.py",
+    "tests/autograders/results/test_report.py",
+    "tests/autograders/grading/test_killed_grader.py",
+    "tests/autograders/release/",
+    "tests/autograders/sandbox/",
+    "tests/autograders/grading/",
+)
+"""What takes minutes comes first, so that no process is left alone with it at the end."""
+DIVIDED = (
+    "tests/autograders/questions/test_answer_bank.py",
+    "tests/autograders/questions/test_descriptions.py",
+    "tests/autograders/questions/test_verify.py",
+    "tests/lecture_lib/debugging/",
+    "tests/lecture_lib/commands/test_debug.py",
+)
+"""Tests that share nothing come last, and each goes to the process that is free."""
+TOGETHER = ("tests/autograders/grading/test_grading.py", "tests/autograders/results/test_report.py")
+"""Files that look at a class which one of them grades again: one process has it."""
+
+
+def _turn(item: pytest.Item) -> int:
+    """When a test runs, among the others of its process."""
+    if item.nodeid.startswith(DIVIDED):
+        return len(LONG) + 1
+    return next((turn for turn, place in enumerate(LONG) if item.nodeid.startswith(place)), len(LONG))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `-n`, a file stays together, and so do the files that look at the same class."""
+    """With `-n`, the tests of a file stay together unless they share nothing."""
     from xdist.scheduler import LoadFileScheduling
 
-    groups = {f"tests/autograders/{file}": group for group, files in SHARED.items() for file in files}
-
-    class ByFileAndClass(LoadFileScheduling):  # type: ignore[misc]
+    class ByFileOrTest(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
+            if nodeid.startswith(DIVIDED):
+                return nodeid
             file = super()._split_scope(nodeid)
-            return groups.get(file, file)
+            return TOGETHER[0] if file in TOGETHER else file
 
-    # In the order of their names: the longest would come last otherwise, alone.
-    config.option.loadscopereorder = False
-    return ByFileAndClass(config, log)
+    config.option.loadscopereorder = False  # in the order of `_turn`
+    return ByFileOrTest(config, log)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -81,6 +104,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=_turn)
     if not config.getoption("--full"):
         for item in items:
             if item.get_closest_marker("full"):
@@ -112,39 +136,75 @@ def repetitions(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
     return lambda short, long: long if full else short
 
 
+@pytest.fixture(scope="session")
+def kept_verdicts(request: pytest.FixtureRequest) -> VerdictCache:
+    """What earlier runs found out on inputs that never change; nothing in `make test-full`."""
+    return VerdictCache(None) if request.config.getoption("--full") else VerdictCache()
+
+
+@pytest.fixture(scope="session")
+def once(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """Makes a folder once in a run: the first process that asks for it does, the others wait. Tests only read it."""
+    place = tmp_path_factory.getbasetemp()
+    place = (place.parent if hasattr(request.config, "workerinput") else place) / "made-once"
+    place.mkdir(exist_ok=True)
+
+    def folder(name: str, make: Callable[[Path], object]) -> Path:
+        made, finished = place / name, place / f"{name}.finished"
+        with (place / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                if not finished.exists():
+                    shutil.rmtree(made, ignore_errors=True)  # of a process that failed
+                    made.mkdir()
+                    make(made)
+                    finished.touch()
+            finally:
+                fcntl.flock(lock, fcntl.LOCK_UN)
+        return made
+
+    return folder
+
+
 KEPT = ("03a-accumulate", "03a-clip", "03a-p5", "03b-inspect", "03b-baseline", "03b-p4")
 """The questions of the course that most tests grade: all of both notebooks would take minutes."""
 
 
 @pytest.fixture(scope="session")
-def shorter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shorter(once: Once) -> Path:
     """Both notebooks with few questions in them, in the place of `notebooks/`."""
-    shorter = tmp_path_factory.mktemp("notebooks")
-    for name in assignments():
-        nb = notebooks.read(notebooks.master_path(name))
-        nb.cells = [cell for cell in nb.cells if _is_kept(cell)]
-        (shorter / f"{name}.py").touch()
-        (shorter / name).mkdir()
-        nbformat.write(nb, shorter / name / f"{name}.ipynb")
-    return shorter
+
+    def shorten(folder: Path) -> None:
+        for name in assignments():
+            nb = notebooks.read(notebooks.master_path(name))
+            nb.cells = [cell for cell in nb.cells if _is_kept(cell)]
+            (folder / f"{name}.py").touch()
+            (folder / name).mkdir()
+            nbformat.write(nb, folder / name / f"{name}.ipynb")
+
+    return once("notebooks", shorten)
 
 
 @pytest.fixture(scope="session")
-def released(shorter: Path, tmp_path_factory: pytest.TempPathFactory, fresh_secret: bytes) -> Course:
+def released(shorter: Path, once: Once, fresh_secret: bytes) -> Course:
     """A course folder with the shorter notebooks released; tests copy it and leave it as it is."""
-    course = course_of_this_run(tmp_path_factory.mktemp("released"), fresh_secret)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(notebooks, "NOTEBOOKS", shorter)
-        release(course, assignments(), verify=False)
-    return course
+
+    def make(folder: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(notebooks, "NOTEBOOKS", shorter)
+            release(course_of_this_run(folder, fresh_secret), assignments(), verify=False)
+
+    return Course(once("released", make) / "course")
 
 
 @pytest.fixture(scope="session")
-def released_in_full(tmp_path_factory: pytest.TempPathFactory, fresh_secret: bytes) -> Course:
+def released_in_full(once: Once, fresh_secret: bytes) -> Course:
     """Both notebooks released as they are, with every question; tests leave it as it is."""
-    course = course_of_this_run(tmp_path_factory.mktemp("released-in-full"), fresh_secret)
-    release(course, assignments(), verify=False)
-    return course
+
+    def make(folder: Path) -> None:
+        release(course_of_this_run(folder, fresh_secret), assignments(), verify=False)
+
+    return Course(once("released-in-full", make) / "course")
 
 
 def course_of_this_run(folder: Path, secret: bytes) -> Course:
@@ -250,9 +310,13 @@ autograders.probes.probe = twice
 
 
 @pytest.fixture(scope="session")
-def mixed(released: Course, tmp_path_factory: pytest.TempPathFactory) -> Course:
+def mixed(released: Course, once: Once) -> Course:
     """Six submissions of one notebook that end in different states, and a student of the roster without one."""
-    course = copy_course(released, tmp_path_factory.mktemp("mixed") / "course")
+    return Course(once("mixed", lambda folder: hand_in_mixed(copy_course(released, folder / "course"))) / "course")
+
+
+def hand_in_mixed(course: Course) -> None:
+    """Hand in the six submissions."""
     weighted, divided, together, each, by_heart = (
         answer_to(*named)
         for named in (
@@ -284,7 +348,6 @@ def mixed(released: Course, tmp_path_factory: pytest.TempPathFactory) -> Course:
     cut.parent.mkdir(parents=True)
     cut.write_bytes(course.notebook("submitted", MIXED, "right").read_bytes()[:2000])
     course.roster.write_text("id\n" + "\n".join([*answers, "truncated", "absent"]) + "\n", "utf-8")
-    return course
 
 
 @dataclass(frozen=True)
@@ -296,9 +359,14 @@ class MixedClass:
 
 
 @pytest.fixture(scope="session")
-def mixed_graded(mixed: Course, tmp_path_factory: pytest.TempPathFactory) -> MixedClass:
-    """The mixed class graded once by the command line."""
-    course = copy_course(mixed, tmp_path_factory.mktemp("mixed-graded") / "course")
-    grading = autograde("grade", "--quiet", course=course)
-    autograde("gradebook", "--assignment", MIXED, course=course)
-    return MixedClass(course, grading)
+def mixed_graded(mixed: Course, once: Once) -> MixedClass:
+    """The mixed class graded once by the command line; tests leave it as it is."""
+
+    def make(folder: Path) -> None:
+        course = copy_course(mixed, folder / "course")
+        grading = autograde("grade", "--quiet", course=course)
+        autograde("gradebook", "--assignment", MIXED, course=course)
+        (folder / "grading.json").write_text(json.dumps(asdict(grading)), "utf-8")
+
+    folder = once("mixed-graded", make)
+    return MixedClass(Course(folder / "course"), Finished(**json.loads((folder / "grading.json").read_text("utf-8"))))

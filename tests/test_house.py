@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, autograde
+from conftest import DIVIDED, LONG, ROOT, TOGETHER, autograde
 from helpers.code_lines import code_lines
 
 from autograders.__main__ import _parser
@@ -311,6 +311,11 @@ def test_nothing_of_one_machine_or_session_is_in_the_repository() -> None:
         text = path.read_text("utf-8")
         assert not re.search(r"(?<![\w.])/(work|root|home)/\w", text), name
         assert not re.search(r"(?i)\b(pypi\.org/simple|files\.pythonhosted|extra-index-url)\b", text), name
+
+
+def test_the_order_of_the_tests_names_places_that_exist() -> None:
+    """A place that was renamed would silently run as one file, or last and alone."""
+    assert [place for place in (*LONG, *DIVIDED, *TOGETHER) if not (ROOT / place).exists()] == []
 
 
 def test_no_file_of_the_repository_is_ignored() -> None:

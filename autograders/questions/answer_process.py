@@ -26,7 +26,7 @@ from .question import QUESTIONS, Question
 IDLE_SECONDS = 60
 """How long a process may wait without computing, by the clock. A busy machine gives every process a turn sooner."""
 _CLOCK_PER_CPU = 40  # a program that sleeps between short pieces of work ends after this many times its limit
-_PRELOADED = [
+PRELOADED = [
     *(
         "torch",
         "torch._dynamo",
@@ -71,7 +71,7 @@ def observe_sets(
 @contextlib.contextmanager
 def _started(question: Question, sources: Sequence[str], sets: Sequence[list[Any]], seconds: int) -> Iterator[Any]:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_PRELOADED)
+    context.set_forkserver_preload(PRELOADED)
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_observe, args=(sender, question.id, sources, sets, seconds), daemon=True)
     process.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -31,23 +32,23 @@ def sample(description: Description, count: int = EXAMPLES, seed: int = 0) -> li
     return [description.domain(rng) for _ in range(count)]
 
 
-def differing(question: Question, sources: Sequence[str], cases: Sequence[Case], seconds: int = 30) -> list[Case]:
-    """The cases on which a program does not agree with the reference in every field that is graded.
+def first_difference(
+    question: Question, sources: Sequence[str], cases: Sequence[Case], seconds: int = 30
+) -> Case | None:
+    """The first case on which a program does not agree with the reference in every field that is graded.
 
-    Each case is judged by itself. Raises AnswerStoppedError when the program's process does not come to its end.
+    Each case is judged by itself. Raises AnswerStoppedError when the program's process ends before one is found.
     """
-    description = question.description
     groups = [cases[start : start + _AT_A_TIME] for start in range(0, len(cases), _AT_A_TIME)]
-    different = []
-    for group, observed in zip(
-        groups, observe_sets(question, sources, list(map(encode_inputs, groups)), seconds), strict=True
-    ):
-        if observed.incident is not None:
-            raise AnswerStoppedError(observed.incident)
-        for case, observation in zip(group, question.read(observed.published[0], len(group)), strict=True):
-            verdict = _in_full(description, case).judge([case], [observation])
-            different += [case] if verdict.points < verdict.maximum else []
-    return different
+    with contextlib.closing(observe_sets(question, sources, list(map(encode_inputs, groups)), seconds)) as observations:
+        for group, observed in zip(groups, observations, strict=True):
+            if observed.incident is not None:
+                raise AnswerStoppedError(observed.incident)
+            for case, observation in zip(group, question.read(observed.published[0], len(group)), strict=True):
+                verdict = _in_full(question.description, case).judge([case], [observation])
+                if verdict.points < verdict.maximum:
+                    return case
+    return None
 
 
 def _in_full(description: Description, case: Case) -> Description:

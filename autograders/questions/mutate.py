@@ -25,7 +25,7 @@ from ..notebooks import ROOT
 from .answer_process import Observed, observe_sets
 from .bank import Answer
 from .cases import Case
-from .domain import AnswerStoppedError, differing, sample
+from .domain import AnswerStoppedError, first_difference, sample
 from .mutants import Mutant, mutants
 from .question import Question, encode_inputs
 from .seeds import POOL
@@ -144,10 +144,10 @@ class _Trial:
         if losing:
             return Fate.SOME_SETS, f"loses on set {', '.join(map(str, losing))} of {POOL}"
         try:
-            differs = differing(self.question, sources, sample(self.question.description))
+            differs = first_difference(self.question, sources, sample(self.question.description))
         except AnswerStoppedError as error:
             return Fate.GAP, str(error)
-        return (Fate.GAP, f"wrong for {dict(differs[0].inputs)}") if differs else (Fate.SAME, "")
+        return (Fate.SAME, "") if differs is None else (Fate.GAP, f"wrong for {dict(differs.inputs)}")
 
     def _inputs(self, index: int) -> list[Any]:
         return encode_inputs(self.question.draw(_SECRET, _VERSION, index))

@@ -20,6 +20,9 @@ RUN = 14
 WHOLE = 0.5
 """A file that holds this share of a secret's runs is a leak wherever else they stand, in lecture_lib too."""
 
+_SHORTEST = RUN // 2
+"""A text of fewer tokens has no run."""
+
 _TOKEN = re.compile(r"[^\W\d]\w*|\d+(?:\.\d+)?|[^\w\s\"'`#]")
 _COMMENT = re.compile(r"#[^\n]*")
 _TEXT = {
@@ -64,14 +67,43 @@ class Leak:
 
 def tokens(text: str, *, comments: bool = False) -> tuple[str, ...]:
     """The normalised tokens of a text, program or prose; without `comments`, what stands behind a # is left out."""
-    return tuple(match.lower() for match in _TOKEN.findall(text if comments else _COMMENT.sub(" ", text)))
+    return tuple(map(str.lower, _TOKEN.findall(text if comments else _COMMENT.sub(" ", text))))
 
 
 def runs(found: tuple[str, ...]) -> set[tuple[str, ...]]:
     """Every run of RUN tokens. A text that is a little shorter is one run by itself."""
-    if RUN // 2 <= len(found) < RUN:
+    if _SHORTEST <= len(found) < RUN:
         return {found}
     return {found[start : start + RUN] for start in range(len(found) - RUN + 1)}
+
+
+class KnownRuns:
+    """A set of runs that is quickly looked for in texts: hardly any place of a text begins as one of them does."""
+
+    def __init__(self, known: Iterable[tuple[str, ...]]) -> None:
+        self._known = set(known)
+        self._starts = {run[:_SHORTEST] for run in self._known}
+        self._lengths = sorted({len(run) for run in self._known})
+
+    def anywhere(self, found: tuple[str, ...]) -> set[tuple[str, ...]]:
+        """The known runs that stand somewhere in a text of these tokens."""
+        return {
+            run
+            for start in range(len(found) - _SHORTEST + 1)
+            if found[start : start + _SHORTEST] in self._starts
+            for length in self._lengths
+            if (run := found[start : start + length]) in self._known
+        }
+
+    def among_the_runs(self, texts: Iterable[str]) -> set[tuple[str, ...]]:
+        """The known runs that are runs of one of these texts, with or without its comments."""
+        return {
+            run
+            for text in texts
+            for found in {tokens(text), tokens(text, comments=True)}
+            for run in self.anywhere(found)
+            if len(run) == RUN or run == found
+        }
 
 
 class LeakCheck:
@@ -84,10 +116,12 @@ class LeakCheck:
 
         A stub is in every answer to its question, and most of a short one.
         """
-        given = _all_runs(stubs)
-        common = _all_runs(allowed) | given
-        printed = common | _all_runs(code)
-        self._whole = {secret: runs(tokens(_without_imports(secret.text))) - given for secret in secrets}
+        whole = {secret: runs(tokens(_without_imports(secret.text))) for secret in secrets}
+        known = KnownRuns(run for all_runs in whole.values() for run in all_runs)
+        given = known.among_the_runs(stubs)
+        common = known.among_the_runs(allowed) | given
+        printed = common | known.among_the_runs(code)
+        self._whole = {secret: all_runs - given for secret, all_runs in whole.items()}
         self._own = {
             run: secret
             for secret, all_runs in self._whole.items()
@@ -97,15 +131,13 @@ class LeakCheck:
         for secret, all_runs in self._whole.items():
             for run in () if secret.written_by_code else all_runs:
                 self._holders.setdefault(run, []).append(secret)
-        self._lengths = sorted({len(run) for all_runs in self._whole.values() for run in all_runs})
+        self._searched = KnownRuns([*self._own, *self._holders])
 
     def search(self, where: str, text: str) -> list[Leak]:
         """The secrets whose content `text` holds, one leak for each."""
         leaks: dict[Secret, Leak] = {}
         for found in {tokens(text), tokens(text, comments=True)}:
-            present = {
-                found[start : start + length] for length in self._lengths for start in range(len(found) - length + 1)
-            }
+            present = self._searched.anywhere(found)
             for run in present & self._own.keys():
                 leaks.setdefault(self._own[run], Leak(where, self._own[run].name, " ".join(run)))
             shared: dict[Secret, list[tuple[str, ...]]] = {}
@@ -125,10 +157,6 @@ class LeakCheck:
                 for where, text in texts_of(str(path.relative_to(folder)), path.read_bytes()):
                     leaks += self.search(where, text)
         return leaks
-
-
-def _all_runs(texts: Iterable[str]) -> set[tuple[str, ...]]:
-    return {run for text in texts for comments in (False, True) for run in runs(tokens(text, comments=comments))}
 
 
 def _without_imports(text: str) -> str:

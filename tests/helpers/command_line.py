@@ -7,6 +7,7 @@ is its own, as it is for an instructor; test_runner.py and test_published_course
 from __future__ import annotations
 
 import atexit
+import importlib.util
 import multiprocessing
 import multiprocessing.util
 import os
@@ -17,10 +18,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from autograders.questions import answer_process
+
 ROOT = Path(__file__).resolve().parents[2]
 
 _FORKED = multiprocessing.get_context("forkserver")
-_FORKED.set_forkserver_preload(["autograders.__main__", "autograders.grading.grade", "nbgrader.converters"])
+# A process has one server to fork from, for commands and for the bank's answers: it imports what both need, whichever
+# of them starts it. An answer would import PyTorch's compiler anew, a command nbgrader.
+answer_process.PRELOADED += ["autograders.__main__", "autograders.grading.grade", "nbgrader.converters"]
+_FORKED.set_forkserver_preload(answer_process.PRELOADED)
 
 
 @dataclass(frozen=True)
@@ -59,11 +65,24 @@ def _run(
     os.chdir(ROOT)
     os.environ.clear()
     os.environ.update(environment)
+    tempfile.tempdir = None  # read $TMPDIR anew
     for stream, file in enumerate(files, start=1):
         os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT), stream)
     multiprocessing.util.Finalize(None, atexit._run_exitfuncs, exitpriority=0)
     sys.argv = list(arguments)
+    _customize(environment.get("PYTHONPATH", "").split(os.pathsep))
     sys.exit(program())
+
+
+def _customize(path: Sequence[str]) -> None:
+    """Run the first sitecustomize.py on PYTHONPATH, as a process that starts from nothing does."""
+    for file in (Path(folder) / "sitecustomize.py" for folder in path if folder):
+        if file.is_file():
+            spec = importlib.util.spec_from_file_location("sitecustomize", file)
+            assert spec is not None
+            assert spec.loader is not None
+            spec.loader.exec_module(importlib.util.module_from_spec(spec))
+            return
 
 
 def _autograde() -> int:

@@ -6,7 +6,8 @@ function is given. What remains forgeable: a program's settings lie in the proce
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,26 @@ VERDICT, COUNT, IN_TRAINING, ON_ONE_CLASS = (
 WEIGHTS, BUFFERS, MODE = "rung.weights", "rung.buffers", "rung.mode"
 
 
+class Account(Mapping[str, Any]):
+    """A program's account, whose run is made when it is first asked for: an import trains none of the visible ones."""
+
+    def __init__(self, program: Mapping[str, Any]) -> None:
+        self._program = program
+
+    @cached_property
+    def _of_its_run(self) -> dict[str, Any]:
+        return account(self._program)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._of_its_run[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._of_its_run)
+
+    def __len__(self) -> int:
+        return len(self._of_its_run)
+
+
 def account(program: Mapping[str, Any]) -> dict[str, Any]:
     """How far the loss is above the floor: in evaluation mode from step to step, and in training mode at the end.
 
@@ -60,7 +81,7 @@ def one_class(case: Case) -> bool:
     return len(np.unique(case.inputs["y"])) == 1
 
 
-def verdict(holds: Callable[[dict[str, Any]], Any], asks_for_classes: bool = True) -> Simulation:
+def verdict(holds: Callable[[Mapping[str, Any]], Any], asks_for_classes: bool = True) -> Simulation:
     """The verdict by a rule on a program's account."""
 
     def simulate(case: Case) -> Mapping[str, Any]:
@@ -75,7 +96,7 @@ def near(gap: float) -> bool:
     return abs(gap) <= TOLERANCE
 
 
-def at_last(key: dict[str, Any]) -> bool:
+def at_last(key: Mapping[str, Any]) -> bool:
     return near(key["gaps"][-1])
 
 
@@ -117,7 +138,7 @@ def trained(rng: np.random.Generator, kind: str, classes: int, dead: bool = Fals
     program = draw_program(rng, classes, **settings)
     if dead:  # below zero for every example: no unit of the hidden layer ever fires
         program["weights"][1] = np.full(HIDDEN, -50.0, np.float32)
-    return Case(kind, program, account(program))
+    return Case(kind, program, Account(program))
 
 
 def contradicting(rng: np.random.Generator, classes: int) -> dict[str, np.ndarray]:

@@ -105,8 +105,7 @@ def command(course: Course, *options: str) -> list[str]:
 
 
 def run(course: Course, variables: dict[str, str], *options: str) -> Finished:
-    if "--workers" in options and options[options.index("--workers") + 1] != "1":
-        # The processes that it starts read `variables`; one that grades by itself is started with them.
+    if "--workers" in options:
         return command_line.run(command(course, *options)[3:], variables)
     done = subprocess.run(
         command(course, *options), cwd=ROOT, env=variables, capture_output=True, text=True, check=False

@@ -163,11 +163,11 @@ class TestJudging:
     cases = question.draw(b"test", "v", 0)
 
     @pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
-    def test_right_observations_of_other_inputs_earn_nothing(self, question) -> None:
-        """What an answer would publish that knows everything but the inputs."""
+    def test_right_observations_of_other_inputs_earn_nothing(self, question, repetitions) -> None:
+        """What an answer would publish that knows everything but the inputs; in `make test-full` on more sets."""
         by_luck = []
         others = [question.draw(secret, "v", 0) for secret in (b"test", b"another", b"a third", b"a fourth")]
-        for seed in range(1, 20):
+        for seed in range(1, repetitions(5, 20)):
             published = right_observation(question, seed)
             assert question.judge(question.draw(b"test", "v", seed), published).points == question.points
             by_luck += [question.judge(other, published).points for other in others]
