@@ -24,6 +24,7 @@ from .faults.finding import Finding
 from .program import Program, Spec
 from .rungs import OF_RECORDINGS, RUNGS, Rule, Rung
 from .swaps import DATA, Make, Swaps, swap_parts
+from .symptoms import symptoms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -110,6 +111,8 @@ class Climb:
         rows: losses of the recorded run, epoch by epoch.
         constant: training loss of the best constant answer.
         swaps: what replacing parts has shown; None where it was not tried.
+        asked: how many questions were asked: rules, comparisons and replacements.
+        refused: for each question that could not be asked, why.
 
     """
 
@@ -118,11 +121,20 @@ class Climb:
     rows: tuple[Row, ...] = field(default=(), repr=False)
     constant: float = math.nan
     swaps: Swaps | None = None
+    asked: int = 0
+    refused: tuple[str, ...] = ()
 
     @property
     def findings(self) -> list[Finding]:
         """What is wrong, the lowest rung first."""
         return [finding for result in self.results for finding in result.findings]
+
+    @property
+    def ending(self) -> str:
+        """How much was found and asked, and what could not be."""
+        count = len(self.findings)
+        found = f"{count} finding{'s' if count > 1 else ''}" if count else "nothing found"
+        return f"{found}: {self.asked} questions asked, {len(self.refused)} could not be"
 
     def plot(self) -> Figure:
         """Draw the rungs, and the curves of the recorded run beside them."""
@@ -138,7 +150,7 @@ class Climb:
         for rung in self.above:
             left.barh(rung.number, 1, color="white", edgecolor="grey")
             left.text(1.05, rung.number, f"{rung.name}: not climbed", va="center", fontsize="small", color="dimgrey")
-        left.set(xlim=(0, 5), xticks=[], yticks=range(1, len(RUNGS) + 1), ylabel="rung")
+        left.set(xlim=(0, 5), xticks=[], xlabel=self.ending, yticks=range(1, len(RUNGS) + 1), ylabel="rung")
         if math.isfinite(self.constant):
             right.axhline(self.constant, color="grey", linestyle=":", label="best constant answer")
         draw_run(right, losses(self.rows))
@@ -148,7 +160,8 @@ class Climb:
         lines = [str(result) for result in self.results]
         if self.above:
             lines.append("not climbed: " + ", ".join(f"{rung.number} {rung.name}" for rung in self.above))
-        return "\n".join(lines)
+        reasons = "; ".join(dict.fromkeys(self.refused))
+        return "\n".join([*lines, self.ending + (f" ({reasons})" if reasons else "")])
 
 
 class Findings(list[Finding]):
@@ -237,6 +250,9 @@ def _climb(evidence: Evidence, go_on: bool, make: Make | None, budget: float) ->
         unchecked[rung.number] += evidence.left_out()
     if swaps is not None and swaps.explained is not None:
         found = [replace(one, where=swaps.explained.part) for one in found] or [swaps.explained.finding()]
+    if all(one.symptom for one in found) and evidence.run.error is None:
+        more = _symptoms(evidence, swaps, unchecked)
+        found = more if not found or any(one.part for one in more) else found
     doubt = no_better_than_chance(evidence.program, evidence.val, evidence.run)
     results = []
     for rung in RUNGS:
@@ -248,7 +264,13 @@ def _climb(evidence: Evidence, go_on: bool, make: Make | None, budget: float) ->
     if results[-1].rung.number >= MEASURED:  # the report shows the metric: nothing is vouched for beside a bad one
         results = [replace(one, doubt=doubt) for one in results]
     constant = evidence.constant_loss if math.isfinite(evidence.run.before) else math.nan
-    return Climb(tuple(results), RUNGS[len(results) :], tuple(evidence.run.rows), constant, swaps)
+    asked, refused = evidence.asked, list(evidence.refused)
+    if swaps is not None:
+        asked += len(swaps.trials)
+        refused += [*swaps.failed, *(f"replacements of parts: {SPENT}" for _ in swaps.unaffordable)]
+    return Climb(
+        tuple(results), RUNGS[len(results) :], tuple(evidence.run.rows), constant, swaps, asked, tuple(refused)
+    )
 
 
 def _swap(evidence: Evidence, make: Make | None, budget: float, unchecked: dict[int, list[str]]) -> Swaps | None:
@@ -263,6 +285,14 @@ def _swap(evidence: Evidence, make: Make | None, budget: float, unchecked: dict[
         left_out = f"{len(swaps.unaffordable)} replacements of parts ({parts})"
         unchecked[1].append(f"{left_out}: {SPENT}; a larger budget= asks them too")
     return swaps
+
+
+def _symptoms(evidence: Evidence, swaps: Swaps | None, unchecked: dict[int, list[str]]) -> list[Finding]:
+    try:
+        return symptoms(evidence, swaps)
+    except Exception as error:
+        unchecked[MEASURED].append(f"symptoms: {why_not(error)}")
+        return []
 
 
 def _supported(finding: Finding, swaps: Swaps | None) -> bool:
@@ -283,10 +313,13 @@ def _look(evidence: Evidence, rung: Rung, rules: Sequence[Rule], unchecked: dict
 
 def _ask(rule: Rule, evidence: Evidence) -> Finding | None:
     try:
-        return rule(evidence)
+        found = rule(evidence)
     except Exception as error:  # a rule that a program breaks must not take the others with it
         evidence.not_asked.setdefault(why_not(error), []).append(rule.__name__.replace("_", " "))
+        evidence.refused.append(why_not(error))
         return None
+    evidence.asked += 1
+    return found
 
 
 def _measure(evidence: Evidence, rung: Rung, unchecked: dict[int, list[str]]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from ._engine.assumptions import Rule as RecordingRule
 from ._engine.evidence import Evidence
 from ._engine.rung_texts import WHY
 from .faults.baseline_rules import no_better_than_baseline, worthless_metric
-from .faults.capacity import too_small
 from .faults.data_hypotheses import augmentation_harms, targets_unscaled, weighted_wrongly
 from .faults.data_rules import DATA_RULES, binary_targets
 from .faults.error_rules import stopped
@@ -34,10 +33,8 @@ from .faults.metric_rules import METRIC_RULES
 from .faults.model_rules import MODEL_RULES, all_affine, inputs_ignored, outputs_random
 from .faults.noise_hypotheses import noisy_labels
 from .faults.run_hypotheses import (
-    batch_size_unsuitable,
     learning_rate,
     memorised,
-    too_much_dropout,
     too_short,
 )
 from .faults.start_hypotheses import (
@@ -116,21 +113,21 @@ RUNGS = (
         "small subset",
         "A few hundred examples are learnt, in all layers.",
         (weighted_wrongly,),
-        (augmentation_harms, dead_units, saturated, exploding, vanishing, too_small),
+        (augmentation_harms, dead_units, saturated, exploding, vanishing),
     ),
     Rung(
         5,
         "learning rate",
         "No other rate, schedule or batch size does clearly better.",
         (schedule_misstepped,),
-        (batch_size_unsuitable, learning_rate),
+        (learning_rate,),
     ),
     Rung(
         6,
         "full run",
         "The curves are sound, and the numbers reported mean what they say.",
         (outputs_random, *EVALUATION_RULES, *METRIC_RULES),
-        (too_much_dropout, too_short, memorised),
+        (too_short, memorised),
     ),
     Rung(
         7,

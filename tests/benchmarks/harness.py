@@ -114,6 +114,14 @@ def paired(
     return Timings(found)
 
 
+def interval(hits: int, count: int, z: float = 1.96) -> str:
+    """The count and Wilson's interval of 95 %."""
+    share = hits / count
+    centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
+    half = z * math.sqrt(share * (1 - share) / count + z**2 / (4 * count**2)) / (1 + z**2 / count)
+    return f"({hits} of {count}, {100 * max(centre - half, 0.0):.0f} to {100 * (centre + half):.0f} %)"
+
+
 def progress(text: str) -> None:
     """Say on stderr what happens."""
     print(text, file=sys.stderr, flush=True)

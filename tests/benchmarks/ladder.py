@@ -10,6 +10,7 @@ documentation writes them (parameters that must change, no NaN, no output withou
 program of the same base gives as well do not count. These tools give no name, so only detection is compared.
 
 `--quick` takes one base of each row, otherwise one of each variant; as many cases at a time as there are processors.
+`--leave-one-out` measures something else: see `contenders/leave_one_out.py`.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from pathlib import Path
 
 import harness
 import torch
+from contenders import leave_one_out
 from harness import Row, at_most, progress
 from torch import Tensor
 
@@ -42,7 +44,6 @@ from bank.programs import make
 
 from lecture_lib.debugging import FAULTS, Program, climb, record
 
-LOUD = {"D12", "L05", "L10", "G21", "G23", "P14", "A14"}
 SEEDS = 5  # of each healthy program
 LOOPS = {"digits": 40, "shapes": 12, "sequence": 40, "regression": 60}  # base -> epochs that are timed
 REPETITIONS = 7
@@ -126,7 +127,7 @@ def trained(base: str, epochs: int, recorded: bool) -> float:
 def rows_of(found: list[Outcome]) -> list[Row]:
     """Shares in percent."""
     faulty, healthy = [one for one in found if not one.healthy], [one for one in found if one.healthy]
-    silent = [one for one in faulty if one.row not in LOUD]
+    silent = [one for one in faulty if one.row not in leave_one_out.LOUD]
     named = [one.first == one.row for one in faulty]
     rungs = [one.first in FAULTS and FAULTS[one.first].rung == FAULTS[one.row].rung for one in faulty]
     among = [one.row in one.findings[:2] for one in faulty]
@@ -249,4 +250,7 @@ TOOLS = {
 
 
 if __name__ == "__main__":
-    harness.run(measure)
+    if "--leave-one-out" in sys.argv:
+        leave_one_out.main()
+    else:
+        harness.run(measure)

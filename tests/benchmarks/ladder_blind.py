@@ -6,7 +6,6 @@ told the same part. Computing time is what `climb` takes by default. `--quick` t
 
 from __future__ import annotations
 
-import math
 import multiprocessing
 import os
 import sys
@@ -19,7 +18,7 @@ from pathlib import Path
 
 import harness
 import torch
-from harness import Row, at_most, progress
+from harness import Row, at_most, interval, progress
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from outsiders.fresh import Pair, all_pairs
@@ -54,8 +53,8 @@ class Outcome:
 
     @property
     def wrong(self) -> bool:
-        """Whether the first finding lies elsewhere."""
-        return bool(self.parts) and self.parts[0] not in self.accepted
+        """Whether the first finding lies elsewhere; a symptom without a part does not."""
+        return bool(self.parts) and bool(self.parts[0]) and self.parts[0] not in self.accepted
 
 
 def measure(quick: bool) -> list[Row]:
@@ -80,7 +79,7 @@ def outcomes(quick: bool) -> Iterator[Outcome]:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), context) as pool:
         for found in pool.map(outcome, numbers):
-            how = "localised" if found.localised else "wrong" if found.wrong else "missed"
+            how = "localised" if found.localised else "wrong" if found.wrong else "noticed" if found.parts else "missed"
             progress(f"{found.name} ({', '.join(found.accepted)}): {how}, {found.parts}; twin {found.twins_parts}")
             yield found
 
@@ -96,14 +95,6 @@ def outcome(number: int) -> Outcome:
     certain = [f"{one.fault or one.part}: {one.evidence}" for one in sound if one.certain]
     seconds = time.process_time() - start
     return Outcome(pair.name, pair.parts, [one.part for one in faulty], [one.part for one in sound], certain, seconds)
-
-
-def interval(hits: int, count: int, z: float = 1.96) -> str:
-    """The count and Wilson's interval of 95 %."""
-    share = hits / count
-    centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
-    half = z * math.sqrt(share * (1 - share) / count + z**2 / (4 * count**2)) / (1 + z**2 / count)
-    return f"({hits} of {count}, {100 * (centre - half):.0f} to {100 * (centre + half):.0f} %)"
 
 
 if __name__ == "__main__":

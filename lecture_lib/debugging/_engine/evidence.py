@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -40,6 +41,8 @@ class Evidence:
         self.program, self.spec, self.seed = program, spec, seed
         self.unseen: list[str] = []  # what could not be looked at, and why
         self.not_asked: dict[str, list[str]] = {}  # reason -> names of rules
+        self.asked = 0  # questions that were asked
+        self.refused: list[str] = []  # for each that could not be, why
         self.trials: Any = None  # runs with one thing changed, see `comparing`
         self.end = math.inf  # seconds of computing time of this process after which no run is begun
         wrapped = type(program.model).__name__
@@ -124,6 +127,14 @@ class Evidence:
                 run.error, run.line = error, authors_line(error)
             recorder.recording.influential = influential(self, recorder.recording)
         return run
+
+    @contextmanager
+    def trained(self) -> Iterator[Program]:
+        """The program after the whole run, put back afterwards."""
+        with untouched(self.program, self.seed) as program:
+            for _ in range(self.spec.epochs or 5):
+                program.run_epoch()
+            yield program
 
     def _reported(self) -> dict[str, float]:
         program = self.program

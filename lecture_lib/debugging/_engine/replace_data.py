@@ -33,7 +33,9 @@ def of_inputs(watched: Watched) -> Iterator[Replacement]:
         "inputs", "training examples in a new order each epoch, in batches of the same size", _shuffled(train)
     )
     if train.batch_size > 64 or train.batch_size < 8:
-        yield Replacement("step", "batches of 32", _shuffled(train, 32), general=True)
+        extreme = train.batch_size <= 4 or train.batch_size >= len(train.y) / 3
+        change = _shuffled(train, 32)
+        yield Replacement("inputs", "batches of 32", change, general=True, fault="H03" if extreme else None)
     if train.x.is_floating_point() and train.x.ndim > 1:
         mean, deviation = _statistics(train.x)
         if val is not None and val.x.shape[1:] == train.x.shape[1:]:

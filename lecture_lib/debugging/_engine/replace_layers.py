@@ -34,7 +34,7 @@ def of_layers(watched: Watched) -> Iterator[Replacement]:
     for kind, name, value in _unusual_settings(model):
         yield Replacement("layers", f"{name} of {value!r} in {kind.__name__}", _module_setting(kind, name, value))
     if watched.called & set(DROPOUT) or any(isinstance(m, nn.RNNBase) and m.dropout for m in model.modules()):
-        yield Replacement("layers", "dropout off", _without_dropout)
+        yield Replacement("layers", "dropout off", _without_dropout, fault="A18")
     if watched.called & {"detach", "detach_"}:
         same = replacing(detach=lambda function, x: x, detach_=lambda function, x: x)
         yield Replacement("model", "no detach", same)

@@ -188,6 +188,35 @@ def of_schedule(watched: Watched) -> Iterator[Replacement]:
     if not watched.rates_changed:
         return
     yield Replacement("schedule", "a constant learning rate", constant_rates(watched.rates))
+    scheduler, loader, spec = watched.program.scheduler, watched.program.train_loader, watched.spec
+    known = isinstance(scheduler, torch.optim.lr_scheduler.LRScheduler) and hasattr(loader, "__len__")
+    waits = isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau)
+    if known and not waits and spec.accumulate == 1 and spec.scheduler_steps != "batch":
+        yield Replacement("schedule", "the schedule stepped once an epoch", stepped_once_an_epoch)
+
+
+@contextmanager
+def stepped_once_an_epoch(program: Program) -> Iterator[None]:
+    """The loop's own calls of the schedule's step do nothing; it takes one after as many steps as an epoch has."""
+    scheduler, used = program.scheduler, list[bool]()
+    length = len(program.train_loader)  # type: ignore[arg-type]
+    move, count = scheduler.step, 0
+
+    def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        nonlocal count
+        count += optimizer is program.optimizers[0]
+        if count == length:
+            count = 0
+            move()
+
+    scheduler.step = lambda *args, **kwargs: used.append(True)
+    try:
+        with around_steps(program, lambda optimizer, args, kwargs: None, after):
+            yield
+    finally:
+        del scheduler.step
+    if not used:
+        raise NotInUseError("the program never steps its schedule")
 
 
 def constant_rates(rates: list[list[float]]) -> Change:

@@ -22,6 +22,7 @@ class Replacement:
         change: replaces it for a while, and raises NotInUseError at its end if the program went around it. What it
             gives as a context, if anything, is called between training and evaluation.
         general: it changes much at once, so that a gain does not say that the part is faulty.
+        fault: the name of what is mended where the replacement leaves no doubt; None where a gain tells the part only.
 
     """
 
@@ -29,6 +30,7 @@ class Replacement:
     what: str
     change: Change
     general: bool = False
+    fault: str | None = None
 
 
 class NotInUseError(NotAskedError):

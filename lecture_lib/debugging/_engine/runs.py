@@ -29,6 +29,7 @@ class Runs:
         self.program, self.spec, self.make, self.seed, self.end = program, spec, make, seed, end
         self.failed: list[str] = []
         self.unaffordable: list[tuple[str, str]] = []
+        self.length = 1.0  # of a run, at first
         self.took, self.plain = 0.0, WORST  # seconds of the longest run; error of the program as it is
 
     @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
@@ -22,6 +23,7 @@ class Trial:
         general: whether the replacement changes much at once.
         errors: with it, seed by seed, relative to a constant answer's.
         without: the same program's errors as it is, for the same seeds.
+        fault: see Replacement.
 
     """
 
@@ -30,6 +32,7 @@ class Trial:
     general: bool
     errors: tuple[float, ...]
     without: tuple[float, ...]
+    fault: str | None = None
 
     @property
     def gains(self) -> tuple[float, ...]:
@@ -44,7 +47,7 @@ class Trial:
     def finding(self) -> Finding:
         """As a finding of the ladder."""
         data = {"gain": self.gain, "errors": list(self.errors), "without": list(self.without)}
-        return Finding(None, str(self), data, certain=False, where=self.part)
+        return Finding(self.fault, str(self), data, certain=False, where=self.part)
 
     def __str__(self) -> str:
         spread = f" ± {stdev(self.gains):.2f}" if len(self.gains) > 1 else ""
@@ -64,6 +67,10 @@ class Swaps:
         failed: what could not be tried, and why.
         unaffordable: part and replacement of what the budget did not allow.
         explained: the trial that explains the gap to the best program found; None where none does.
+        own: training's own examples, held out, judged by in the place of validation's; None where it was not tried.
+        far: the replacement of much at once that is far better, with each seed, and than a run three times as long.
+        tripled: error after three times the epochs; NaN where it was not asked.
+        alone: whether nothing in another part comes near to `far`.
 
     """
 
@@ -73,6 +80,10 @@ class Swaps:
     failed: tuple[str, ...]
     unaffordable: tuple[tuple[str, str], ...]
     explained: Trial | None = None
+    own: Trial | None = None
+    far: Trial | None = None
+    tripled: float = math.nan
+    alone: bool = False
 
     @property
     def best(self) -> float:

@@ -92,9 +92,13 @@ def no_better_than_baseline(evidence: Evidence) -> Finding | None:
     # Where one class is nearly all, the share that is right says little, and the loss still shows what is known.
     learnt = train.classes and evidence.run.rows[-1].val_loss < KNOWN * evidence.constant_loss
     if model < dumb + 2 * spread and not learnt:
-        return Finding("E01", f"the model scores {model:.2f}, one answer for all {dumb:.2f}", {"model": model}, False)
+        return _symptom(f"the model scores {model:.2f}, one answer for all {dumb:.2f}", {"model": model})
     if linear > model + 0.03 and z > 3:
         if moved(evidence):  # the linear model learned from pictures that stay where they are
             raise NotAskedError(MOVED)
-        return Finding("E01", f"the model scores {model:.2f}, a linear one {linear:.2f}", {"linear": linear}, False)
+        return _symptom(f"the model scores {model:.2f}, a linear one {linear:.2f}", {"linear": linear})
     return None
+
+
+def _symptom(evidence: str, data: dict[str, float]) -> Finding:
+    return Finding("E01", evidence, data, False, symptom="no better than a simple baseline")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import combinations
@@ -10,11 +11,12 @@ from itertools import combinations
 import torch
 from torch import Tensor, nn
 
-from .._engine.assumptions import NotAskedError
+from .._engine.assumptions import NotAskedError, draws_again
 from .._engine.chance import SCORES
 from .._engine.evidence import Evidence
 from .._engine.loss_calls import probabilities
 from .._engine.untouched import untouched
+from .._engine.watching import Watched
 from ..program import Program
 from .finding import Finding
 
@@ -26,6 +28,7 @@ NAMES = (*(f"{quality:.0%} right answers" for quality in QUALITIES), f"the mean 
 ORDER = (*combinations(range(len(QUALITIES)), 2), (4, 3))  # of each pair the first answer is better, whatever is asked
 LOSSES = ("loss", "error", "mse", "rmse", "mae", "perplexity")
 SAME = 1e-3  # relative; what rounding and empty classes leave
+OTHERWISE = 0.01  # relative difference between what is reported and what its name says
 MARGIN = 0.02  # of the spread between the best and the worst of these answers
 
 
@@ -76,6 +79,67 @@ def metric_counts_what_is_left_out(evidence: Evidence) -> Finding | None:
         return None
     text = f"the metric is {before:.3g}, and {after:.3g} with as many positions more that are to be left out"
     return Finding(None, text, {"values": [before, after]}, where="metric")
+
+
+def reports_otherwise(evidence: Evidence) -> Finding | None:
+    """The author's evaluation reports another number than its name says, of the very outputs that it gets."""
+    program, val = evidence.program, evidence.val
+    if program.evaluate is None or val is None or len(val.y) < LEAST:
+        return None
+    if again := draws_again(evidence.run.recording):
+        raise NotAskedError(again)
+    outputs: list[Tensor] = []
+    targets: list[Tensor] = []
+    losses: list[bool] = []
+    with untouched(program, evidence.seed):
+        own = program.loss_fn
+        if own is not None:
+            program.loss_fn = lambda *given: (losses.append(True), own(*given))[1]  # type: ignore[func-returns-value]
+        program.val_loader = Watched(program.val_loader or (), lambda batch: targets.append(program.parts(batch)[1]))
+
+        def keep(module: nn.Module, args: object, output: object) -> None:
+            outputs.extend([output.detach()] if isinstance(output, Tensor) else [])
+
+        handle = program.model.register_forward_hook(keep)
+        try:
+            reported = program.run_evaluation()
+        finally:
+            handle.remove()
+    if [*map(len, outputs)] != [*map(len, targets)]:
+        raise NotAskedError("the evaluation does not give each validation batch to the model once")
+    said, y = torch.cat(outputs).cpu(), torch.cat(targets).cpu()
+    for name, value in reported.items():
+        usual = _by_its_name(name, said, y, evidence if len(losses) == len(outputs) else None)
+        if usual is None or not math.isfinite(value) or not math.isfinite(usual):
+            continue
+        if all(abs(times * usual - value) > OTHERWISE * max(abs(value), abs(times * usual)) for times in (1, 100)):
+            text = f"of an untrained model '{name}' is reported as {value:.4g}; over all its outputs it is {usual:.4g}"
+            return Finding(None, text, {"reported": value, "usual": usual}, certain=False, where="metric")
+    return None
+
+
+def _by_its_name(name: str, said: Tensor, y: Tensor, evidence: Evidence | None) -> float | None:
+    """What a number of this name is by definition; None where the name, or the outputs, do not say."""
+    plain = re.sub(r"^(val|valid|validation)[ _]", "", name.lower())
+    if plain in ("acc", "accuracy") and said.ndim == 2 and y.ndim == 1 and said.shape[1] > 1:
+        return float((said.argmax(dim=1) == y).double().mean())
+    if said.shape == y.shape and y.is_floating_point():
+        off = (said - y).double()
+        squared = float(off.square().mean())
+        spread = float(y.double().var(unbiased=False))
+        names = {"mse": squared, "rmse": math.sqrt(squared), "mae": float(off.abs().mean())}
+        if y[0].numel() == 1 and spread > 0:
+            names |= dict.fromkeys(("r2", "r\u00b2"), 1 - squared / spread)
+        if plain in names:
+            return names[plain]
+    if plain == "loss" and evidence is not None and len(y) % 2 == 0:
+        half = len(y) // 2
+        one, other, whole = (
+            float(evidence.own_loss(said[rows], y[rows])) for rows in (slice(half), slice(half, None), slice(None))
+        )
+        if abs(one + other - 2 * whole) < SAME * abs(whole):  # a mean over examples, and no weighted one
+            return whole
+    return None
 
 
 def _sign(name: str) -> int:
@@ -165,4 +229,5 @@ METRIC_RULES: tuple[Callable[[Evidence], Finding | None], ...] = (
     metric_prefers_worse_answers,
     evaluation_prefers_worse_answers,
     metric_counts_what_is_left_out,
+    reports_otherwise,
 )

@@ -1,48 +1,22 @@
-"""Rungs 5 and 6, by comparison: learning rate, batch size, length of the run, regularisation."""
+"""Rungs 5 and 6, by comparison: learning rate, length of the run, memorising."""
 
 from __future__ import annotations
 
 import math
 from statistics import median
-from typing import Any
-
-import torch
-from torch import Tensor
-from torch.utils.data import DataLoader
 
 from .._engine.assumptions import NotAskedError
-from .._engine.changes import DROPOUT, learning_rate_of, learning_rate_times, replacing
-from .._engine.comparing import both, confirmed, nothing, room, trials
+from .._engine.changes import learning_rate_of, learning_rate_times
+from .._engine.comparing import confirmed, nothing, room, trials
 from .._engine.events import Step
 from .._engine.evidence import Evidence
 from .._engine.trials import SEEDS, Gain
-from .._engine.untouched import untouched
-from ..program import Program
 from .finding import Finding
 from .loop_rules import always_clipped, looked
 
 FACTORS = (0.1, 0.01, 10.0, 100.0, 1e4, 1e6)  # of the learning rate
 CURVE = 4  # epochs; of fewer no curve shows whether it still falls
 LONGER = 0.2  # smallest gain of a longer run, as a share of a constant answer's loss; a little it always brings
-
-
-def batch_size_unsuitable(evidence: Evidence) -> Finding | None:
-    """H03: one example or nearly all of them in a batch, and a usual batch learns better."""
-    train = evidence.train
-    if train is None or not room(evidence):
-        return None
-    dataset = getattr(evidence.program.train_loader, "dataset", None) or train.dataset()
-    examples, size = evidence.examples or len(train.x), train.batch_size
-    if not (size <= 4 or size >= examples / 3):
-        return None
-
-    def usual(program: Program) -> Any:
-        generator = torch.Generator().manual_seed(int(torch.randint(2**31, ())))
-        program.train_loader = DataLoader(dataset, 32, shuffle=True, generator=generator)
-        return nothing(program)
-
-    sign = f"a batch has {size} of {examples} examples"
-    return confirmed(evidence, "H03", sign, usual, both(usual, learning_rate_times(4.0)))
 
 
 def rate(evidence: Evidence) -> float:
@@ -105,28 +79,6 @@ def too_short(evidence: Evidence) -> Finding | None:
     sign, longer = f"after {len(rows)} epochs", 4 * trials(evidence).epochs
     same = learning_rate_of(max(rates))
     return confirmed(evidence, "H04", sign, nothing, same, validation=True, longer=longer, effect=LONGER)
-
-
-def too_much_dropout(evidence: Evidence) -> Finding | None:
-    """A18: without dropout the program validates better."""
-    if not room(evidence) or evidence.val is None:
-        return None
-
-    def off(function: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return x
-
-    seen: list[float] = []
-
-    def spy(function: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        seen.append(float(args[0] if args else kwargs.get("p", 0.5)))
-        return function(x, *args, **kwargs)
-
-    with untouched(evidence.program, evidence.seed) as program, replacing(**dict.fromkeys(DROPOUT, spy))(program):
-        program.run_epoch()
-    if not seen:
-        return None
-    change = replacing(**dict.fromkeys(DROPOUT, off))
-    return confirmed(evidence, "A18", f"dropout of up to {max(seen):g}", change, validation=True)
 
 
 def memorised(evidence: Evidence) -> Finding | None:

@@ -1,0 +1,157 @@
+"""Numbers that are not what they should be where no identity and no replacement of a part explains them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+
+from ._engine.chance import no_better_than_chance
+from ._engine.evidence import Evidence
+from ._engine.swap_results import Swaps, Trial
+from ._engine.yardstick import error
+from .faults.finding import Finding
+
+FEWEST = 60  # examples of a split; of fewer a number says little
+COLUMNS = 5  # inputs with fewer columns may well rest on one
+NOTHING = 0.95  # error from which on nothing is learnt, relative to a constant answer's
+GOOD = 0.3  # error below which an answer can be too good
+ALONE = 0.05  # error that all other columns may add together
+NEARER = 0.8  # of the distance between training examples, to which validation's are nearer to them than chance allows
+
+
+def symptoms(evidence: Evidence, swaps: Swaps | None) -> list[Finding]:
+    """The first symptom of the list below, the one that says most first; nothing where all numbers are as usual."""
+    for ask in SYMPTOMS:
+        found = ask(evidence, swaps)
+        if found is not None:
+            return [found]
+    return []
+
+
+def _tried(swaps: Swaps | None) -> str:
+    if swaps is None or not swaps.trials:
+        return "No part could be replaced to find out more."
+    parts = list(dict.fromkeys(one.part for one in swaps.trials))
+    return f"{len(swaps.trials)} replacements were tried ({', '.join(parts)}), and none explains it."
+
+
+def _found(symptom: str, evidence: str, swaps: Swaps | None, look: str, where: str = "") -> Finding:
+    return Finding(None, evidence, {}, False, where, symptom, _tried(swaps), look)
+
+
+def by_chance(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
+    """The validation metric is what targets of other examples give, or less."""
+    doubt = no_better_than_chance(evidence.program, evidence.val, evidence.run)
+    if not doubt or evidence.val is None or len(evidence.val.y) < FEWEST:
+        return None
+    learnt = evidence.run.rows[-1].train_loss < 0.5 * evidence.constant_loss
+    if learnt:
+        look = "Training examples are learnt and validation's are not: look at a few of both beside their labels."
+    else:
+        look = "Training examples are not learnt either: look at a few of them beside their labels, then at the loss."
+    return _found("the validation metric is no better than chance", doubt, swaps, look)
+
+
+def easier_than_its_own(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
+    """Held-out training examples are far harder than validation: it has met training's, or their labels are wrong."""
+    own = swaps.own if swaps is not None else None
+    spec = evidence.spec
+    if own is None or spec.shift_expected or spec.mixes_labels or evidence.program.plain_loader is not None:
+        return None
+    harder = [-gain for gain in own.gains]
+    if len(harder) < 2 or min(harder) < 0.08 or np.mean(harder) < 0.35 * np.mean(own.errors):
+        return None
+    near = _nearness(evidence)
+    met = near is not None and near < NEARER
+    where = "split" if met else "labels" if near is not None else ""
+    look = {
+        "split": "Validation examples lie nearer to training's than these do to each other: look for copies.",
+        "labels": "Look at training examples that the trained model gets wrong: are their labels right?",
+        "": "Look for validation examples that are in training too, and for wrong labels in training.",
+    }[where]
+    numbers = f"error {np.mean(own.errors):.2f} on training examples that were held out, {np.mean(own.without):.2f} on "
+    return _found(
+        "validation is far easier than training examples that were held out", numbers + "validation", swaps, look, where
+    )
+
+
+def _nearness(evidence: Evidence) -> float | None:
+    """How near validation examples are to their nearest training example, relative to what training's are."""
+    train, val = evidence.plain, evidence.val
+    if train is None or val is None or min(len(train.y), len(val.y)) < FEWEST:
+        return None
+    rows, others = (torch.from_numpy(one.flat()[:1000]).nan_to_num() for one in (train, val))
+    if rows.shape[1:] != others.shape[1:]:
+        return None
+    within = torch.cdist(rows, rows).fill_diagonal_(torch.inf).amin(dim=1)
+    across = torch.cdist(others, rows).amin(dim=1)
+    return float(across.quantile(0.25) / within.quantile(0.25).clamp(min=1e-12))
+
+
+def one_column(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
+    """A good answer rests on a single column of the inputs, and on nothing else."""
+    val, train = evidence.val, evidence.train
+    if val is None or train is None or val.x.ndim != 2 or val.x.shape[1] < COLUMNS or len(val.y) < FEWEST:
+        return None
+    if not val.x.is_floating_point() or swaps is None or swaps.errors[0] > GOOD:
+        return None
+    generator = torch.Generator().manual_seed(0)
+    order = torch.randperm(len(val.x), generator=generator)
+    with evidence.trained() as program:
+
+        def error_with(changed: Sequence[int]) -> float:
+            x = val.x.clone()
+            x[:, list(changed)] = x[order][:, list(changed)]
+            return error(program, [(x, val.y)], evidence.spec)
+
+        columns = range(val.x.shape[1])
+        alone = [error_with([one]) for one in columns]
+        most = int(np.argmax(alone))
+        rest = error_with([one for one in columns if one != most])
+        plain = error_with([])
+    if rest > plain + ALONE or alone[most] < 0.5:
+        return None
+    return _found(
+        "the answer rests on one input",
+        f"error {plain:.2f}; with column {most} from other examples {alone[most]:.2f}, with all others {rest:.2f}",
+        swaps,
+        f"Would column {most} be known when the model is used? Look at how it was made.",
+        "inputs",
+    )
+
+
+def far_from_the_best(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
+    """A program with much of it replaced is far better, also than a run three times as long."""
+    if swaps is None or swaps.far is None:
+        return None
+    far: Trial = swaps.far
+    return _found(
+        "the program is far from what a simple one reaches",
+        f"{far}; after three times the epochs the program as it is has {swaps.tripled:.2f}",
+        swaps,
+        "Much was replaced at once. Replace half of it, and go on with the half that helps.",
+        far.part if swaps.alone else "",
+    )
+
+
+def nothing_learnt(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
+    """Neither the program nor any replacement is better than a constant answer."""
+    if swaps is None or not swaps.trials or swaps.best < NOTHING:
+        return None
+    return _found(
+        "nothing is learnt, with no replacement",
+        f"error {swaps.errors[0]:.2f}, the lowest with a part replaced {swaps.best:.2f}, a constant answer's 1",
+        swaps,
+        "Look at a few examples as the model gets them, beside their labels: could you tell one from the other?",
+    )
+
+
+SYMPTOMS: tuple[Callable[[Evidence, Swaps | None], Finding | None], ...] = (
+    easier_than_its_own,
+    one_column,
+    by_chance,
+    far_from_the_best,
+    nothing_learnt,
+)
