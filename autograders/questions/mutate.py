@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import io
 import math
 import os
 import sys
@@ -18,7 +17,6 @@ from typing import Any
 
 from lecture_lib.notebook.compare import difference
 from lecture_lib.notebook.observe import observe
-from lecture_lib.notebook.process_state import reset_process
 
 from ..files import write_text_atomically
 from ..notebooks import ROOT
@@ -26,6 +24,7 @@ from .answer_process import Observed, observe_sets
 from .bank import Answer
 from .cases import Case
 from .domain import AnswerStoppedError, differing, sample
+from .in_process import functions_of
 from .mutants import Mutant, mutants
 from .question import Question, encode_inputs
 from .seeds import POOL
@@ -80,29 +79,15 @@ def _chosen(question: Question) -> list[Answer]:
 def _seconds(question: Question, answer: Answer) -> int:
     """The limit of computing time for one mutant on one set."""
     started = time.process_time()
-    namespace = _namespace(question, answer)
+    functions = functions_of(question, answer)
     for case in question.draw(_SECRET, _VERSION, 0):
-        observe(question.public, _functions(question, namespace), case.inputs)
+        observe(question.public, functions, case.inputs)
     return max(1, math.ceil(_TIMES_THE_ANSWERS_CPU * (time.process_time() - started)))
-
-
-def _namespace(question: Question, answer: Answer) -> dict[str, Any]:
-    namespace: dict[str, Any] = {"__name__": "__main__"}
-    reset_process()
-    with contextlib.redirect_stdout(io.StringIO()):
-        for source in cells(question)[0]:
-            exec(compile(source, question.id, "exec"), namespace)
-        exec(compile(answer.source, "answer", "exec"), namespace)
-    return namespace
-
-
-def _functions(question: Question, namespace: dict[str, Any]) -> dict[str, Any]:
-    return {name: namespace[name] for name in question.public.functions}
 
 
 def _types(question: Question, answer: Answer) -> dict[str, str]:
     """The types of an answer's variables, traced while it runs on the visible cases. A name of two types has none."""
-    namespace = _namespace(question, answer)
+    functions = functions_of(question, answer)
     traced: dict[str, set[str]] = {}
 
     def trace(frame: types.FrameType, event: str, _: Any) -> None:
@@ -113,7 +98,7 @@ def _types(question: Question, answer: Answer) -> dict[str, str]:
     sys.setprofile(trace)
     try:
         for case in question.public.cases:
-            observe(question.public, _functions(question, namespace), case.inputs)
+            observe(question.public, functions, case.inputs)
     finally:
         sys.setprofile(None)
     return {name: min(kinds) for name, kinds in traced.items() if len(kinds) == 1 and not name.startswith(".")}
