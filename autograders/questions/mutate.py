@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import math
 import os
@@ -20,7 +19,7 @@ from lecture_lib.notebook.observe import observe
 
 from ..files import write_text_atomically
 from ..notebooks import ROOT
-from .answer_process import Observed, observe_sets
+from .answer_process import Observed, Program, observe_programs, observe_sets
 from .bank import Answer
 from .cases import Case
 from .domain import AnswerStoppedError, differing, sample
@@ -32,6 +31,8 @@ from .verify import cells
 
 _SECRET, _VERSION = b"verify", "verify"
 _TIMES_THE_ANSWERS_CPU = 10
+_AT_A_TIME = 20
+"""Mutants that share a process."""
 
 
 class Fate(StrEnum):
@@ -56,16 +57,16 @@ def mutate(question: Question, answers: Sequence[Answer] | None = None) -> Itera
         answers: default: the first right answer of the bank and the one most unlike it.
 
     """
-    wanted = [
-        (answer, mutant)
-        for answer in (_chosen(question) if answers is None else answers)
-        for mutant in mutants(answer.source, _types(question, answer))
-    ]
-    trial = _Trial(question, cells(question)[0], _seconds(question, wanted[0][0]) if wanted else 1)
+    setup, seconds = cells(question)[0], None
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        fates = pool.map(lambda item: trial.fate(item[1]), wanted)
-        for (answer, mutant), (fate, case) in zip(wanted, fates, strict=True):
-            yield answer, mutant, fate, case
+        for answer in _chosen(question) if answers is None else answers:
+            seconds = seconds or _seconds(question, answer)
+            trial = _Trial(question, setup, answer, seconds)
+            wanted = mutants(answer.source, _types(question, answer))
+            groups = [wanted[start : start + _AT_A_TIME] for start in range(0, len(wanted), _AT_A_TIME)]
+            for group, fates in zip(groups, pool.map(trial.fates, groups), strict=True):
+                for mutant, (fate, case) in zip(group, fates, strict=True):
+                    yield answer, mutant, fate, case
 
 
 def _chosen(question: Question) -> list[Answer]:
@@ -111,19 +112,37 @@ class _Trial:
     question: Question
     setup: list[str]
     """The set-up cells of its notebook."""
+    answer: Answer
+    """The right answer that was edited."""
     seconds: int
     """The computing time of a mutant on one set."""
 
-    def fate(self, mutant: Mutant) -> tuple[Fate, str]:
-        """The visible cases first, then a set, and only then the other sets and the domain."""
-        sources = [*self.setup, mutant.source]
+    def fates(self, group: Sequence[Mutant]) -> list[tuple[Fate, str]]:
+        """The visible cases first, then a set, and only then the other sets and the domain.
+
+        Mutants share a process, which takes longer to start than most of them run. If one has spoilt it, so that the
+        right answer is no longer right behind them, each gets a process of its own.
+        """
         visible = encode_inputs([Case(case.name, case.inputs) for case in self.question.public.cases])
-        observed = observe_sets(self.question, sources, [visible, self._inputs(0)], self.seconds)
-        with contextlib.closing(observed):
-            if not _right_on_visible(self.question, next(observed)):
-                return Fate.VISIBLE, ""
-            if not self._full_points(0, next(observed)):
-                return Fate.HIDDEN, ""
+        shown = [_right_on_visible(self.question, seen) for seen in self._observe(group, visible, 0)]
+        open_ones = [number for number in range(len(group)) if shown[number]]
+        seen_on_set = self._observe([group[number] for number in open_ones], self._inputs(0), 1)
+        full = [self._full_points(0, seen) for seen in seen_on_set]
+        if not (shown[-1] and full[-1]) and len(group) > 1:
+            return [self.fates([mutant])[0] for mutant in group]
+        found = [(Fate.VISIBLE, "")] * len(group)
+        for number, right in zip(open_ones, full, strict=False):
+            found[number] = self._on_all_sets(group[number]) if right else (Fate.HIDDEN, "")
+        return found
+
+    def _observe(self, group: Sequence[Mutant], inputs: list[Any], seed: int) -> Iterator[Observed]:
+        """Each mutant, and at last the answer that they were made from."""
+        sources = [*(mutant.source for mutant in group), self.answer.source]
+        programs = [Program([*self.setup, source], inputs, seed) for source in sources]
+        return observe_programs(self.question, programs, self.seconds)
+
+    def _on_all_sets(self, mutant: Mutant) -> tuple[Fate, str]:
+        sources = [*self.setup, mutant.source]
         rest = observe_sets(self.question, sources, list(map(self._inputs, range(1, POOL))), self.seconds)
         losing = [index for index, seen in enumerate(rest, 1) if not self._full_points(index, seen)]
         if losing:
