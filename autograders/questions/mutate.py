@@ -120,15 +120,17 @@ class _Trial:
     def fates(self, group: Sequence[Mutant]) -> list[tuple[Fate, str]]:
         """The visible cases first, then a set, and only then the other sets and the domain.
 
-        Mutants share a process, which takes longer to start than most of them run. If one has spoilt it, so that the
-        right answer is no longer right behind them, each gets a process of its own.
+        Mutants share a process, which takes longer to start than most of them run. If one may have spoilt it (the
+        process ended, or the right answer is no longer right behind them), each gets a process of its own.
         """
         visible = encode_inputs([Case(case.name, case.inputs) for case in self.question.public.cases])
-        shown = [_right_on_visible(self.question, seen) for seen in self._observe(group, visible, 0)]
+        on_visible = list(self._observe(group, visible, 0))
+        shown = [_right_on_visible(self.question, seen) for seen in on_visible]
         open_ones = [number for number in range(len(group)) if shown[number]]
-        seen_on_set = self._observe([group[number] for number in open_ones], self._inputs(0), 1)
-        full = [self._full_points(0, seen) for seen in seen_on_set]
-        if not (shown[-1] and full[-1]) and len(group) > 1:
+        on_set = list(self._observe([group[number] for number in open_ones], self._inputs(0), 1))
+        full = [self._full_points(0, seen) for seen in on_set]
+        ended = any(seen.incident is not None for seen in [*on_visible, *on_set])
+        if len(group) > 1 and (ended or not (shown[-1] and full[-1])):
             return [self.fates([mutant])[0] for mutant in group]
         found = [(Fate.VISIBLE, "")] * len(group)
         for number, right in zip(open_ones, full, strict=False):

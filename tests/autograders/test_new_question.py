@@ -149,6 +149,9 @@ WRONG_SETTINGS = {
     "another package": ({"questions": "physics/questions"}, "questions = 'physics.questions', and the checkout has no"),
     "another folder": ({"notebooks": "lessons"}, "notebooks = 'lessons', and the checkout has no folder lessons. Make"),
     "a path for a package": ({"questions": "a b"}, "questions = 'a b' is not the dotted name of a package"),
+    "answers that would ship": ({"answers": "lecture_lib/data"}, "students get the whole of lecture_lib. Move it"),
+    "descriptions that would ship": ({"descriptions": "lecture_lib/tape"}, "descriptions = 'lecture_lib.tape' lies in"),
+    "graders that would ship": ({"questions": "autograders/probes"}, "students get the whole of autograders with it"),
     "a path out of the checkout": ({"answers": "../answers"}, "answers = '../answers' is not a folder's path from"),
 }
 

@@ -99,15 +99,21 @@ def test_a_gap_in_the_hidden_cases_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     assert fates[Fate.HIDDEN] > 0
 
 
-def test_a_mutant_that_spoils_its_process_changes_no_other_fate() -> None:
+SPOILT = {
+    "the answers behind it are wrong": "if hasattr(torch, 'spoilt'):\n    torch = None\n",
+    "the answers behind it end the process": "assert not hasattr(torch, 'spoilt')\n",
+}
+
+
+@pytest.mark.parametrize("behind", SPOILT.values(), ids=SPOILT)
+def test_a_mutant_that_spoils_its_process_changes_no_other_fate(behind: str) -> None:
     """Many share a process; what one leaves in a library's module is not seen by the reset between them."""
     question = QUESTIONS["03a-clip"]
     right = answer_to("03a-clip", "right_concatenate")
-    source = f"assert not hasattr(torch, 'spoilt')\n{right}"
-    answer = Answer("right", source, question.points, None, "")
+    answer = Answer("right", f"{behind}{right}", question.points, None, "")
     spoiling = Mutant(f"torch.spoilt = True\n{right.replace('return', 'return None,')}", "", "", "")
     trial = mutate_module._Trial(question, cells(question)[0], answer, 10)
-    fates = [fate for fate, _ in trial.fates([spoiling, Mutant(source, "", "", "")])]
+    fates = [fate for fate, _ in trial.fates([spoiling, Mutant(answer.source, "", "", "")])]
     assert fates == [Fate.VISIBLE, Fate.SAME]
 
 
