@@ -8,13 +8,18 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from .commands.class_commands import add_class_commands
-from .commands.grade_command import add_grade_command
-from .commands.notebook_commands import add_notebook_commands
-from .commands.question_commands import add_question_commands
-from .commands.release_commands import add_release_commands
-from .course import Course, default_assignments
-from .plain_text import plain
+from lecture_lib._common.course_setting import CourseSettingError
+
+try:  # the setting is read once, while modules are imported
+    from .commands.class_commands import add_class_commands
+    from .commands.grade_command import add_grade_command
+    from .commands.notebook_commands import add_notebook_commands
+    from .commands.question_commands import add_question_commands
+    from .commands.release_commands import add_release_commands
+    from .course import Course, default_assignments
+    from .plain_text import plain
+except CourseSettingError as error:
+    sys.exit(f"autograde: {error}")
 
 OK, FAILED, SET_ASIDE = 0, 1, 3
 
@@ -47,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
     from .release.checkout import CheckoutError
     from .release.repository import RepositoryError
 
-    of_the_course = (BankError, CourseError, ConversionError, NotebookError, SecretError)
+    of_the_course = (BankError, CourseError, CourseSettingError, ConversionError, NotebookError, SecretError)
     try:
         code: int = options.run(options)
         return code

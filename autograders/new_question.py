@@ -8,13 +8,14 @@ from pathlib import Path
 from string import Template
 
 from .files import write_text_atomically
-from .notebooks import ROOT, NotebookError
+from .notebooks import NotebookError
+from .setting import ANSWERS, DESCRIPTIONS, PUBLIC_HALVES, ROOT
 
 SKELETONS = Path(__file__).with_name("skeletons")
 _ID = re.compile(r"[0-9]{2}[a-z]-[a-z][a-z0-9]*")
 
 
-def write_question(question: str, function: str, root: Path = ROOT) -> list[Path]:
+def write_question(question: str, function: str) -> list[Path]:
     """Write a question's three files; its checks refuse it until they are filled in. Returns their paths.
 
     Raises NotebookError when the id or the function's name cannot be one, or a file is there already.
@@ -25,13 +26,13 @@ def write_question(question: str, function: str, root: Path = ROOT) -> list[Path
         raise NotebookError(f"{function!r} cannot be a function's name in Python.")
     name = question.partition("-")[2]
     files = {
-        root / "lecture_lib/notebook/questions" / f"{name}.py": "public.txt",
-        root / "autograders/questions/descriptions" / f"{name}.py": "description.txt",
-        root / "autograders/questions/answers" / f"{question}.md": "answers.txt",
+        PUBLIC_HALVES / f"{name}.py": "public.txt",
+        DESCRIPTIONS / f"{name}.py": "description.txt",
+        ANSWERS / f"{question}.md": "answers.txt",
     }
     for path in files:
         if path.exists():
-            raise NotebookError(f"{path.relative_to(root)} is there already. Take another word for the question.")
+            raise NotebookError(f"{path.relative_to(ROOT)} is there already. Take another word for the question.")
     for path, skeleton in files.items():
         write_text_atomically(path, filled(skeleton, id=question, function=function))
     return list(files)

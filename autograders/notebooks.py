@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from .files import write_text_atomically
 from .private_sockets import use_private_sockets
+from .setting import NOTEBOOKS, ROOT
 
 # Seconds of computing time, which a command that reads no notebook does not need.
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-ROOT = Path(__file__).resolve().parents[1]
-NOTEBOOKS = ROOT / "notebooks"
 POINTS = ROOT / "lecture_lib" / "notebook" / "points.json"
 """What every question of every notebook is worth, for the summary at a notebook's end; written by the build."""
 TO_FILL_IN = "FILL IN:"
@@ -38,7 +37,7 @@ class NotebookError(RuntimeError):
 
 
 def text_paths() -> list[Path]:
-    """The notebooks' texts, in order: `notebooks/03a-….py`."""
+    """The notebooks' texts, in order: `03a-….py`."""
     return sorted(NOTEBOOKS.glob("[0-9]*.py"))
 
 

@@ -15,6 +15,7 @@ from conftest import DIVIDED, LONG, ROOT, TOGETHER, autograde
 from helpers.code_lines import code_lines
 
 from autograders.__main__ import _parser
+from autograders.setting import DESCRIPTIONS
 
 pytestmark = pytest.mark.slow
 
@@ -42,8 +43,8 @@ CODE_LINES = {
     "experiments": 480,
     "analysis": 480,
     "commands": 590,
-    "notebook": 1445,  # reads the questions' cases and mistakes, knows those of any answer and of a wrong prediction
-    "notebook/questions": 1435,  # how each question is called and observed, and what it is called on
+    "notebook": 1560,  # reads the questions' cases and mistakes, knows those of any answer and of a wrong prediction
+    "notebook/questions": 1420,  # how each question is called and observed, and what it is called on
 }
 
 
@@ -78,6 +79,17 @@ def test_dependencies_point_one_way() -> None:
             assert (used & set(MAY_USE)) - {parts[1]} <= MAY_USE[parts[1]] | {"_common"}, path
 
 
+def test_no_grading_code_names_the_package_of_the_questions() -> None:
+    """Another course has another one, named in `lecture_lib/course.toml`; descriptions belong to the course."""
+    named = [
+        path
+        for path in (ROOT / "autograders").rglob("*.py")
+        if not path.is_relative_to(DESCRIPTIONS)
+        if re.search(r"notebook[./]questions|questions[./]descriptions", path.read_text("utf-8"))
+    ]
+    assert named == []
+
+
 def test_every_import_of_our_own_has_its_module() -> None:
     """Scripts that no test runs included: a module that moved is noticed where it is only named."""
     listed = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -107,7 +119,7 @@ def test_no_module_imports_one_that_imports_it() -> None:
 
 # The rooms of autograders, from the lowest: a module imports from its own layer and from those below it.
 LAYERS = (
-    ("files", "plain_text", "tables", "reasons", "private_sockets"),
+    ("files", "plain_text", "tables", "reasons", "private_sockets", "setting"),
     ("notebooks",),
     ("course", "writer"),
     ("intake/reading", "probes"),

@@ -9,6 +9,9 @@ from ..course import CourseError
 from ..questions.seeds import POOL
 from .class_commands import FAILED, OK, Add
 
+_MOST_SECONDS = 2
+"""The computing time that grading one answer may take."""
+
 if TYPE_CHECKING:
     from ..questions.question import Question
 
@@ -20,6 +23,9 @@ def add_question_commands(add: Add) -> None:
     command.add_argument("--sets", type=int, default=POOL, metavar="N", help=text)
     command.add_argument("--question", action="append", metavar="ID", help="only this question (repeatable)")
     command.add_argument("--update", action="store_true", help="write the table into autograders/README.md")
+
+    text = "print the computing time of grading each question's slowest right answer, and verify nothing"
+    command.add_argument("--times", action="store_true", help=text)
 
     text = "Edit right answers as a slip would, and find the edits that still get full points."
     command = add("mutate", _mutate, text, course=False)
@@ -34,6 +40,8 @@ def _verify(options: argparse.Namespace) -> int:
     from ..questions.verify import Sets, table, update_readme, verify
 
     wanted = _wanted(options)
+    if options.times:
+        return _times(wanted)
     count = sum(len(question.answers()) + 1 for question in wanted)
     runs = verify(wanted, Sets(indices=range(options.sets)))
     outcomes = list(tqdm(runs, desc="verifying", unit="answer", total=count))
@@ -44,6 +52,20 @@ def _verify(options: argparse.Namespace) -> int:
     print(f"\n{len(outcomes)} answers on {options.sets} sets of hidden inputs, {len(wrong)} not as declared")
     print("\n".join(f"  {outcome}" for outcome in wrong), end="\n" if wrong else "")
     return FAILED if wrong else OK
+
+
+def _times(questions: list[Question]) -> int:
+    from ..questions.in_process import slowest
+
+    print(f"{'question':<16}{'observing':>10}{'judging':>9}{'both':>7}   {'a set is drawn in':<19}slowest right answer")
+    too_slow = []
+    for question in questions:
+        cost = slowest(question)
+        too_slow += [question.id] if cost.grading > _MOST_SECONDS else []
+        numbers = f"{cost.observing:>10.2f}{cost.judging:>9.2f}{cost.grading:>7.2f}   {cost.drawing:<19.2f}"
+        print(f"{question.id:<16}{numbers}{cost.answer}", flush=True)
+    print(f"\nseconds of computing time; above {_MOST_SECONDS} s: {', '.join(too_slow) or 'none'}")
+    return FAILED if too_slow else OK
 
 
 def _wanted(options: argparse.Namespace) -> list[Question]:

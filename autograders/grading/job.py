@@ -15,7 +15,7 @@ from pathlib import Path
 from ..course import LOCK_SECONDS, Course
 from ..intake.reading.archives import RefusedArchive, entries, is_folder, read_file
 from ..nbgrader.gradebook_lock import explain_locks
-from ..notebooks import ROOT
+from ..setting import DESCRIPTIONS, ROOT, SHIPPED_PACKAGES
 
 _MOST_BYTES = 100_000_000
 """A submission with more is graded in its place, not sent."""
@@ -120,7 +120,8 @@ def _without_students(path: Path) -> bytes:
 def environment() -> dict[str, str]:
     """What a score may depend on besides the submission: Python, packages, this package's code and settings."""
     code = hashlib.sha256()
-    for path in sorted([*ROOT.glob("autograders/**/*.py"), *ROOT.glob("lecture_lib/**/*.py")]):
+    folders = {ROOT / "autograders", DESCRIPTIONS, *(ROOT / package for package in SHIPPED_PACKAGES)}
+    for path in sorted({path for folder in folders for path in folder.rglob("*.py")}):
         code.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes() + b"\0")
     versions = {"Python": platform.python_version()}
     for name in _PACKAGES:

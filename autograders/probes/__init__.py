@@ -16,13 +16,14 @@ from typing import Any
 from lecture_lib.notebook.check import name_functions
 from lecture_lib.notebook.observe import observe
 from lecture_lib.notebook.process_state import reset_process
-from lecture_lib.notebook.questions import find_question
+from lecture_lib.notebook.registry import find_question, public_questions
 from lecture_lib.notebook.replaced_functions import put_back_functions, remember_functions
 
 from .codec import decode, encode
 
 MIME = "application/vnd.lecture-lib.observation+json"
 INPUTS_VARIABLE = "LECTURE_PROBE_INPUTS"
+public_questions()  # read before kernels are forked, and not by each of them
 
 
 def probe(question_id: str, *functions: Callable[..., Any]) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -48,19 +48,34 @@ class Observed:
     incident: Reason | None = None
 
 
+class Program(NamedTuple):
+    """A program, one set of encoded inputs on which its functions are observed, and the seed it starts with."""
+
+    sources: Sequence[str]
+    cases: list[Any]
+    seed: int = 0
+
+
 def observe_sets(
     question: Question, sources: Sequence[str], sets: Sequence[list[Any]], seconds: int = CELL_SECONDS
 ) -> Generator[Observed]:
-    """Run `sources` anew for each set of encoded inputs and observe the question's functions on it.
+    """Run `sources` anew for each set of encoded inputs and observe the question's functions on it."""
+    return observe_programs(question, [Program(sources, cases, seed) for seed, cases in enumerate(sets)], seconds)
 
-    One process serves all sets. When it ends, runs out of computing time or waits for ever, that set has an incident
-    and the next one gets a new process. `seconds` of computing time are for each set; the clock plays no part, so
+
+def observe_programs(
+    question: Question, programs: Sequence[Program], seconds: int = CELL_SECONDS
+) -> Generator[Observed]:
+    """Run each program and observe the question's functions on its inputs.
+
+    One process serves all. When it ends, runs out of computing time or waits for ever, that program has an incident
+    and the next one gets a new process. `seconds` of computing time are for each program; the clock plays no part, so
     that a busy machine gives the same result.
     """
     done = 0
-    while done < len(sets):
-        with _started(question, sources, sets[done:], seconds) as (process, receiver):
-            while done < len(sets):
+    while done < len(programs):
+        with _started(question, programs[done:], seconds) as (process, receiver):
+            while done < len(programs):
                 observed = _receive(process, receiver, seconds)
                 yield observed
                 done += 1
@@ -69,11 +84,11 @@ def observe_sets(
 
 
 @contextlib.contextmanager
-def _started(question: Question, sources: Sequence[str], sets: Sequence[list[Any]], seconds: int) -> Iterator[Any]:
+def _started(question: Question, programs: Sequence[Program], seconds: int) -> Iterator[Any]:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_observe, args=(sender, question.id, sources, sets, seconds), daemon=True)
+    process = context.Process(target=_observe, args=(sender, question.id, programs, seconds), daemon=True)
     process.start()
     sender.close()
     try:
@@ -108,9 +123,7 @@ def _receive(process: Any, receiver: Connection, seconds: int) -> Observed:
         return Observed([], Reason(Kind.NOT_OBSERVED, text))
 
 
-def _observe(
-    sender: Connection, question_id: str, sources: Sequence[str], sets: Sequence[list[Any]], seconds: int
-) -> None:
+def _observe(sender: Connection, question_id: str, programs: Sequence[Program], seconds: int) -> None:
     import numpy as np
     import torch
 
@@ -124,14 +137,14 @@ def _observe(
         contextlib.redirect_stdout(nowhere),
         contextlib.redirect_stderr(nowhere),
     ):
-        for number, cases in enumerate(sets):
+        for program in programs:
             limit = math.ceil(time.process_time()) + seconds
             resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
-            torch.manual_seed(number)  # whatever an answer draws, a second run draws it too
-            np.random.seed(number)
+            torch.manual_seed(program.seed)  # whatever an answer draws, a second run draws it too
+            np.random.seed(program.seed)
             namespace: dict[str, Any] = {"__name__": "__main__"}
-            reset_process()  # whatever the last set's run of the answer left
-            for source in sources:
+            reset_process()  # whatever the last program left
+            for source in program.sources:
                 exec(compile(source, question_id, "exec"), namespace)
             functions = tuple(namespace[name] for name in QUESTIONS[question_id].public.functions)
-            sender.send_bytes(json.dumps(observe_question(question_id, functions, cases)).encode())
+            sender.send_bytes(json.dumps(observe_question(question_id, functions, program.cases)).encode())

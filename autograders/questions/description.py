@@ -16,7 +16,7 @@ import numpy as np
 from lecture_lib.notebook.compare import agree
 from lecture_lib.notebook.misconceptions import Fields
 from lecture_lib.notebook.question import Misconception, PublicCase
-from lecture_lib.notebook.questions import find_question
+from lecture_lib.notebook.registry import find_question
 
 from .cases import Case, Observation
 from .graded_parts import DescriptionError, Graded, Mistake, Simulation, changed_fields, frozen, nested, split

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
-import io
 import math
 import os
 import sys
@@ -18,14 +16,14 @@ from typing import Any
 
 from lecture_lib.notebook.compare import difference
 from lecture_lib.notebook.observe import observe
-from lecture_lib.notebook.process_state import reset_process
 
 from ..files import write_text_atomically
 from ..notebooks import ROOT
-from .answer_process import Observed, observe_sets
+from .answer_process import Observed, Program, observe_programs, observe_sets
 from .bank import Answer
 from .cases import Case
 from .domain import AnswerStoppedError, first_difference, sample
+from .in_process import functions_of
 from .mutants import Mutant, mutants
 from .question import Question, encode_inputs
 from .seeds import POOL
@@ -33,6 +31,8 @@ from .verify import cells
 
 _SECRET, _VERSION = b"verify", "verify"
 _TIMES_THE_ANSWERS_CPU = 10
+_AT_A_TIME = 20
+"""Mutants that share a process."""
 
 
 class Fate(StrEnum):
@@ -57,16 +57,16 @@ def mutate(question: Question, answers: Sequence[Answer] | None = None) -> Itera
         answers: default: the first right answer of the bank and the one most unlike it.
 
     """
-    wanted = [
-        (answer, mutant)
-        for answer in (_chosen(question) if answers is None else answers)
-        for mutant in mutants(answer.source, _types(question, answer))
-    ]
-    trial = _Trial(question, cells(question)[0], _seconds(question, wanted[0][0]) if wanted else 1)
+    setup, seconds = cells(question)[0], None
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        fates = pool.map(lambda item: trial.fate(item[1]), wanted)
-        for (answer, mutant), (fate, case) in zip(wanted, fates, strict=True):
-            yield answer, mutant, fate, case
+        for answer in _chosen(question) if answers is None else answers:
+            seconds = seconds or _seconds(question, answer)
+            trial = _Trial(question, setup, answer, seconds)
+            wanted = mutants(answer.source, _types(question, answer))
+            groups = [wanted[start : start + _AT_A_TIME] for start in range(0, len(wanted), _AT_A_TIME)]
+            for group, fates in zip(groups, pool.map(trial.fates, groups), strict=True):
+                for mutant, (fate, case) in zip(group, fates, strict=True):
+                    yield answer, mutant, fate, case
 
 
 def _chosen(question: Question) -> list[Answer]:
@@ -80,29 +80,15 @@ def _chosen(question: Question) -> list[Answer]:
 def _seconds(question: Question, answer: Answer) -> int:
     """The limit of computing time for one mutant on one set."""
     started = time.process_time()
-    namespace = _namespace(question, answer)
+    functions = functions_of(question, answer)
     for case in question.draw(_SECRET, _VERSION, 0):
-        observe(question.public, _functions(question, namespace), case.inputs)
+        observe(question.public, functions, case.inputs)
     return max(1, math.ceil(_TIMES_THE_ANSWERS_CPU * (time.process_time() - started)))
-
-
-def _namespace(question: Question, answer: Answer) -> dict[str, Any]:
-    namespace: dict[str, Any] = {"__name__": "__main__"}
-    reset_process()
-    with contextlib.redirect_stdout(io.StringIO()):
-        for source in cells(question)[0]:
-            exec(compile(source, question.id, "exec"), namespace)
-        exec(compile(answer.source, "answer", "exec"), namespace)
-    return namespace
-
-
-def _functions(question: Question, namespace: dict[str, Any]) -> dict[str, Any]:
-    return {name: namespace[name] for name in question.public.functions}
 
 
 def _types(question: Question, answer: Answer) -> dict[str, str]:
     """The types of an answer's variables, traced while it runs on the visible cases. A name of two types has none."""
-    namespace = _namespace(question, answer)
+    functions = functions_of(question, answer)
     traced: dict[str, set[str]] = {}
 
     def trace(frame: types.FrameType, event: str, _: Any) -> None:
@@ -113,7 +99,7 @@ def _types(question: Question, answer: Answer) -> dict[str, str]:
     sys.setprofile(trace)
     try:
         for case in question.public.cases:
-            observe(question.public, _functions(question, namespace), case.inputs)
+            observe(question.public, functions, case.inputs)
     finally:
         sys.setprofile(None)
     return {name: min(kinds) for name, kinds in traced.items() if len(kinds) == 1 and not name.startswith(".")}
@@ -126,19 +112,39 @@ class _Trial:
     question: Question
     setup: list[str]
     """The set-up cells of its notebook."""
+    answer: Answer
+    """The right answer that was edited."""
     seconds: int
     """The computing time of a mutant on one set."""
 
-    def fate(self, mutant: Mutant) -> tuple[Fate, str]:
-        """The visible cases first, then a set, and only then the other sets and the domain."""
-        sources = [*self.setup, mutant.source]
+    def fates(self, group: Sequence[Mutant]) -> list[tuple[Fate, str]]:
+        """The visible cases first, then a set, and only then the other sets and the domain.
+
+        Mutants share a process, which takes longer to start than most of them run. If one may have spoilt it (the
+        process ended, or the right answer is no longer right behind them), each gets a process of its own.
+        """
         visible = encode_inputs([Case(case.name, case.inputs) for case in self.question.public.cases])
-        observed = observe_sets(self.question, sources, [visible, self._inputs(0)], self.seconds)
-        with contextlib.closing(observed):
-            if not _right_on_visible(self.question, next(observed)):
-                return Fate.VISIBLE, ""
-            if not self._full_points(0, next(observed)):
-                return Fate.HIDDEN, ""
+        on_visible = list(self._observe(group, visible, 0))
+        shown = [_right_on_visible(self.question, seen) for seen in on_visible]
+        open_ones = [number for number in range(len(group)) if shown[number]]
+        on_set = list(self._observe([group[number] for number in open_ones], self._inputs(0), 1))
+        full = [self._full_points(0, seen) for seen in on_set]
+        ended = any(seen.incident is not None for seen in [*on_visible, *on_set])
+        if len(group) > 1 and (ended or not (shown[-1] and full[-1])):
+            return [self.fates([mutant])[0] for mutant in group]
+        found = [(Fate.VISIBLE, "")] * len(group)
+        for number, right in zip(open_ones, full, strict=False):
+            found[number] = self._on_all_sets(group[number]) if right else (Fate.HIDDEN, "")
+        return found
+
+    def _observe(self, group: Sequence[Mutant], inputs: list[Any], seed: int) -> Iterator[Observed]:
+        """Each mutant, and at last the answer that they were made from."""
+        sources = [*(mutant.source for mutant in group), self.answer.source]
+        programs = [Program([*self.setup, source], inputs, seed) for source in sources]
+        return observe_programs(self.question, programs, self.seconds)
+
+    def _on_all_sets(self, mutant: Mutant) -> tuple[Fate, str]:
+        sources = [*self.setup, mutant.source]
         rest = observe_sets(self.question, sources, list(map(self._inputs, range(1, POOL))), self.seconds)
         losing = [index for index, seen in enumerate(rest, 1) if not self._full_points(index, seen)]
         if losing:

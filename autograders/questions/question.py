@@ -17,13 +17,13 @@ import torch
 
 from lecture_lib.notebook.misconceptions import words_of
 from lecture_lib.notebook.question import PublicQuestion
-from lecture_lib.notebook.questions import PUBLIC_QUESTIONS, visible_cases_path
+from lecture_lib.notebook.registry import public_questions, visible_cases_path
 
 from ..intake.reading.submission_limits import MAX_MESSAGE
 from ..notebooks import not_filled_in
 from ..probes.codec import MalformedObservation, decode, encode
 from ..reasons import Kind, Reason
-from . import descriptions
+from ..setting import ANSWERS, DESCRIPTIONS, SETTING
 from .bank import Answer, read_answers
 from .cases import Case, all_unanswered
 from .description import Description
@@ -31,7 +31,6 @@ from .observation_size import reason_of, refuse_large
 from .seeds import generator
 from .verdict import UNANSWERED, Part, Verdict, zero
 
-ANSWERS = Path(__file__).parent / "answers"
 NOT_OBSERVED = Reason(Kind.NOT_OBSERVED, "nothing was observed: the test cell did not run to its end")
 _MOST_LEFT = 200
 """Characters of a text, and texts, about what an answer left changed."""
@@ -186,13 +185,13 @@ def inputs_digest(inputs: str) -> str:
 def _found() -> dict[str, Question]:
     """Every description, in the order of the public halves."""
     modules = [
-        importlib.import_module(f"{descriptions.__name__}.{file.name}")
-        for file in pkgutil.iter_modules(descriptions.__path__)
+        importlib.import_module(f"{SETTING.descriptions}.{file.name}")
+        for file in pkgutil.iter_modules([str(DESCRIPTIONS)])
     ]
     described = {module.QUESTION.id: module for module in modules if hasattr(module, "QUESTION")}
     return {
         name: Question(public, described[name].QUESTION, Path(str(described[name].__file__)))
-        for name, public in PUBLIC_QUESTIONS.items()
+        for name, public in public_questions().items()
     }
 
 

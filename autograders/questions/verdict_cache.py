@@ -14,16 +14,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from ..notebooks import ROOT
+from ..setting import DESCRIPTIONS, PUBLIC_HALVES, ROOT, SHIPPED_PACKAGES
 
 CACHE = ROOT / "build" / "verdicts.sqlite"
 _MOST_ROWS = 300_000  # about 60 MB; the oldest are dropped
 _BUSY_SECONDS = 60
-_QUESTION_FOLDERS = (
-    "lecture_lib/notebook/questions",
-    "autograders/questions/descriptions",
-)
-_SHARED = ("autograders/probes", "lecture_lib")
+_QUESTION_FOLDERS = (PUBLIC_HALVES, DESCRIPTIONS)
+_SHARED = ("autograders/probes", *SHIPPED_PACKAGES)
 
 
 class Result(NamedTuple):
@@ -95,18 +92,16 @@ def code_digest(judge: Path, question: str) -> str:
 def _shared_digest() -> str:
     versions = [f"{name} {version(name)}" for name in ("torch", "numpy", "scipy", "scikit-learn")]
     digest = hashlib.sha256(json.dumps([platform.python_version(), platform.machine(), *versions]).encode())
-    apart = tuple(ROOT / folder for folder in _QUESTION_FOLDERS)
     files = [path for folder in _SHARED for path in (ROOT / folder).rglob("*.py")]
     files += (ROOT / "autograders/questions").glob("*.py")
-    for path in sorted(path for path in files if not any(path.is_relative_to(folder) for folder in apart)):
+    for path in sorted(path for path in files if not any(path.is_relative_to(folder) for folder in _QUESTION_FOLDERS)):
         digest.update(path.relative_to(ROOT).as_posix().encode() + path.read_bytes())
     return digest.hexdigest()
 
 
 def _public_files(question: str) -> list[Path]:
     """The modules that describe a question, by its id in their text."""
-    folder = ROOT / _QUESTION_FOLDERS[0]
-    return [path for path in folder.glob("*.py") if f'"{question}"' in path.read_text("utf-8")]
+    return [path for path in PUBLIC_HALVES.glob("*.py") if f'"{question}"' in path.read_text("utf-8")]
 
 
 def _reached(start: Iterable[Path]) -> set[Path]:
@@ -120,6 +115,6 @@ def _reached(start: Iterable[Path]) -> set[Path]:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom):
                 names = {(node.module or "").split(".")[-1], *(alias.name for alias in node.names)}
-                beside = [ROOT / folder / f"{name}.py" for folder in _QUESTION_FOLDERS for name in names]
+                beside = [folder / f"{name}.py" for folder in _QUESTION_FOLDERS for name in names]
                 waiting += [other for other in beside if other.is_file()]
     return reached

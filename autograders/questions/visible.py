@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from lecture_lib.notebook.questions import visible_cases_path
+from lecture_lib.notebook.registry import visible_cases_path
 from lecture_lib.notebook.visible_cases import as_json
 
 from ..files import write_text_atomically

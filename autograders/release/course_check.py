@@ -15,8 +15,9 @@ from ..course import LOCK_SECONDS, Course, CourseError
 from ..nbgrader.configuration import configuration
 from ..nbgrader.gradebook_lock import refuse_lock
 from ..nbgrader.lost_metadata import refuse_lost_metadata
-from ..notebooks import ROOT, STAMP
+from ..notebooks import STAMP
 from ..questions.question import QUESTIONS, by_test_id
+from ..setting import NOTEBOOKS
 
 _MARKS = re.compile(r"### (BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)")
 _PROBE = re.compile(r"""\bprobe\(\s*["']([^"']+)["']""")
@@ -129,7 +130,7 @@ def refuse_other_database(
     if known is None:
         raise CourseError(f"{path} cannot be read as nbgrader's database. {remedy}")
     ours = set(assignments) | {path.name for path in course.step("source", "").glob("*")}
-    others = sorted(set(known) - ours - {path.stem for path in (ROOT / "notebooks").glob("[0-9]*.py")})
+    others = sorted(set(known) - ours - {path.stem for path in NOTEBOOKS.glob("[0-9]*.py")})
     if known and others and not ours & set(known):
         raise CourseError(f"{path} is of another course: it holds {', '.join(others)}. {remedy}")
     for assignment, cells in (worth or {}).items():

@@ -19,10 +19,10 @@ from ..course import Course, ReleaseError
 from ..nbgrader.configuration import configuration
 from ..nbgrader.lost_metadata import refuse_lost_metadata
 from ..nbgrader.nbgrader_api import generate_assignment
-from ..notebooks import ROOT
-from ..questions.question import ANSWERS, QUESTIONS, answers_to
+from ..questions.question import QUESTIONS, answers_to
 from ..questions.seeds import create_secret, new_secret, read_secret
 from ..questions.visible import visible_cases
+from ..setting import ANSWERS, DESCRIPTIONS, ROOT, SHIPPED_PACKAGES
 from .course_check import check_master, refuse_other_database
 from .leaks import LeakCheck, Secret
 from .release_check import WrongVerdicts, verify_on
@@ -133,7 +133,9 @@ def _generate(course: Course, assignment: str) -> NotebookNode:
 
 def leak_check(masters: dict[str, NotebookNode], released: dict[str, NotebookNode]) -> LeakCheck:
     """The check for these masters: their solutions and outputs, the judges and the bank against the rest."""
-    library = [path.read_text("utf-8") for path in sorted((ROOT / "lecture_lib").rglob("*.py"))]
+    library = [
+        path.read_text("utf-8") for package in SHIPPED_PACKAGES for path in sorted((ROOT / package).rglob("*.py"))
+    ]
     prose = [
         _FENCE.sub(" ", cell.source)
         for nb in masters.values()
@@ -177,7 +179,7 @@ def _secrets(masters: dict[str, NotebookNode]) -> Iterator[Secret]:
                 text = _output_text(output)
                 if text:
                     yield Secret(f"an output of {name}/{cell['id']}", text, written_by_code=True)
-    for path in sorted((ROOT / "autograders/questions/descriptions").glob("*.py")):
+    for path in sorted(DESCRIPTIONS.glob("*.py")):
         for node in ast.parse(path.read_text("utf-8")).body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign):
                 yield Secret(f"the description {path.name}", ast.unparse(_WithoutSentences().visit(node)))

@@ -11,10 +11,10 @@ from string import Template
 import nbformat
 from nbformat import NotebookNode
 
-from ..notebooks import ROOT
+from ..setting import ROOT, SHIPPED_PACKAGES
 
 STUDENT = Path(__file__).parent / "student"
-FOLDERS = ("lecture_lib", "assets", "binder")
+FOLDERS = (*SHIPPED_PACKAGES, "assets", "binder")
 FILES = ("LICENSE", "LICENSE-prose", "CHANGELOG.md")
 _NOT_SHIPPED = ("__pycache__", "*.pyc", "readme", "make_screenshot.py")
 _FIELDS = ("name", "version", "description", "readme", "license", "license-files", "requires-python")
@@ -63,6 +63,7 @@ def student_pyproject() -> str:
     """The student's pyproject.toml: the checkout's without the instructor's extras and command."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     project, wheel = settings["project"], settings["tool"]["hatch"]["build"]["targets"]["wheel"]
+    packages = sorted({*wheel["packages"], *SHIPPED_PACKAGES})
     dependencies = "".join(f"    {json.dumps(dependency)},\n" for dependency in project["dependencies"])
     files = "".join(f"{json.dumps(src)} = {json.dumps(to)}\n" for src, to in wheel["force-include"].items())
     scripts = "".join(f"{name} = {json.dumps(target)}\n" for name, target in project["scripts"].items())
@@ -71,6 +72,6 @@ def student_pyproject() -> str:
         f"[build-system]\nrequires = {json.dumps(settings['build-system']['requires'])}\n"
         f'build-backend = "hatchling.build"\n\n[project]\n{fields}dependencies = [\n{dependencies}]\n\n'
         f'[project.scripts]\n{scripts}\n[tool.hatch.build]\ndev-mode-dirs = ["."]\n\n'
-        f"[tool.hatch.build.targets.wheel]\npackages = {json.dumps(wheel['packages'])}\n\n"
+        f"[tool.hatch.build.targets.wheel]\npackages = {json.dumps(packages)}\n\n"
         f"[tool.hatch.build.targets.wheel.force-include]\n{files}"
     )

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..notebooks import ROOT
+from ..setting import ROOT, SHIPPED_PACKAGES
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store")
 _PREFIX = ("bin", "lib", "lib32", "lib64", "share", "etc", "pyvenv.cfg")
-PACKAGES = ("lecture_lib", "assets", "autograders/__init__.py", "autograders/probes")
-"""What of the checkout a kernel sees: the library, its data and the probes; no judge, no answer, no secret."""
+PACKAGES = (*SHIPPED_PACKAGES, "assets", "autograders/__init__.py", "autograders/probes")
+"""What of the checkout a kernel sees: library, questions, data and probes; no judge, no answer, no secret."""
 
 
 def python_folders() -> Iterator[Path]:

@@ -1,1 +1,1 @@
-"""What all parts share: colours, axes, random streams."""
+"""What all parts share: colours, axes, random streams, the course's setting."""

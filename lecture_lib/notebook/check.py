@@ -125,7 +125,7 @@ def check(question_id: str, *functions: Callable[..., Any]) -> None:
 
 def check_result(question_id: str, *functions: Callable[..., Any]) -> CheckResult:
     """As `check`, but returns the result instead of showing it."""
-    from .questions import find_question
+    from .registry import find_question
 
     question = find_question(question_id)
     named = name_functions(question, functions)

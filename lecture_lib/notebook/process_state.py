@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from .._common.randomness import preserved_random_streams
+from .open_files import OpenFiles
 from .replaced_functions import put_back_functions
 
 MOST_TOLD = 8
@@ -105,7 +106,7 @@ def standard_process(left: list[str], seed: int = 0) -> Iterator[None]:
         found if setting.standard is None else setting.standard for setting, found in zip(SETTINGS, before, strict=True)
     ]
     _set(wanted)
-    places = _Places()
+    places, files = _Places(), OpenFiles()
     with preserved_random_streams(), warnings.catch_warnings():
         torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which takes 0.2 ms to ask for other devices
         np.random.seed(seed)
@@ -113,7 +114,7 @@ def standard_process(left: list[str], seed: int = 0) -> Iterator[None]:
         try:
             yield
         finally:
-            left += [*_set(wanted), *places.put_back()]
+            left += [*_set(wanted), *places.put_back(), *files.put_back()]
             _leave_autocast(nesting)
             _set(before)
 

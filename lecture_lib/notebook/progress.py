@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .check import LATEST, RIGHT, UNANSWERED
-from .questions import PUBLIC_QUESTIONS
+from .registry import public_questions
 
 POINTS: dict[str, dict[str, float]] = json.loads(Path(__file__).with_name("points.json").read_text("utf-8"))
 """The points of every question of every notebook, as the build of the notebooks has written them down."""
@@ -86,6 +86,6 @@ def show_progress(notebook: str) -> None:
 
 
 def _state(name: str) -> str:
-    if name not in PUBLIC_QUESTIONS:
+    if name not in public_questions():
         return BY_HAND
     return LATEST[name].state if name in LATEST else NOT_RUN

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from conftest import ROOT
 
 from autograders.new_question import question_cells, write_question
 from autograders.notebooks import NotebookError
+from lecture_lib._common.course_setting import CourseSettingError, read_course_setting
 
 pytestmark = pytest.mark.slow
+
+
+class Places(NamedTuple):
+    """Where a course has its things, as paths in the checkout: the entries of `lecture_lib/course.toml`."""
+
+    questions: str
+    notebooks: str
+    descriptions: str
+    answers: str
+
+
+PACKAGES = ("questions", "descriptions")
+OUR_ANSWERS = "autograders/questions/answers"
 
 
 @pytest.fixture
@@ -41,18 +58,31 @@ def run(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.fixture
-def empty_course(checkout: Path) -> Path:
+OURS = Places("lecture_lib/notebook/questions", "notebooks", "autograders/questions/descriptions", OUR_ANSWERS)
+ELSEWHERE = Places("statistics_course/questions", "lessons", "hidden/descriptions", "hidden/answers")
+
+
+@pytest.fixture(params=[OURS, ELSEWHERE], ids=["in our folders", "in folders and a package of its own"])
+def empty_course(checkout: Path, request: pytest.FixtureRequest) -> tuple[Path, Places]:
     """The same without a question: another course's checkout before its first one."""
-    hidden = checkout / "autograders/questions"
-    for folder in (checkout / "lecture_lib/notebook/questions", hidden / "descriptions"):
-        for path in folder.iterdir():
-            if path.suffix in (".py", ".json") and path.name not in ("__init__.py", "common.py"):
+    places: Places = request.param
+    for folder in OURS:
+        for path in (checkout / folder).iterdir():
+            if path.suffix in (".py", ".json", ".md") and path.name != "__init__.py":
                 path.unlink()
-    for path in (hidden / "answers").glob("*.md"):
-        path.unlink()
     (checkout / "lecture_lib/notebook/points.json").write_text("{}", "utf-8")
-    return checkout
+    if places != OURS:
+        for folder, other in zip(OURS, places, strict=True):
+            (checkout / other).parent.mkdir(exist_ok=True)
+            (checkout / folder).rename(checkout / other)
+        write_setting(checkout, places)
+    return checkout, places
+
+
+def write_setting(checkout: Path, places: Places) -> None:
+    entries = {**places._asdict(), **{name: getattr(places, name).replace("/", ".") for name in PACKAGES}}
+    text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in entries.items())
+    (checkout / "lecture_lib/course.toml").write_text(text, "utf-8")
 
 
 ANSWERS = """# Answers to 04a-double
@@ -74,12 +104,14 @@ ANSWERS = """# Answers to 04a-double
 )
 
 
-def test_a_course_of_one_question_is_released_graded_and_reported(empty_course: Path) -> None:
-    """Nothing but the course's own four folders names a question."""
-    made = run(empty_course, "new-question", "04a-double", "double")
+def test_a_course_of_one_question_is_released_graded_and_reported(empty_course: tuple[Path, Places]) -> None:
+    """Nothing but the course's own four folders names a question, and its setting names the folders."""
+    checkout, places = empty_course
+    made = run(checkout, "new-question", "04a-double", "double")
     assert made.returncode == 0, made.stderr
-    fill_in(empty_course, made.stdout)
-    (empty_course / "autograders/questions/answers/04a-double.md").write_text(ANSWERS, "utf-8")
+    assert made.stdout.count(f"wrote {checkout / places.questions}/double.py") == 1
+    fill_in(checkout, made.stdout, places.notebooks)
+    (checkout / places.answers / "04a-double.md").write_text(ANSWERS, "utf-8")
     for command in (
         ("build",),
         ("verify", "--sets", "1"),
@@ -90,13 +122,65 @@ def test_a_course_of_one_question_is_released_graded_and_reported(empty_course: 
         ("report", "--course", "course"),
         ("gradebook", "--course", "course"),
     ):
-        done = run(empty_course, *command)
+        done = run(checkout, *command)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
-    assert '"04a-double": 2' in (empty_course / "lecture_lib/notebook/points.json").read_text("utf-8")
+    assert '"04a-double": 2' in (checkout / "lecture_lib/notebook/points.json").read_text("utf-8")
     assert "simulated class: all 10 scores and misconceptions equal the known ones" in done.stdout
+    grades = (checkout / "course/grades.csv").read_text("utf-8")
+    assert re.search(r"\b2(\.0)?,", grades), grades
+    check_in_bundle(checkout / "course/bundle", places.questions)
 
 
-def fill_in(checkout: Path, printed: str) -> None:
+def check_in_bundle(bundle: Path, questions: str) -> None:
+    """A student's visible check finds the question in what was released, and a wheel would hold its package."""
+    code = (
+        "import sys; from lecture_lib.notebook import check_result; "
+        "print([line.state for line in check_result('04a-double', lambda x: x).lines], sys.modules['lecture_lib'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=bundle, capture_output=True, text=True, check=False)
+    assert "['right']" in done.stdout, done.stderr
+    assert str(bundle) in done.stdout
+    wheel = tomllib.loads((bundle / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert questions.split("/")[0] in wheel["packages"]
+    assert not (bundle / "hidden").exists()
+
+
+WRONG_SETTINGS = {
+    "another package": ({"questions": "physics/questions"}, "questions = 'physics.questions', and the checkout has no"),
+    "another folder": ({"notebooks": "lessons"}, "notebooks = 'lessons', and the checkout has no folder lessons. Make"),
+    "a path for a package": ({"questions": "a b"}, "questions = 'a b' is not the dotted name of a package"),
+    "answers that would ship": ({"answers": "lecture_lib/data"}, "students get the whole of lecture_lib. Move it"),
+    "descriptions that would ship": ({"descriptions": "lecture_lib/tape"}, "descriptions = 'lecture_lib.tape' lies in"),
+    "graders that would ship": ({"questions": "autograders/probes"}, "students get the whole of autograders with it"),
+    "a path out of the checkout": ({"answers": "../answers"}, "answers = '../answers' is not a folder's path from"),
+}
+
+
+@pytest.mark.parametrize(("entries", "message"), WRONG_SETTINGS.values(), ids=WRONG_SETTINGS)
+def test_a_wrong_setting_is_refused_with_the_remedy(checkout: Path, entries: dict[str, str], message: str) -> None:
+    write_setting(checkout, OURS._replace(**entries))
+    refused = run(checkout, "verify")
+    assert refused.returncode == 1
+    assert message in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('questions = "a"\n', "course.toml: answers is missing. It holds questions, notebooks, descriptions, answers"),
+        ('answer = "a"\n', "course.toml: answer is not known"),
+        ("questions = ", "course.toml cannot be read: Invalid value"),
+        ("questions = 3\nnotebooks = 'n'\ndescriptions = 'd'\nanswers = 'a'", "questions = 3 is not the dotted name"),
+    ],
+)
+def test_what_is_no_setting_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "course.toml").write_text(text, "utf-8")
+    with pytest.raises(CourseSettingError, match=re.escape(message)):
+        read_course_setting(tmp_path / "course.toml")
+
+
+def fill_in(checkout: Path, printed: str, notebooks: str = "notebooks") -> None:
     """Fill in a skeleton with its own words, and ask the question in a notebook."""
     for match in re.findall(rf"wrote {re.escape(str(checkout))}/(\S+):", printed):
         file = checkout / match
@@ -104,7 +188,7 @@ def fill_in(checkout: Path, printed: str) -> None:
     header = (ROOT / "notebooks" / "03a-training-recipe.py").read_text("utf-8").split("# %%")[0]
     cells = question_cells("04a-double", "double").replace("FILL IN: ", "")
     setup = '# %% tags=["setup"]\nimport torch\n\nfrom lecture_lib.notebook import check\n\n'
-    (checkout / "notebooks" / "04a-new.py").write_text(f"{header}{setup}{cells}", "utf-8")
+    (checkout / notebooks / "04a-new.py").write_text(f"{header}{setup}{cells}", "utf-8")
 
 
 def test_a_skeleton_is_refused_until_it_is_filled_in(checkout: Path) -> None:

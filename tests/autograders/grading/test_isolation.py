@@ -26,6 +26,10 @@ LEAVING = {
         "torch.set_default_device('meta')\n_kept = torch.inference_mode()\n_kept.__enter__()",
         "torch.is_inference_mode_enabled() is True",
     ),
+    "files": (  # each call; after four of them a process would have no descriptor left
+        "    globals().setdefault('_kept', []).extend(open('/dev/null') for _ in range(300))",
+        "300 files are open",
+    ),
 }
 """Student -> what is added to a right answer of the first question, and how it is told."""
 

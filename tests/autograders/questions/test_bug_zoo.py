@@ -12,10 +12,10 @@ from autograders.questions.descriptions import fix, rate
 from autograders.questions.question import answer_to
 from lecture_lib.data import load_digits
 from lecture_lib.notebook.check import RIGHT, WRONG, check_result
-from lecture_lib.notebook.questions import find_question
 from lecture_lib.notebook.questions.fix import PROGRAMS
 from lecture_lib.notebook.questions.overfit_programs import floor_of_smoothing
 from lecture_lib.notebook.questions.zoo import CHECKLIST, gap_after, small_run
+from lecture_lib.notebook.registry import find_question
 from lecture_lib.training import suggest_learning_rates
 
 

@@ -12,9 +12,10 @@ import pytest
 from autograders.questions import mutate as mutate_module
 from autograders.questions.bank import Answer
 from autograders.questions.cases import Case
-from autograders.questions.mutants import mutants
+from autograders.questions.mutants import Mutant, mutants
 from autograders.questions.mutate import Fate, mutate, update_table
-from autograders.questions.question import QUESTIONS
+from autograders.questions.question import QUESTIONS, answer_to
+from autograders.questions.verify import cells
 
 pytestmark = pytest.mark.slow
 
@@ -96,6 +97,24 @@ def test_a_gap_in_the_hidden_cases_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     fates = Counter(fate for _, _, fate, _ in mutate(narrowed, [answer]))
     assert fates[Fate.GAP] > 0
     assert fates[Fate.HIDDEN] > 0
+
+
+SPOILT = {
+    "the answers behind it are wrong": "if hasattr(torch, 'spoilt'):\n    torch = None\n",
+    "the answers behind it end the process": "assert not hasattr(torch, 'spoilt')\n",
+}
+
+
+@pytest.mark.parametrize("behind", SPOILT.values(), ids=SPOILT)
+def test_a_mutant_that_spoils_its_process_changes_no_other_fate(behind: str) -> None:
+    """Many share a process; what one leaves in a library's module is not seen by the reset between them."""
+    question = QUESTIONS["03a-clip"]
+    right = answer_to("03a-clip", "right_concatenate")
+    answer = Answer("right", f"{behind}{right}", question.points, None, "")
+    spoiling = Mutant(f"torch.spoilt = True\n{right.replace('return', 'return None,')}", "", "", "")
+    trial = mutate_module._Trial(question, cells(question)[0], answer, 10)
+    fates = [fate for fate, _ in trial.fates([spoiling, Mutant(answer.source, "", "", "")])]
+    assert fates == [Fate.VISIBLE, Fate.SAME]
 
 
 def test_the_table_keeps_the_rows_of_other_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,9 @@ from autograders import notebooks
 from autograders.questions.descriptions import lrfinder_cases as reference
 from autograders.questions.descriptions.recipe import problem
 from autograders.questions.question import answer_to
-from lecture_lib.notebook.questions import find_question, recipe
+from lecture_lib.notebook.questions import recipe
 from lecture_lib.notebook.questions.lrfinder import Centred
+from lecture_lib.notebook.registry import find_question
 
 
 def test_the_first_visible_curve_is_the_lectures_table() -> None:

@@ -11,7 +11,7 @@ from autograders.questions.descriptions import backward, register
 from autograders.questions.question import QUESTIONS
 from lecture_lib.notebook import check_result
 from lecture_lib.notebook.observe import is_stub
-from lecture_lib.notebook.questions import find_question
+from lecture_lib.notebook.registry import find_question
 
 
 def drawn(question: str) -> list[Case]:

@@ -23,10 +23,11 @@ from autograders.__main__ import main
 from autograders.course import Course, ReleaseError
 from autograders.nbgrader.database import put_scripts_on_path
 from autograders.notebooks import assignments, master_path
-from autograders.questions.question import ANSWERS, QUESTIONS, answer_to
+from autograders.questions.question import QUESTIONS, answer_to
 from autograders.release import release
 from autograders.release.course_check import check_master
 from autograders.release.release import leak_check
+from autograders.setting import ANSWERS
 
 pytestmark = pytest.mark.slow
 
@@ -327,7 +328,7 @@ def test_the_wheel_holds_the_library_and_nothing_of_the_autograders(tmp_path: Pa
         archive.extractall(tmp_path / "contents")
     library = {str(path.relative_to(ROOT)) for path in (ROOT / "lecture_lib").rglob("*.py")}
     shipped = {name for name in names if ".dist-info/" not in name}
-    data = {"assets/digits.npz", "assets/digits.json", "notebook/points.json"}
+    data = {"course.toml", "assets/digits.npz", "assets/digits.json", "notebook/points.json"}
     cases = {str(path.relative_to(ROOT)) for path in (ROOT / "lecture_lib/notebook/questions").glob("*.json")}
     assert shipped == library | cases | {f"lecture_lib/{name}" for name in data}
     entry_points = next(name for name in names if name.endswith("entry_points.txt"))

@@ -13,7 +13,7 @@ from lecture_lib.notebook.compare import agree, difference
 from lecture_lib.notebook.misconceptions import mistake_of
 from lecture_lib.notebook.observe import WriteItYourself, forbid_ready_made, is_stub, observe, plain
 from lecture_lib.notebook.predict import predict, reveal
-from lecture_lib.notebook.questions import PUBLIC_QUESTIONS, find_question
+from lecture_lib.notebook.registry import find_question, public_questions
 
 pytestmark = pytest.mark.slow
 
@@ -106,7 +106,7 @@ def test_ready_made_functions_are_switched_off_while_checked_and_back_afterwards
 
 
 def test_every_misconception_has_words_and_is_recognised_somewhere() -> None:
-    for public in PUBLIC_QUESTIONS.values():
+    for public in public_questions().values():
         mistakes = {mistake_of(form) for case in public.cases for form in case.mistakes}
         judge = QUESTIONS[public.id].file.read_text("utf-8")
         judged = {name for name in public.misconceptions if f'"{name}"' in judge}
