@@ -136,6 +136,24 @@ def test_outputs_and_widgets_can_be_read_by_everybody(executed: dict[str, Execut
         assert violations(shown.page, ".jp-OutputArea") == []
 
 
+@pytest.mark.parametrize("name", assignments())
+def test_every_picture_of_an_output_has_alternative_text(executed: dict[str, Executed], name: str) -> None:
+    shown = executed[name].shown
+    texts = shown.page.evaluate("() => [...document.querySelectorAll('.jp-OutputArea img')].map(img => img.alt)")
+    assert len(texts) >= 5
+    assert all(len(text) > 20 for text in texts), texts
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_picture_and_its_text_are_kept_when_a_notebook_is_opened_again(
+    saved: dict[bool, OpenNotebook], trusted: bool
+) -> None:
+    """A notebook from another computer is not trusted, and JupyterLab cleans its HTML."""
+    picture = saved[trusted].page.locator(".jp-OutputArea img")
+    assert picture.get_attribute("alt") == "A line from 0 to 1."
+    assert picture.evaluate("image => image.naturalWidth") > 300
+
+
 def test_the_tape_is_walked_by_mouse_and_by_keys(recipe: OpenNotebook) -> None:
     output = recipe.cell("show_walk(\n").locator(".jp-OutputArea")
     told = output.get_by_role("alert")
@@ -180,7 +198,7 @@ def test_the_float_field_takes_numbers(recipe: OpenNotebook) -> None:
 
 def test_the_rate_is_moved_by_mouse_and_by_keys(ladder: OpenNotebook) -> None:
     output = ladder.cell("choose_rate_by_hand(sweep)").locator(".jp-OutputArea")
-    slider, picture = output.get_by_role("slider"), output.locator("img.widget-image")
+    slider, picture = output.get_by_role("slider"), output.locator(".widget-html img")
     words = output.get_by_text("the rate of the lowest loss")
     before, drawn = words.inner_text(), picture.get_attribute("src")
     slider.focus()
