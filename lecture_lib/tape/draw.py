@@ -70,8 +70,8 @@ def draw(result: Tensor, /, gradient: ArrayLike | None = None, **names: Tensor) 
 def picture(rows: Trace, moment: Moment | None = None, *, ink: str = INK) -> Drawing:
     """The picture of a trace, as in `draw`; or of a moment, with what is known then and the active row in bold.
 
-    Boxes keep their places from moment to moment. Text and arrows have the colour `ink`: grey, which can be read on white
-    and on black, or 'currentColor', the page's own, where the SVG is a part of the page.
+    Boxes keep their places from moment to moment. Text and arrows have the colour `ink`: grey, which can be read on
+    white and on black, or 'currentColor', the page's own, where the SVG is a part of the page.
 
     Raises:
         ValueError: the trace has more than 60 rows.
