@@ -36,7 +36,7 @@ def alternative_text(rows: Sequence[Row], moment: Moment | None) -> str:
 
 
 def render(rows: Sequence[Row], moment: Moment | None, alt: str, ink: str = INK) -> str:
-    """The picture; boxes have room for the complete text, whatever is known then. `ink` is the colour of text and arrows."""
+    """The picture; boxes have room for the complete text, whatever is known then. `ink`: of text and arrows."""
     place = {row.name: number for number, row in enumerate(rows)}
     complete = [_lines(row) for row in rows]
     sizes = [(max(map(len, text)) * _CHARACTER + 2 * _PADDING, len(text) * _LINE + _PADDING) for text in complete]
