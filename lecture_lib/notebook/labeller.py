@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BACK = "0"
-COLUMNS = 7
+COLUMNS = 5  # more could not be read on a narrow page
 
 
 @dataclass

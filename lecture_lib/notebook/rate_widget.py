@@ -114,4 +114,4 @@ def _picture(sweep: LRFinderResult, rate: float) -> bytes:
     (axes,) = figure.axes
     axes.axvline(rate, color=ORANGE, linestyle=(0, (1, 1)), linewidth=3, label=f"your choice, {rate:.1e}")
     legend_above(axes)
-    return as_png(figure, dpi=80)
+    return as_png(figure)
