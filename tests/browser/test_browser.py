@@ -30,6 +30,7 @@ RECIPE, LADDER = assignments()
 KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
 WIDTHS = (1366, 800)
 ELSEWHERE = "A line from 0 to 1."
+DRAWING = draw(tape.Tensor(2.0, requires_grad=True))
 WIDGETS = {
     "live": """
         import torch
@@ -76,8 +77,7 @@ def _notebook_from_elsewhere() -> NotebookNode:
     """A figure and a drawing, as outputs that are saved in it."""
     figure, axes = figure_and_axes(None)
     axes.plot([0, 1])
-    png, svg = as_png(figure), draw(tape.Tensor(2.0, requires_grad=True))
-    pages = [image_tag(png, "png", ELSEWHERE), svg._repr_mimebundle_()[0]["text/html"]]
+    pages = [image_tag(as_png(figure), "png", ELSEWHERE), DRAWING._repr_mimebundle_()[0]["text/html"]]
     outputs = [nbformat.v4.new_output("display_data", data={"text/html": page}) for page in pages]
     return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("", outputs=outputs)], metadata=KERNEL)
 
@@ -168,7 +168,7 @@ def test_a_notebook_from_elsewhere_keeps_its_pictures_and_their_texts(address: s
     """JupyterLab does not trust it and cleans its HTML."""
     pictures = OpenNotebook.open(browser, address, "elsewhere.ipynb").page.locator(".jp-OutputArea img")
     pictures.first.wait_for()
-    assert pictures.evaluate_all("all => all.map(one => one.alt)") == [ELSEWHERE, draw(tape.Tensor(2.0, requires_grad=True)).alt]
+    assert pictures.evaluate_all("all => all.map(one => one.alt)") == [ELSEWHERE, DRAWING.alt]
     assert min(pictures.evaluate_all("all => all.map(one => one.naturalWidth)")) > 50
 
 
