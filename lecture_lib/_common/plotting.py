@@ -34,7 +34,7 @@ def plain_log_ticks(axis: Axis) -> None:
     """Label a logarithmic axis with plain numbers: 0.2, not 2 × 10⁻¹."""
     from matplotlib.ticker import LogLocator
 
-    def between(value: float, _: int) -> str:
+    def between(value: float, _: float) -> str:
         low, high = axis.get_view_interval()
         return f"{value:g}" if high / low < CROWDED else ""
 

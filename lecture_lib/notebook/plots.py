@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
@@ -40,7 +40,7 @@ def show_arrows(arrows: Mapping[str, Sequence[float]], axis_labels: tuple[str, s
 
     figure, axis = plt.subplots(figsize=(5, 4))
     for (name, (x, y)), colour, (width, alpha) in zip(arrows.items(), OKABE_ITO, _SHAFTS, strict=False):
-        look = {"color": colour, "alpha": alpha}
+        look: dict[str, Any] = {"color": colour, "alpha": alpha}
         head = {"width": width, "headwidth": width + 7, "headlength": width + 7, "linewidth": 0, "shrink": 0}
         axis.annotate("", (x, y), (0, 0), arrowprops={**look, **head})
         axis.plot([], [], linewidth=width, label=f"{name} ({x:g}, {y:g})", **look)
