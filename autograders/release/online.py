@@ -1,7 +1,6 @@
 """What a published notebook has and one in the bundle has not: the way to Colab and Binder, its release's name.
 
-The two cells are no part of the assignment: its version is that of the notebook without them, and a submission with
-them is graded as one without.
+The cell with the badges is no part of the assignment, as the one that installs (install_cell.py).
 """
 
 from __future__ import annotations
@@ -15,18 +14,9 @@ from nbformat import NotebookNode
 
 from .. import notebooks
 from ..notebooks import STAMP
+from .install_cell import with_install_cell
 from .repository import Repository
 from .student_folder import STUDENT, write_readme
-
-INSTALL = Template("""\
-# On Colab: installs this release beside Colab's own PyTorch and says what its GPU can do. Elsewhere: nothing.
-import os
-
-if "COLAB_RELEASE_TAG" in os.environ:
-    %pip install --quiet --no-deps "lecture-lib @ $source"
-    from lecture_lib.commands.doctor import show_gpu
-
-    show_gpu()""")
 
 
 def put_online(folder: Path, assignments: Sequence[str], repository: Repository, tag: str) -> None:
@@ -46,7 +36,5 @@ def put_online(folder: Path, assignments: Sequence[str], repository: Repository,
 def _mark(nb: NotebookNode, name: str, repository: Repository, tag: str) -> None:
     """Put the badges and the installing cell first, and the tag into the stamp that submissions carry."""
     nb.metadata[STAMP]["release"] = tag
-    nb.cells[:0] = [
-        nbformat.v4.new_markdown_cell(repository.badges(tag, name), id="open-online"),
-        notebooks.code_cell(INSTALL.substitute(source=repository.pip(tag)), "install-on-colab"),
-    ]
+    with_install_cell(nb, repository.pip(tag))
+    nb.cells.insert(0, nbformat.v4.new_markdown_cell(repository.badges(tag, name), id="open-online"))

@@ -26,7 +26,7 @@ from ..setting import ANSWERS, DESCRIPTIONS, ROOT, SHIPPED_PACKAGES
 from .course_check import check_master, refuse_other_database
 from .leaks import LeakCheck, Secret
 from .release_check import WrongVerdicts, verify_on
-from .student_folder import assemble
+from .student_folder import FOLDER, assemble
 
 _MARKERS = re.compile(r"(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)")
 _FENCE = re.compile(r"```.*?```", re.DOTALL)
@@ -71,7 +71,7 @@ def drafted(
     with tempfile.TemporaryDirectory(prefix="lecture-release-") as folder:
         draft = Course(Path(folder) / "course")
         released = {name: _generate(draft, name) for name in assignments}
-        bundle = Path(folder) / "bundle"
+        bundle = Path(folder) / FOLDER
         assemble(bundle, released, versions)
         secret = read_secret(course.secret) if course.secret.exists() else new_secret()
         checked = Draft(bundle, versions, secret, leak_check(masters, released))
@@ -107,7 +107,7 @@ def enter(course: Course, draft: Draft) -> None:
     for name in draft.versions:
         _generate(course, name)
     _replace(draft.bundle, course.bundle)
-    shutil.make_archive(str(course.bundle), "zip", course.bundle)
+    shutil.make_archive(str(course.bundle), "zip", draft.bundle.parent, draft.bundle.name)
 
 
 def release(

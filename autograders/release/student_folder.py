@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tomllib
+from copy import deepcopy
 from pathlib import Path
 from string import Template
 
@@ -12,13 +13,16 @@ import nbformat
 from nbformat import NotebookNode
 
 from ..setting import ROOT, SHIPPED_PACKAGES
+from .install_cell import with_install_cell
 
 STUDENT = Path(__file__).parent / "student"
 FOLDERS = (*SHIPPED_PACKAGES, "assets", "binder")
 FILES = ("LICENSE", "LICENSE-prose", "CHANGELOG.md")
 _NOT_SHIPPED = ("__pycache__", "*.pyc", "readme", "make_screenshot.py")
 _FIELDS = ("name", "version", "description", "readme", "license", "license-files", "requires-python")
-_UNPACKED = "Unpack the file that you got from your instructor, open a terminal in its folder, and there:"
+FOLDER = "training-in-practice"
+"""The folder in the archive that students get."""
+_UNPACKED = f"Unpack the file that you got from your instructor, and open a terminal in its folder `{FOLDER}`. There:"
 
 
 def assemble(folder: Path, released: dict[str, NotebookNode], versions: dict[str, str]) -> None:
@@ -28,14 +32,14 @@ def assemble(folder: Path, released: dict[str, NotebookNode], versions: dict[str
     """
     (folder / "notebooks").mkdir(parents=True)
     for name, nb in released.items():
-        nbformat.write(nb, folder / "notebooks" / f"{name}.ipynb")
+        nbformat.write(with_install_cell(deepcopy(nb)), folder / "notebooks" / f"{name}.ipynb")
     for part in FOLDERS:
         shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns(*_NOT_SHIPPED))
     for file in FILES:
         shutil.copyfile(ROOT / file, folder / file)
     shutil.copyfile(STUDENT / "gitignore", folder / ".gitignore")
     (folder / "pyproject.toml").write_text(student_pyproject(), "utf-8")
-    write_readme(folder, _UNPACKED, "")
+    write_readme(folder, _UNPACKED, "\n" + (STUDENT / "upload.md").read_text("utf-8"))
     write_stamp(folder, {"lecture_lib": library_version(), "assignments": versions})
 
 

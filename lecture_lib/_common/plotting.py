@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+
+CROWDED = 1000
+"""From this ratio of a logarithmic axis's ends on only the powers of ten are labelled: more labels would overlap."""
 
 
 def figure_and_axes(ax: Axes | None, size: tuple[float, float] = (6.4, 3.6)) -> tuple[Figure, Axes]:
@@ -24,6 +28,19 @@ def figure_and_axes(ax: Axes | None, size: tuple[float, float] = (6.4, 3.6)) -> 
     figure = ax.get_figure(root=True)
     assert figure is not None  # axes that one can draw into belong to a figure
     return figure, ax
+
+
+def plain_log_ticks(axis: Axis) -> None:
+    """Label a logarithmic axis with plain numbers: 0.2, not 2 × 10⁻¹."""
+    from matplotlib.ticker import LogLocator
+
+    def between(value: float, _: float) -> str:
+        low, high = axis.get_view_interval()
+        return f"{value:g}" if high / low < CROWDED else ""
+
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_locator(LogLocator(subs=(2, 5)))
+    axis.set_minor_formatter(between)
 
 
 def legend_above(ax: Axes) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .._common.palette import BLUE, ORANGE, VERMILION
+from .._common.palette import BLUE, INK, ORANGE, VERMILION
 from .._common.plotting import figure_and_axes
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class ShiftReport:
             ax.barh(place, length, color=color, hatch=hatch, edgecolor="white")
             size = "" if shift.effect is None else f" ({shift.effect:.2f})"
             ax.text(length + 0.05, place, word + size, va="center", fontsize="small")
-        ax.axvline(1, color="black", linestyle="--", linewidth=1)
+        ax.axvline(1, color=INK, linestyle="--", linewidth=1)
         ax.set_yticks(range(len(self.shifts)), [shift.kind for shift in reversed(self.shifts)])
         ax.set_xlim(0, 1.5 * ax.get_xlim()[1] + 1)
         ax.set_xlabel("effect (multiples of the smallest that is reported)")

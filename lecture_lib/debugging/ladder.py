@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from .._common.palette import BLUE, ORANGE, VERMILION
+from .._common.palette import BLUE, INK, ORANGE, VERMILION
 from .._common.plotting import figure_and_axes
 from ._engine.assumptions import SPENT
 from ._engine.chance import no_better_than_chance
@@ -35,7 +35,7 @@ SWAPS_SHARE = 0.8  # of the budget; the rest is for comparisons that give what w
 MEASURED = 6  # the rung that shows the metric
 UNLEARNT = "What was to be learnt was not, and no rule knows why: try a smaller and a larger rate."
 IN_FULL = {"unsure": "unsure: a bad number that no rule explains"}
-COLOURS = {"holds": (BLUE, ""), "fails": (VERMILION, "//"), "unsure": (ORANGE, ".."), "not asked": ("lightgrey", "")}
+COLOURS = {"holds": (BLUE, ""), "fails": (VERMILION, "//"), "unsure": (ORANGE, ".."), "not asked": (INK, "")}
 # What a fault shows on other rungs too, and is then no finding of its own.
 EXPLAINS = {
     "D26": ("D03", "D25", "D11"),
@@ -148,11 +148,11 @@ class Climb:
             text = result.findings[0].title if failed else IN_FULL.get(result.verdict, result.verdict)
             left.text(1.05, number, f"{result.rung.name}: {text}", va="center", fontsize="small")
         for rung in self.above:
-            left.barh(rung.number, 1, color="white", edgecolor="grey")
-            left.text(1.05, rung.number, f"{rung.name}: not climbed", va="center", fontsize="small", color="dimgrey")
+            left.barh(rung.number, 1, color="none", edgecolor=INK)
+            left.text(1.05, rung.number, f"{rung.name}: not climbed", va="center", fontsize="small", color=INK)
         left.set(xlim=(0, 5), xticks=[], xlabel=self.ending, yticks=range(1, len(RUNGS) + 1), ylabel="rung")
         if math.isfinite(self.constant):
-            right.axhline(self.constant, color="grey", linestyle=":", label="best constant answer")
+            right.axhline(self.constant, color=INK, linestyle=":", label="best constant answer")
         draw_run(right, losses(self.rows))
         return figure
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
-from .._common.palette import BLUE, GREEN, VERMILION
+from .._common.palette import BLUE, GREEN, INK, VERMILION
 from .._common.plotting import figure_and_axes
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Ablation:
         for row, e in enumerate(effects):
             colour, marker = LOOKS[e.verdict]
             ax.errorbar(e.gain, row, xerr=e.needed, fmt=marker, color=colour, capsize=4)
-        ax.axvline(0, color="0.4", linestyle="--")
+        ax.axvline(0, color=INK, linestyle="--")
         ax.set_yticks(range(len(effects)), [f"{e.name}: {e.verdict}" for e in effects])
         ax.set_ylim(len(effects) - 0.4, -0.6)
         ax.set_xlabel(f"gain over the base (metric), with {1 - self.level / len(self.changed):.1%} interval")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .widgets import widget_data
+from .widgets import display_widget, widget_data
 
 if TYPE_CHECKING:
     import ipywidgets
@@ -93,18 +94,17 @@ def float_table(number: float) -> str:
 
 
 def show_float_formats(number: float = 0.1) -> None:
-    """Show a number bit by bit as a table, and where a reader can use it a text field to try others."""
-    from IPython.display import display
-
-    print(float_table(number))
+    """Show a number bit by bit as a table; where a reader can use it, below a text field to try others."""
+    table = float_table(number)
     if field := widget_data(lambda: float_field(number)):
-        display({**field, "text/plain": "(A field to type other numbers, when the notebook runs.)"}, raw=True)
+        text = "(A field to type other numbers, when the notebook runs.)"
+        display_widget(field, text, f"The table of {number!r}", f"<pre>{html.escape(table)}</pre>", table)
+    else:
+        print(table)
 
 
 def float_field(number: float) -> ipywidgets.VBox:
     """A field for a number, with its table below; Enter or leaving the field updates the table."""
-    import html
-
     import ipywidgets
 
     field = ipywidgets.Text(value=repr(number), description="number", continuous_update=False)

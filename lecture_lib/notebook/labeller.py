@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from .._common.pictures import image_tag
 from .figures import show_figure
-from .widgets import has_front_end, named_picture
+from .widgets import has_front_end
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BACK = "0"
-COLUMNS = 7
+COLUMNS = 5  # more could not be read on a narrow page
 
 
 @dataclass
@@ -72,8 +73,7 @@ class Labeller:
         """Build the widget; the field takes the keys, so that no mouse is needed."""
         import ipywidgets as widgets
 
-        self.picture = named_picture(width=240)
-        self.title, self.state = widgets.Label(), widgets.Label()
+        self.picture, self.title, self.state = widgets.HTML(), widgets.Label(), widgets.Label()
         self.keys = widgets.Text(
             description="key", placeholder="type a number", tooltip="1 to 9: a bucket, 0: back", continuous_update=True
         )
@@ -107,8 +107,8 @@ class Labeller:
         self.state.value = self.sorting.state()
         if self.sorting.position < len(self.images):
             self.title.value = str(self.titles[self.sorting.position])
-            self.picture.value = _png(self.images[self.sorting.position])
-            self.picture.tooltip = f"mistake {self.sorting.position + 1}: {self.title.value}"
+            alt = f"mistake {self.sorting.position + 1}: {self.title.value}"
+            self.picture.value = image_tag(_png(self.images[self.sorting.position]), "png", alt, "width: 240px")
 
 
 def label_mistakes(

@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
+from .._common.pictures import image_tag
 from ..training import Epoch, History, train
 from .figures import as_png, show_figure
-from .widgets import has_front_end, named_picture
+from .widgets import has_front_end
 
 
 class LiveRun:
@@ -34,7 +35,7 @@ class LiveRun:
         self._result: History | None = None
         self._error: BaseException | None = None
         self._status = ipywidgets.HTML()
-        self._curves = named_picture(tooltip="No curve yet", layout={"max_width": "480px"})
+        self._curves = ipywidgets.HTML(layout={"max_width": "480px"})
         self.button = ipywidgets.Button(description="Stop the run", tooltip="ends it after the present step")
         self.button.on_click(lambda _: self.stop())
         self.box = ipywidgets.VBox([self._status, self._curves, self.button])
@@ -87,8 +88,9 @@ class LiveRun:
 
     def _show(self, row: Epoch) -> None:
         self._rows.append(row)
-        self._curves.value = _drawn(self._rows) or self._curves.value
-        self._curves.tooltip = f"Training and validation loss up to {self._last()}"
+        if picture := _drawn(self._rows):
+            alt = f"Training and validation loss up to {self._last()}"
+            self._curves.value = image_tag(picture, "png", alt)
         self._say(self._last())
 
     def _last(self) -> str:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from .figures import OKABE_ITO, show_figure
+from .._common.palette import INK, OKABE_ITO
+from .._common.plotting import legend_above
+from .figures import show_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LINES = ("-", "--", ":", "-.")
+# Width and opacity: of two arrows in one direction both are seen, the thin one on the wide one.
+_SHAFTS = ((8, 0.65), (4, 0.8), (1.5, 1.0))
 _MARKERS = ("o", "x", "s", "^")
 
 
@@ -31,17 +35,18 @@ def show_images(images: Tensor, labels: Tensor, caption: str) -> None:
 
 
 def show_arrows(arrows: Mapping[str, Sequence[float]], axis_labels: tuple[str, str], caption: str) -> None:
-    """Show vectors [2] as arrows from the origin, each with its name."""
+    """Show vectors [2] as arrows from the origin, each with its name; give a longer one before those it could hide."""
     import matplotlib.pyplot as plt
 
     figure, axis = plt.subplots(figsize=(5, 4))
-    for (name, (x, y)), colour, line in zip(arrows.items(), OKABE_ITO, _LINES, strict=False):
-        style = {"arrowstyle": "->", "color": colour, "linestyle": line, "linewidth": 2}
-        axis.annotate("", (x, y), (0, 0), arrowprops=style)
-        axis.plot([], [], line, color=colour, label=f"{name} ({x:g}, {y:g})")
+    for (name, (x, y)), colour, (width, alpha) in zip(arrows.items(), OKABE_ITO, _SHAFTS, strict=False):
+        look: dict[str, Any] = {"color": colour, "alpha": alpha}
+        head = {"width": width, "headwidth": width + 7, "headlength": width + 7, "linewidth": 0, "shrink": 0}
+        axis.annotate("", (x, y), (0, 0), arrowprops={**look, **head})
+        axis.plot([], [], linewidth=width, label=f"{name} ({x:g}, {y:g})", **look)
     reach = 1.1 * max(max(vector) for vector in arrows.values())
     axis.set(xlim=(0, reach), ylim=(0, reach), aspect="equal", xlabel=axis_labels[0], ylabel=axis_labels[1])
-    axis.legend(loc="lower right")
+    legend_above(axis)
     listed = ", ".join(f"{name} to ({x:g}, {y:g})" for name, (x, y) in arrows.items())
     show_figure(figure, caption=caption, alt=f"Arrows from the origin: {listed}.")
 
@@ -79,7 +84,7 @@ def show_gains(gains: Mapping[str, Sequence[float]], caption: str) -> None:
     import matplotlib.pyplot as plt
 
     figure, axis = plt.subplots(figsize=(5.5, 0.8 + 0.5 * len(gains)))
-    axis.axvline(0, color="grey", linestyle=":", label="the constant answer")
+    axis.axvline(0, color=INK, linestyle=":", label="the constant answer")
     for row, ((_, values), colour, marker) in enumerate(zip(gains.items(), OKABE_ITO, _MARKERS, strict=False)):
         axis.plot(values, [row] * len(values), marker, color=colour)
     axis.set(yticks=range(len(gains)), yticklabels=list(gains), ylim=(len(gains) - 0.5, -0.5))
@@ -93,6 +98,6 @@ def _draw_losses(axis: Axes, curves: Mapping[str, Sequence[float]], floor: float
     for (name, losses), colour, line in zip(curves.items(), OKABE_ITO, _LINES, strict=False):
         axis.plot(losses, line, color=colour, label=name)
     if floor is not None:
-        axis.axhline(floor, color="grey", linestyle=":", label=f"floor, {floor:.3f}")
+        axis.axhline(floor, color=INK, linestyle=":", label=f"floor, {floor:.3f}")
     axis.set(xlabel="optimizer step", ylabel="loss on the batch (nats)")
-    axis.legend()
+    legend_above(axis)

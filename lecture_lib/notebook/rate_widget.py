@@ -7,23 +7,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._common.palette import ORANGE
+from .._common.pictures import image_tag
 from .._common.plotting import legend_above
-from .figures import as_png, show_figure
-from .widgets import named_picture, widget_data
+from .figures import as_png, display_caption, show_figure
+from .widgets import display_widget, widget_data
 
 if TYPE_CHECKING:
     from ..training import LRFinderResult
 
 
 def choose_rate_by_hand(sweep: LRFinderResult) -> None:
-    """Show a sweep's curve, and below it, in a running notebook, the same curve with a line to be moved.
+    """Show a sweep's curve; in a running notebook with a line to be moved.
 
     Args:
         sweep: from `find_lr`.
 
     """
-    from IPython.display import display
-
     figure = sweep.plot()
     figure.set_size_inches(6, 3.4)
     rate = sweep.suggestion
@@ -33,9 +32,13 @@ def choose_rate_by_hand(sweep: LRFinderResult) -> None:
         f"Loss over learning rates from {sweep.learning_rates[0]:.1e} to {sweep.learning_rates[-1]:.1e}, "
         f"{len(sweep.losses)} steps. {found}.{lowest}"
     )
-    show_figure(figure, caption=f"{found}; it stopped because: {sweep.stopped_because}.", alt=alt)
+    caption = f"{found}; it stopped because: {sweep.stopped_because}."
     if widget := widget_data(lambda: rate_widget(sweep)):
-        display({**widget, "text/plain": "(In a running notebook: the curve with a line to be moved.)"}, raw=True)
+        text = "(In a running notebook: the curve with a line to be moved.)"
+        display_widget(widget, text, "The curve without a choice", image_tag(as_png(figure), "png", alt), alt)
+        display_caption(caption)
+    else:
+        show_figure(figure, caption=caption, alt=alt)
 
 
 def rate_widget(sweep: LRFinderResult) -> Any:
@@ -60,14 +63,12 @@ def rate_widget(sweep: LRFinderResult) -> Any:
         continuous_update=False,
         layout=ipywidgets.Layout(width="90%"),
     )
-    # In its own size: the box would stretch it to its full width.
-    picture = named_picture(layout={"align_self": "flex-start", "max_width": "100%"})
-    words = ipywidgets.Label()
+    picture, words = ipywidgets.HTML(), ipywidgets.Label()
 
     def moved(_: object = None) -> None:
-        picture.value = _picture(sweep, slider.value)
         words.value = describe_choice(rates, sweep.losses, slider.value)
-        picture.tooltip = f"The curve with a line at {words.value}"
+        alt = f"The curve with a line at {words.value}"
+        picture.value = image_tag(_picture(sweep, slider.value), "png", alt)
 
     slider.observe(moved, names="value")
     moved()
@@ -113,4 +114,4 @@ def _picture(sweep: LRFinderResult, rate: float) -> bytes:
     (axes,) = figure.axes
     axes.axvline(rate, color=ORANGE, linestyle=(0, (1, 1)), linewidth=3, label=f"your choice, {rate:.1e}")
     legend_above(axes)
-    return as_png(figure, dpi=80)
+    return as_png(figure)

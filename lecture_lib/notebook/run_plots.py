@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from .._common.palette import BLUE, VERMILION
+from .._common.plotting import plain_log_ticks
 from .figures import show_figure
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ def show_runs(runs: Mapping[str, History], caption: str) -> None:
         axis.plot(epochs, [row.val_loss for row in history.rows], "--", color=VERMILION, label="validation")
         axis.set(title=name, xlabel="epoch", yscale="log")
     axes[0][0].set_ylabel("loss (nats)")
+    plain_log_ticks(axes[0][0].yaxis)
     axes[0][-1].legend(fontsize=8)
     ends = [
         f"{name}: training ends at {history.rows[-1].train_loss:.1f}, validation at {history.rows[-1].val_loss:.1f}"

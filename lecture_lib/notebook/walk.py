@@ -6,7 +6,8 @@ import html
 from typing import Any
 
 from ..tape import Tensor, Trace, picture, trace
-from .widgets import widget_data
+from .figures import display_caption
+from .widgets import display_widget, widget_data
 
 
 def show_walk(result: Tensor, /, *, caption: str, **names: Tensor) -> None:
@@ -24,18 +25,16 @@ def show_walk(result: Tensor, /, *, caption: str, **names: Tensor) -> None:
         RuntimeError, TypeError, ValueError: as `tape.draw`.
 
     """
-    from IPython.display import Markdown, display
+    from IPython.display import display
 
     rows = trace(result, **names)
     data, metadata = picture(rows)._repr_mimebundle_()
     if widget := widget_data(lambda: walk_widget(rows)):
-        display({**widget, "text/plain": "(In a running notebook: the tape, to be walked.)"}, raw=True)
-        # An output of its own: without the kernel JupyterLab shows an error in place of all that the widget's holds.
-        folded = f"<details><summary>The finished graph</summary>{data['image/svg+xml']}</details>"
-        display({"text/html": folded, "text/plain": data["text/plain"]}, raw=True)
+        text = "(In a running notebook: the tape, to be walked.)"
+        display_widget(widget, text, "The finished graph", data["text/html"], data["text/plain"])
     else:
         display(data, raw=True, metadata=metadata)
-    display(Markdown(f"*{caption}*"))
+    display_caption(caption)
 
 
 def walk_widget(rows: Trace) -> Any:
@@ -68,7 +67,7 @@ def walk_widget(rows: Trace) -> Any:
         told = html.escape(f"Step {moment.position} of {rows.last_position}. {moment.sentence}")
         # The paragraph is a new one each time; screen readers announce a new element only when it is an alert.
         sentence.value = f'<p role="alert">{told}</p>'
-        shown.value = f'<div style="overflow-x:auto">{picture(rows, moment).svg}</div>'
+        shown.value = f'<div style="overflow-x:auto">{picture(rows, moment, ink="currentColor").svg}</div>'
 
     slider.observe(show, names="value")
     show()

@@ -37,15 +37,19 @@ def widget_data(make: Callable[[], Any]) -> dict[str, Any]:
     return {} if widget is None else dict(widget._repr_mimebundle_())
 
 
-def named_picture(**settings: Any) -> Any:
-    """An ipywidgets Image (PNG) whose `tooltip` is its name for a screen reader.
+def display_widget(widget: dict[str, Any], text: str, summary: str, folded: str, alt: str) -> None:
+    """Display a widget, and folded below it what a page without a kernel can show in its place.
 
-    ipywidgets 8's view of a picture with a tooltip asks for a description, which only other widgets have, and fails.
+    Args:
+        widget: from `widget_data`.
+        text: what a reader without HTML sees of the widget.
+        summary: the name of what is folded.
+        folded: HTML.
+        alt: what is folded in words.
+
     """
-    import ipywidgets
-    import traitlets
+    from IPython.display import display
 
-    class NamedPicture(ipywidgets.Image):
-        description = traitlets.Unicode("").tag(sync=True)
-
-    return NamedPicture(format="png", **settings)
+    display({**widget, "text/plain": text}, raw=True)
+    # An output of its own: without the kernel JupyterLab shows an error in place of all that the widget's holds.
+    display({"text/html": f"<details><summary>{summary}</summary>{folded}</details>", "text/plain": alt}, raw=True)

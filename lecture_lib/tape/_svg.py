@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
-from .._common.palette import BLUE, GREEN, ORANGE
+from .._common.palette import BLUE, GREEN, INK, ORANGE
 from ._layout import Box, Point, arrange
 from ._rows import Kind, Row, listed, written
 from .trace import Moment
 
 _CHARACTER, _LINE = 7.3, 17.0  # pixels: the width of a character at 12 px in a monospaced font, a line's height
 _PADDING, _MARGIN, _LEGEND = 12.0, 20.0, 34.0
-_INK, _MUTED, _PANEL = "#1f2328", "#57606a", "#ffffff"  # a light panel of its own reads in dark themes, too
 # Colour, outline and corner radius: any one of them tells the kinds apart.
 _LOOKS: dict[Kind, tuple[str, str, float]] = {
     "leaf": (BLUE, "", 18),
@@ -36,8 +35,8 @@ def alternative_text(rows: Sequence[Row], moment: Moment | None) -> str:
     return " ".join(sentences)
 
 
-def render(rows: Sequence[Row], moment: Moment | None, alt: str) -> str:
-    """The picture; boxes have room for the complete text, whatever is known at the moment."""
+def render(rows: Sequence[Row], moment: Moment | None, alt: str, ink: str = INK) -> str:
+    """The picture; boxes have room for the complete text, whatever is known then. `ink`: of text and arrows."""
     place = {row.name: number for number, row in enumerate(rows)}
     complete = [_lines(row) for row in rows]
     sizes = [(max(map(len, text)) * _CHARACTER + 2 * _PADDING, len(text) * _LINE + _PADDING) for text in complete]
@@ -48,12 +47,12 @@ def render(rows: Sequence[Row], moment: Moment | None, alt: str) -> str:
     height = layout.height + _LEGEND + 2 * _MARGIN
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="{-_MARGIN:g} {-_MARGIN:g} {width:.0f} {height:.0f}" font-size="12" '
+        f'viewBox="{-_MARGIN:g} {-_MARGIN:g} {width:.0f} {height:.0f}" color="{ink}" font-size="12" '
+        # On a narrow page it shrinks, as long as its text can be read.
+        f'style="max-width: 100%; min-width: {0.8 * width:.0f}px; height: auto" '
         "font-family=\"ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace\">",
         f"<title>Computation graph of {escape(rows[-1].name)}</title>",
         f"<desc>{escape(alt)}</desc>",
-        f'<rect x="{-_MARGIN + 0.5:g}" y="{-_MARGIN + 0.5:g}" width="{width - 1:.0f}" height="{height - 1:.0f}" rx="8" '
-        f'fill="{_PANEL}" stroke="#d0d7de"/>',
     ]
     for row, edges in zip(rows, layout.edges, strict=True):
         for name, share, points in zip(row.inputs, row.shares, edges, strict=True):
@@ -101,7 +100,7 @@ def _node(row: Row, lines: list[str], box: Box, width: int) -> str:
     middle = box.left + box.width / 2
     texts = [
         f'<text x="{middle:.1f}" y="{box.top + _PADDING / 2 + _LINE * (number + 0.75):.1f}" text-anchor="middle" '
-        f'fill="{_INK}" font-weight="{"normal" if number else "bold"}">{escape(line)}</text>'
+        f'fill="currentColor" font-weight="{"normal" if number else "bold"}">{escape(line)}</text>'
         for number, line in enumerate(lines)
     ]
     return "\n".join([f'<g class="node" data-row="{row.number}">', _outline(row.kind, box, width), *texts, "</g>"])
@@ -119,8 +118,8 @@ def _edge(points: list[Point], passed: str) -> str:
         x, y = right, to
     return (
         f'<g class="edge"><title>{escape(passed)}</title>'
-        f'<path d="{" ".join(path)}" fill="none" stroke="{_MUTED}" stroke-width="1.5"/>'
-        f'<path d="M{x - 1:.1f} {y:.1f} l-8 -4 v8 z" fill="{_MUTED}"/></g>'
+        f'<path d="{" ".join(path)}" fill="none" stroke="currentColor" stroke-width="1.5"/>'
+        f'<path d="M{x - 1:.1f} {y:.1f} l-8 -4 v8 z" fill="currentColor"/></g>'
     )
 
 
@@ -129,6 +128,6 @@ def _legend(kinds: list[Kind], top: float) -> tuple[list[str], float]:
     parts, left = [], 0.0
     for kind in kinds:
         parts.append(_outline(kind, Box(left, top, 26, 16)))
-        parts.append(f'<text x="{left + 34:.1f}" y="{top + 12.5:.1f}" fill="{_MUTED}">{_LEGENDS[kind]}</text>')
+        parts.append(f'<text x="{left + 34:.1f}" y="{top + 12.5:.1f}" fill="currentColor">{_LEGENDS[kind]}</text>')
         left += 34 + _CHARACTER * len(_LEGENDS[kind]) + 24
     return parts, left - 24

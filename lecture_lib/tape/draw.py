@@ -8,6 +8,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from .._common.palette import INK
+from .._common.pictures import image_tag
 from . import _svg
 from .tensor import Tensor
 from .trace import Moment, Trace, trace
@@ -40,7 +42,10 @@ class Drawing:
         Path(path).write_text(self.svg, encoding="utf-8")
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-        return {"image/svg+xml": self.svg, "text/plain": self.alt}, {"image/svg+xml": {"alt": self.alt}}
+        # JupyterLab gives an SVG no alternative text, so it gets an `img` with one.
+        tag = image_tag(self.svg.encode(), "svg+xml", self.alt)
+        data = {"text/html": tag, "image/svg+xml": self.svg, "text/plain": self.alt}
+        return data, {"image/svg+xml": {"alt": self.alt}}
 
 
 def draw(result: Tensor, /, gradient: ArrayLike | None = None, **names: Tensor) -> Drawing:
@@ -62,10 +67,11 @@ def draw(result: Tensor, /, gradient: ArrayLike | None = None, **names: Tensor) 
     return picture(trace(result, gradient, **names))
 
 
-def picture(rows: Trace, moment: Moment | None = None) -> Drawing:
+def picture(rows: Trace, moment: Moment | None = None, *, ink: str = INK) -> Drawing:
     """The picture of a trace, as in `draw`; or of a moment, with what is known then and the active row in bold.
 
-    Boxes keep their places from moment to moment.
+    Boxes keep their places from moment to moment. Text and arrows have the colour `ink`: grey, which can be read on
+    white and on black, or 'currentColor', the page's own, where the SVG is a part of the page.
 
     Raises:
         ValueError: the trace has more than 60 rows.
@@ -77,4 +83,4 @@ def picture(rows: Trace, moment: Moment | None = None) -> Drawing:
             "draw a smaller part: an intermediate result, fewer steps or fewer layers."
         )
     alt = _svg.alternative_text(rows.rows, moment)
-    return Drawing(_svg.render(rows.rows, moment, alt), alt)
+    return Drawing(_svg.render(rows.rows, moment, alt, ink), alt)

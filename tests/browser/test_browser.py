@@ -18,10 +18,19 @@ from autograders import notebooks
 from autograders.course import Course
 from autograders.notebooks import assignments
 from autograders.questions.question import answer_to
+from lecture_lib import tape
+from lecture_lib._common.pictures import image_tag
+from lecture_lib._common.plotting import figure_and_axes
+from lecture_lib.notebook.figures import as_png
+from lecture_lib.tape.draw import draw
 
 pytestmark = pytest.mark.slow
 
 RECIPE, LADDER = assignments()
+KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+WIDTHS = (1366, 800)
+ELSEWHERE = "A line from 0 to 1."
+DRAWING = draw(tape.Tensor(2.0, requires_grad=True))
 WIDGETS = {
     "live": """
         import torch
@@ -53,6 +62,7 @@ def address(released_in_full: Course, tmp_path_factory: pytest.TempPathFactory) 
     for name in assignments():
         shutil.copy(released_in_full.bundle / "notebooks" / f"{name}.ipynb", folder)
     nbformat.write(_widget_notebook(), folder / "widgets.ipynb")
+    nbformat.write(_notebook_from_elsewhere(), folder / "elsewhere.ipynb")
     variables = {"PYTHONPATH": str(released_in_full.bundle), "OMP_NUM_THREADS": "1"}
     with jupyterlab(folder, tmp_path_factory.mktemp("settings"), **variables) as found:
         yield found
@@ -60,8 +70,16 @@ def address(released_in_full: Course, tmp_path_factory: pytest.TempPathFactory) 
 
 def _widget_notebook() -> NotebookNode:
     sources = [re.sub(r"\n {8}", "\n", source).strip() for source in WIDGETS.values()]
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources], metadata=kernel)
+    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources], metadata=KERNEL)
+
+
+def _notebook_from_elsewhere() -> NotebookNode:
+    """A figure and a drawing, as outputs that are saved in it."""
+    figure, axes = figure_and_axes(None)
+    axes.plot([0, 1])
+    pages = [image_tag(as_png(figure), "png", ELSEWHERE), DRAWING._repr_mimebundle_()[0]["text/html"]]
+    outputs = [nbformat.v4.new_output("display_data", data={"text/html": page}) for page in pages]
+    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("", outputs=outputs)], metadata=KERNEL)
 
 
 @dataclass
@@ -117,14 +135,16 @@ def test_all_cells_run_and_every_question_says_that_it_is_not_answered(
     assert checks == sum(cell.source.startswith("check(") for cell in master.cells) > 5
 
 
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", assignments())
-def test_no_output_is_wider_than_the_page(executed: dict[str, Executed], name: str, theme: str) -> None:
+def test_no_output_is_wider_than_the_page(executed: dict[str, Executed], name: str, theme: str, width: int) -> None:
     shown = executed[name].shown
     shown.page.bring_to_front()
     shown.theme(theme)
-    shown.keep_pictures(f"{name[:3]}-{theme}")
-    assert shown.too_wide() == []
+    with shown.width(width):
+        shown.keep_pictures(f"{name[:3]}-{theme}-{width}")
+        assert shown.too_wide() == []
 
 
 @pytest.mark.parametrize("name", assignments())
@@ -134,6 +154,22 @@ def test_outputs_and_widgets_can_be_read_by_everybody(executed: dict[str, Execut
     for theme in ("light", "dark"):
         shown.theme(theme)
         assert violations(shown.page, ".jp-OutputArea") == []
+
+
+@pytest.mark.parametrize("name", assignments())
+def test_every_picture_of_an_output_has_alternative_text(executed: dict[str, Executed], name: str) -> None:
+    shown = executed[name].shown
+    texts = shown.page.evaluate("() => [...document.querySelectorAll('.jp-OutputArea img')].map(img => img.alt)")
+    assert len(texts) >= 5
+    assert all(len(text) > 20 for text in texts), texts
+
+
+def test_a_notebook_from_elsewhere_keeps_its_pictures_and_their_texts(address: str, browser: Any) -> None:
+    """JupyterLab does not trust it and cleans its HTML."""
+    pictures = OpenNotebook.open(browser, address, "elsewhere.ipynb").page.locator(".jp-OutputArea img")
+    pictures.first.wait_for()
+    assert pictures.evaluate_all("all => all.map(one => one.alt)") == [ELSEWHERE, DRAWING.alt]
+    assert min(pictures.evaluate_all("all => all.map(one => one.naturalWidth)")) > 50
 
 
 def test_the_tape_is_walked_by_mouse_and_by_keys(recipe: OpenNotebook) -> None:
@@ -180,7 +216,7 @@ def test_the_float_field_takes_numbers(recipe: OpenNotebook) -> None:
 
 def test_the_rate_is_moved_by_mouse_and_by_keys(ladder: OpenNotebook) -> None:
     output = ladder.cell("choose_rate_by_hand(sweep)").locator(".jp-OutputArea")
-    slider, picture = output.get_by_role("slider"), output.locator("img.widget-image")
+    slider, picture = output.get_by_role("slider"), output.locator(".widget-html img")
     words = output.get_by_text("the rate of the lowest loss")
     before, drawn = words.inner_text(), picture.get_attribute("src")
     slider.focus()

@@ -11,7 +11,6 @@ GRAVE = ("serious", "critical")
 NOT_OURS = {
     # nbconvert's lab template has grey prompts, and Pygments' colours for numbers, comments, `in`, `not` and `or`.
     "color-contrast": ".jp-InputPrompt, .jp-OutputPrompt, .highlight :is(.mi, .mf, .c1, .ow)",
-    "image-alt": ".jp-RenderedImage > img",  # JupyterLab drops the alt text that an output has; nbconvert keeps it
     "aria-input-field-name": ".noUi-handle",  # ipywidgets' sliders do not tie their description to the handle
 }
 """Rule of axe-core -> the elements that JupyterLab or nbconvert make so, and that a notebook cannot change."""

@@ -151,6 +151,16 @@ class OpenNotebook:
                     + `${element.clientWidth} pixels: ${element.textContent.slice(0, 80)}`)"""
         )
 
+    @contextmanager
+    def width(self, pixels: int) -> Iterator[None]:
+        """Show the page in another width, without the list of files at its left."""
+        self.page.evaluate("() => jupyterapp.shell.collapseLeft()")
+        self.page.set_viewport_size({**LAPTOP, "width": pixels})
+        try:
+            yield
+        finally:
+            self.page.set_viewport_size(LAPTOP)
+
     def keep_pictures(self, name: str) -> None:
         """Keep what a reader sees on the way down as NAME-00.png and so on, where $BROWSER_ARTEFACTS names a folder."""
         if "BROWSER_ARTEFACTS" not in os.environ:
@@ -158,9 +168,10 @@ class OpenNotebook:
         to = Path(os.environ["BROWSER_ARTEFACTS"])
         to.mkdir(parents=True, exist_ok=True)
         area = self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-outer")
-        self.page.set_viewport_size({"width": LAPTOP["width"], "height": 3 * LAPTOP["height"]})
+        size = self.page.viewport_size
+        self.page.set_viewport_size({**size, "height": 3 * LAPTOP["height"]})
         height, seen = area.evaluate("element => [element.scrollHeight, element.clientHeight]")
         for number, top in enumerate(range(0, height, seen - 40)):
             area.evaluate("(element, top) => { element.scrollTop = top; }", top)
             self.page.screenshot(path=to / f"{name}-{number:02}.png")
-        self.page.set_viewport_size(LAPTOP)
+        self.page.set_viewport_size(size)

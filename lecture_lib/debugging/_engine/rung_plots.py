@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..._common.palette import BLUE, GREEN, VERMILION
+from ..._common.palette import BLUE, GREEN, INK, VERMILION
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,7 +89,7 @@ def errors(ax: Axes, seen: Seen) -> None:
         ax.set(xlabel="% of the examples", ylabel="absolute error at most")
         return
     confidence = seen["confidence"]
-    ax.plot([0, 1], [0, 1], color="grey", linestyle=":")
+    ax.plot([0, 1], [0, 1], color=INK, linestyle=":")
     ax.plot(confidence, seen["accuracy"], "o-", color=BLUE)
     ax.set(xlabel="mean confidence of a fifth of the examples", ylabel="accuracy", xlim=(0, 1), ylim=(0, 1.02))
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..._common.palette import BLUE, GREEN, VERMILION
-from ..._common.plotting import figure_and_axes
+from ..._common.palette import BLUE, GREEN, INK, VERMILION
+from ..._common.plotting import figure_and_axes, plain_log_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -122,10 +122,11 @@ class History:
         ax.plot(epochs, train_losses, "o-", color=BLUE, markersize=4, label="training loss")
         ax.plot(epochs, val_losses, "s--", color=VERMILION, markersize=4, label="validation loss")
         best_label = f"best: epoch {best.epoch}, loss {best.val_loss:.3g}"
-        ax.axvline(best.epoch, color="0.4", linestyle=":", label=best_label)
+        ax.axvline(best.epoch, color=INK, linestyle=":", label=best_label)
         # A log scale keeps the end of the run readable; losses that can reach 0 or below have none.
         if min(train_losses + val_losses) > 0:
             ax.set_yscale("log")
+            plain_log_ticks(ax.yaxis)
         metric_axis = ax.twinx()
         metrics = [row.val_metric for row in self.rows]
         metric_axis.plot(epochs, metrics, "^-.", color=GREEN, markersize=4, label="validation metric (right)")

@@ -9,6 +9,7 @@ import sys
 import tomllib
 import zipfile
 from pathlib import Path
+from string import Template
 
 import nbformat
 import pytest
@@ -24,11 +25,12 @@ from autograders.questions.question import answer_to
 from autograders.questions.seeds import read_secret
 from autograders.questions.verdict_cache import Result
 from autograders.questions.verify import Outcome, Sets
-from autograders.release import online, publish, release_check
+from autograders.release import install_cell, publish, release_check
 from autograders.release.checkout import CheckoutError, clean_commit, committed_files
 from autograders.release.publish import Release
 from autograders.release.releases import read_published, which_release
 from autograders.release.repository import Repository, RepositoryError
+from lecture_lib.commands.doctor import PYTHONS
 
 pytestmark = pytest.mark.slow
 
@@ -107,6 +109,9 @@ def test_the_notebooks_say_where_they_run_and_what_they_are(published: tuple[Cou
             "release": release.tag,
         }
         badges, install, *rest = nb.cells
+        bundled = notebooks.read(course.bundle / "notebooks" / f"{name}.ipynb")
+        assert [cell.source for cell in bundled.cells[1:]] == [cell.source for cell in rest]
+        assert "bundle.zip" in bundled.cells[0].source
         assert f"[![Open {name} in Colab]" in badges.source
         colab = "https://colab.research.google.com/github/ada/training/blob"
         assert f"({colab}/{release.tag}/notebooks/{name}.ipynb)" in badges.source
@@ -126,6 +131,13 @@ def test_the_readme_names_the_release_and_every_way_to_start(published: tuple[Co
     bundle = (published[0].bundle / "README.md").read_text("utf-8")
     assert "$" not in bundle
     assert "Binder" not in bundle
+    assert "choose `bundle.zip`" in bundle
+
+
+def test_students_and_doctor_have_the_same_versions_of_python(published: tuple[Course, Release]) -> None:
+    project = tomllib.loads((published[1].folder / "pyproject.toml").read_text("utf-8"))["project"]
+    lowest, above = (".".join(map(str, version)) for version in PYTHONS)
+    assert project["requires-python"] == f">={lowest},<{above}"
 
 
 @pytest.mark.parametrize(
@@ -210,8 +222,8 @@ def test_a_release_that_fails_its_checks_is_not_published(
         words = "lecture_lib/_common/palette.py is in no commit"
     else:
         solution = answer_to("03a-clip", "right_loops")
-        install = online.Template(online.INSTALL.template + "\n" + solution.replace("$", "$$"))
-        monkeypatch.setattr(online, "INSTALL", install)
+        install = Template(install_cell.FROM_REPOSITORY.template + "\n" + solution.replace("$", "$$"))
+        monkeypatch.setattr(install_cell, "FROM_REPOSITORY", install)
         words = "the answer 03a-clip/right_loops"
     course = Course(tmp_path / "course")
     with pytest.raises(ReleaseError, match=words):

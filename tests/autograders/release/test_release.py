@@ -27,6 +27,7 @@ from autograders.questions.question import QUESTIONS, answer_to
 from autograders.release import release
 from autograders.release.course_check import check_master
 from autograders.release.release import leak_check
+from autograders.release.student_folder import FOLDER
 from autograders.setting import ANSWERS
 
 pytestmark = pytest.mark.slow
@@ -68,7 +69,7 @@ def test_the_bundle_is_complete_and_clean(released: Course, checker) -> None:
     names = [path.name for path in bundle.rglob("*")]
     assert not {"autograders", "judges", "answers", "probes", "secret"} & set(names)
     with zipfile.ZipFile(f"{bundle}.zip") as archive:
-        files = {str(path.relative_to(bundle)) for path in bundle.rglob("*") if path.is_file()}
+        files = {f"{FOLDER}/{path.relative_to(bundle)}" for path in bundle.rglob("*") if path.is_file()}
         assert {name for name in archive.namelist() if not name.endswith("/")} == files
 
 

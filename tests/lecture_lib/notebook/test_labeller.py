@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import re
 import sys
 from typing import Any
 
@@ -82,6 +85,7 @@ def test_the_widget_can_be_used_by_buttons_and_by_keys_alone() -> None:
     widget = made()
     first = widget.picture.value
     assert widget.title.value == "a, not b"
+    assert 'alt="mistake 1: a, not b"' in first
     assert [button.description for button in widget.buttons] == ["1 blur", "2 rare class", "3 other", "0 back"]
     widget.buttons[2].click()
     assert widget.sorting.labels == ["other", None, None]
@@ -97,13 +101,12 @@ def test_the_widget_can_be_used_by_buttons_and_by_keys_alone() -> None:
 
 def test_the_picture_keeps_its_brightness() -> None:
     """Each picture is drawn from 0 to 1: a dark one is not stretched to a bright one."""
-    import io
-
     import matplotlib.image
 
     widget = made()
     for level in (0.1, 0.5, 0.9):
-        pixel = matplotlib.image.imread(io.BytesIO(widget.picture.value), format="png")[0, 0]
+        picture = base64.b64decode(re.search(r"base64,([^\"]+)", widget.picture.value)[1])
+        pixel = matplotlib.image.imread(io.BytesIO(picture), format="png")[0, 0]
         assert pixel[:3] == pytest.approx([level] * 3, abs=0.01)
         widget.buttons[0].click()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import tracemalloc
 from collections.abc import Callable
@@ -608,7 +609,10 @@ def test_the_picture_says_its_numbers_without_being_seen() -> None:
     assert root.find(f"{SVG}title").text == "Computation graph of L"
     assert root.find(f"{SVG}desc").text == drawing.alt
     data, metadata = drawing._repr_mimebundle_(include=None, exclude=None)
+    page = data.pop("text/html")
     assert data == {"image/svg+xml": drawing.svg, "text/plain": drawing.alt}
+    assert base64.b64encode(drawing.svg.encode()).decode() in page
+    assert f'alt="{drawing.alt}"' in page
     assert metadata == {"image/svg+xml": {"alt": drawing.alt}}
     shown = [text.text for text in root.iter(f"{SVG}text")]
     assert {"w", "gradient 28", "product = multiply(w, x)", "value 49"} <= set(shown)
