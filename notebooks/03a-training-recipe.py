@@ -26,11 +26,11 @@
 #
 # | sections | you will be able to | points |
 # |---|---|---|
-# | 1 to 5 Tape, modules | compute gradients by hand, write backward rules, build a module that registers all its parts | 19 |
+# | 1 to 5 Tape, modules | compute gradients by hand, write backward rules, build a module that registers all its parts | 15 |
 # | 6, 7 Batch, precision | list what a batch must satisfy, build a data loader, choose a number format by its range and its number of digits | 20 |
 # | 8, 9 Accumulation, clipping | train with a batch that is too large for memory, limit the length of a step and keep its direction | 18 |
 # | 10, 11 Rate | find a learning rate in 100 steps, and change it with the batch size | 10 |
-# | 12 to 16 Evaluate, train, save | read curves, choose a metric, keep the best epoch, resume bit for bit | 25 |
+# | 12 to 16 Evaluate, train, save | read curves, choose a metric, keep the best epoch, resume bit for bit | 29 |
 # | 17, 18 Recipe, record | train to 97 % on digits that the model never saw, and record what produced the run | 6 |
 # | 19 Two habits | say what `eval()` and `no_grad()` each do | 2 |
 
@@ -45,8 +45,8 @@
 # |---|---|---|
 # | **Part one** | **184** | |
 # | [1 Tape](#1-Tape:-what-the-backward-pass-reads) | 8 | |
-# | [2 Graph](#2-Graph:-values-and-gradients-by-hand) | 15 | [03a-graph](#Question-03a-graph-·-4-points) 15 |
-# | [3 Rules](#3-Rules:-the-backward-pass-of-one-operation) | 10 | [03a-backward](#Question-03a-backward-·-8-points) 25 |
+# | [2 Graph](#2-Graph:-values-and-gradients-by-hand) | 15 | [03a-graph](#Question-03a-graph-·-2-points) 15 |
+# | [3 Rules](#3-Rules:-the-backward-pass-of-one-operation) | 10 | [03a-backward](#Question-03a-backward-·-6-points) 25 |
 # | [4 Off the tape](#4-Off-the-tape:-no_grad-and-detach) | 8 | |
 # | [5 Module](#5-Module:-what-belongs-to-a-model) | 8 | [03a-register](#Question-03a-register-·-7-points) 15 |
 # | [6 Batch](#6-Batch:-what-the-model-is-about-to-see) | 20 | [03a-contract](#Question-03a-contract-·-8-points) 15, [03a-dataset](#Question-03a-dataset-·-6-points) 20 |
@@ -58,7 +58,7 @@
 # | [10 Rate](#10-Rate:-how-large-a-step) | 15 | [03a-lrfinder](#Question-03a-lrfinder-·-8-points) 25 |
 # | [11 Batch size and rate](#11-Batch-size-and-rate:-change-them-together) | 8 | [03a-p1](#Question-03a-p1-·-2-points,-graded-by-hand) 10 |
 # | [12 Curves](#12-Curves:-how-to-read-a-run) | 8 | |
-# | [13 Loss and metric](#13-Loss-and-metric:-two-different-questions) | 12 | |
+# | [13 Loss and metric](#13-Loss-and-metric:-two-different-questions) | 15 | [03a-metric](#Question-03a-metric-·-4-points) 20 |
 # | [14 Evaluation](#14-Evaluation:-measure-and-change-nothing) | 8 | [03a-evaluate](#Question-03a-evaluate-·-8-points) 20 |
 # | [15 The best epoch](#15-The-best-epoch:-a-copy,-not-a-reference) | 12 | [03a-train](#Question-03a-train-·-9-points) 20 |
 # | [16 Save and resume](#16-Save-and-resume:-the-same-weights-to-the-last-bit) | 8 | [03a-checkpoint](#Question-03a-checkpoint-·-8-points) 20 |
@@ -246,7 +246,7 @@ reveal("two_layers", slopes[0.5][0], usual={
 # every example gets no gradient at all. As long as its inputs stay the same, its gradient cannot open it again. Only
 # momentum or weight decay can still move its weights. The debug ladder in notebook 03b looks for such units.
 #
-# ### Question 03a-graph · 4 points
+# ### Question 03a-graph · 2 points
 #
 # Write the two forward and backward passes above as formulas that hold for any numbers.
 #
@@ -259,8 +259,8 @@ reveal("two_layers", slopes[0.5][0], usual={
 # the formulas out by hand. Autograd is allowed and gives the same numbers and the same points, but then you would not
 # have practised.
 #
-# Hidden cases: values and gradients of each graph, 1 point each, with every gate open, closed and at exactly 0. Limit:
-# 30 seconds.
+# Hidden cases: values and gradients of each graph, half a point each, with every gate open, closed and at exactly 0.
+# Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -295,7 +295,7 @@ def relu_graph(w1, w2, x, y):
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "03a-graph-test", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+# %% nbgrader={"grade": true, "grade_id": "03a-graph-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 check("03a-graph", square_graph, relu_graph)
 ### BEGIN HIDDEN TESTS
 from autograders.probes import probe
@@ -372,7 +372,7 @@ print("slopes:", around_zero.grad.tolist())
 
 
 # %% [markdown]
-# ### Question 03a-backward · 8 points
+# ### Question 03a-backward · 6 points
 #
 # Write two backward rules. All arguments are float64 NumPy arrays with finite entries. Return float64 NumPy arrays as
 # well.
@@ -385,7 +385,7 @@ print("slopes:", around_zero.grad.tolist())
 #
 # The arguments are read-only, because several rules on the tape share them. Do not write into them.
 #
-# Hidden cases: relu 2 points, `x` and `weight` 3, `bias` 2, and two layers on the tape with your rules 1; including the
+# Hidden cases: relu 1 point, `x` and `weight` 2, `bias` 2, and two layers on the tape with your rules 1; including the
 # cases of one example, one input or one output, and relu at exactly 0. Limit: 30 seconds. While your answer is checked,
 # `relu`, `linear` and `matmul` of `lecture_lib.tape` and all of PyTorch's autograd (`backward()`,
 # `torch.autograd.grad`) are switched off, because this question asks for the rules themselves.
@@ -422,7 +422,7 @@ def linear_rule(x, weight, bias, gradient):
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "03a-backward-test", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false}
+# %% nbgrader={"grade": true, "grade_id": "03a-backward-test", "locked": true, "points": 6, "schema_version": 3, "solution": false, "task": false}
 check("03a-backward", relu_rule, linear_rule)
 ### BEGIN HIDDEN TESTS
 from autograders.probes import probe
@@ -442,7 +442,7 @@ probe("03a-backward", relu_rule, linear_rule)
 # Autograd does not record everything. It records an operation when recording is on *and* at least one input requires a
 # gradient. Two tools keep things off the tape. Inside `torch.no_grad()` nothing is recorded. This suits evaluation and
 # updates: no tape is built, and no intermediate results are kept for a backward pass. `detach()` returns the same value
-# without its history, so autograd treats it as a constant, so autograd treats it as a constant. The code below computes
+# without its history, so autograd treats it as a constant. The code below computes
 # five results: `w * x`, `x * x`, `w * w.detach()`, `(w * x).detach()`, and `w * x` inside `no_grad()`. Only `w`
 # requires a gradient. Predict how many of them are recorded.
 
@@ -1924,20 +1924,33 @@ reveal("calibration", min(losses, key=losses.get), usual={
 # Both have accuracy 0.75, but the losses are 0.61 and 1.16. B is confident when it is wrong, and its loss is high for
 # that one example. Accuracy does not show this.
 #
-# The second case has imbalanced classes: 95 healthy people, 5 ill ones, and a model that says *healthy* to everybody.
-# Its accuracy is 0.95. Two other metrics show what it is worth: the F1 of each class, averaged, and the area under the
-# ROC curve.
+# The second case has imbalanced classes: 95 healthy people and 5 ill ones. Two models give everybody a probability of
+# being ill. Model A gives everybody 0.05. Model B gives the ill people 0.30 and the healthy ones 0.03. No probability is
+# above 0.5, so both models call everybody healthy, and both have accuracy 0.95. Two other metrics show the difference.
+#
+# - *F1* of a class compares the examples that belong to the class with those that are predicted to. It is twice the
+#   number of correct predictions of the class, divided by the sum of both numbers of examples. It is 1 when every
+#   prediction is right, and 0 when the class is never predicted correctly. *Macro F1* is the plain mean over the
+#   classes, so a rare class counts as much as a frequent one.
+# - *AUROC*, the area under the ROC curve, is the chance that an ill person has a higher probability than a healthy one
+#   (a tie counts as half). Guessing gives 0.5.
 
 # %% tags=["demo"]
 ill = torch.tensor([0] * 95 + [1] * 5)
-says_healthy = torch.tensor([[0.95, 0.05]] * 100)
-accuracy = (says_healthy.argmax(1) == ill).float().mean()
-print(f"accuracy {accuracy:.2f}, macro F1 {macro_f1(says_healthy, ill):.2f}")
-print(f"area under the ROC curve {auroc(says_healthy, ill):.2f}")
+says_ill = {"A": torch.full((100,), 0.05), "B": torch.where(ill == 1, 0.30, 0.03)}
+for name, p in says_ill.items():
+    p = torch.stack([1 - p, p], dim=1)
+    print(f"{name}: loss {nn.functional.nll_loss(p.log(), ill):.2f}, AUROC {auroc(p, ill):.2f}")
+    for threshold in (0.5, 0.2):
+        called = nn.functional.one_hot((p[:, 1] > threshold).long(), 2)
+        right = (called.argmax(1) == ill).float().mean()
+        print(f"   ill above {threshold}: accuracy {right:.2f}, macro F1 {macro_f1(called, ill):.2f}")
 
 # %% [markdown]
-# Accuracy is 0.95, macro F1 is 0.49, and the area under the ROC curve is 0.50, which guessing reaches as well. The
-# model's probabilities are even right on average, so the loss shows nothing alarming.
+# With the threshold 0.5, both models have accuracy 0.95 and macro F1 0.49. AUROC tells them apart: 0.50 for A, which
+# knows nothing about any single person, and 1.00 for B. With the threshold 0.2, B finds all five ill people, and its
+# macro F1 is 1.00. The threshold changes accuracy and F1. It changes neither the loss nor AUROC, which use the
+# probabilities themselves. So report the threshold with an F1, and choose it on validation data.
 #
 # The third case is regression: the best constant prediction for 1, 2, 3, 4 and 100. The squared error is lowest at the
 # mean, 22. The absolute error is lowest at the median, 3. Which one is better depends on whether one large error is
@@ -1976,7 +1989,121 @@ for name, p in {
 # | regression | MSE, MAE, likelihood | RMSE, MAE, the cost of an error | the wrong trade-off between large and small errors |
 # | ranking | contrastive, pairwise | recall at k, MRR | a good loss and a poor first place |
 #
-# **Recap.** Choose the metric before you train, and look at it together with the loss after every epoch.
+# ### A metric need not be a mean
+#
+# **Goal.** Compute a loss and two metrics over a whole validation set, and choose a model by each of them.
+#
+# A validation set comes in batches. The loss and the accuracy are means over examples, so you can combine the values of
+# the batches, if each counts with its number of examples. F1 is not a mean over examples: it divides one count by
+# another one. The next cell has eight examples in two batches of four. The model makes one mistake. Predict the F1 of
+# class 1 over all eight examples.
+
+# %% tags=["demo"]
+predict("f1", None)
+
+
+# %% tags=["demo"]
+def f1_of_class_1(labels, predicted):
+    correct = ((labels == 1) & (predicted == 1)).sum()
+    return (2 * correct / ((labels == 1).sum() + (predicted == 1).sum())).item()
+
+
+labels = torch.tensor([[0, 0, 0, 0], [1, 1, 0, 0]])
+predicted = torch.tensor([[0, 0, 0, 1], [1, 1, 0, 0]])
+for batch in (0, 1):
+    print(f"batch {batch + 1}: F1 of class 1 is {f1_of_class_1(labels[batch], predicted[batch]):g}")
+reveal("f1", round(f1_of_class_1(labels, predicted), 2), tolerance=0.02, usual={
+    0.5: "This is the mean of the two batches. Add up the counts first, then divide.",
+    0.88: "This is the accuracy: seven of the eight predictions are right.",
+    0.67: "This is the precision: two of the three examples that are predicted as class 1.",
+})
+
+
+# %% [markdown]
+# F1 is 0 in the first batch, 1 in the second and 0.8 over all eight examples. The mean of the batches is 0.5. Weighted
+# by the number of examples of class 1, it would be 1, because the first batch has none. Neither is right: the wrong
+# prediction in the first batch counts against class 1, but it does not count for everything. So add up the counts over
+# all batches and divide once. AUROC needs even more. It compares every ill person with every healthy one, so it needs
+# the probabilities of all examples together.
+#
+# In real validation sets some labels are missing. `cross_entropy` leaves out examples with the label −100, and its mean
+# over a batch is the mean over the others.
+#
+# ### Question 03a-metric · 4 points
+#
+# Write two functions.
+#
+# `measure(batches)` measures a model on a whole validation set. It returns three numbers in this order: the mean
+# cross-entropy, the accuracy and the macro F1.
+#
+# - `batches` is a list of one or more pairs `(logits, labels)`, all on the CPU. `logits` is a tensor `[n, C]`, all
+#   float32 or all float64, with entries between −20 and 20. The number of classes `C` is 2 or more, and the same in all
+#   batches. The number of examples `n` is 1 or more and can differ. The prediction for an example is the class of its
+#   largest logit; no two logits of a row share the largest value.
+# - `labels` is an int64 tensor `[n]`. Each entry is a class from 0 to C − 1, or −100 for an example without a label.
+#   Such an example counts nowhere, and its prediction does not count either. A batch may have no label at all. At least
+#   one example of the set has a label.
+# - Loss and accuracy are means over all examples that have a label.
+# - The F1 of a class is counted over the whole set, as defined above. The macro F1 is the plain mean over the classes
+#   that occur among the labels or among the predictions (of examples that have a label). A class that occurs among only
+#   one of the two has F1 = 0 and counts. A class that occurs among neither is left out.
+#
+# `preferred(measured)` says which model each measure prefers. `measured` is a list of two or more tuples of three
+# floats, `(loss, accuracy, macro F1)`, one tuple for each model. The losses are finite and not negative; the other two
+# lie between 0 and 1. Return three indices into the list: the model with the best loss, the one with the best accuracy,
+# and the one with the best macro F1. If several models are equally good, return the first of them.
+#
+# Numbers may be Python numbers or tensors of shape `[]`. An error of $10^{-5}$ counts as right. While your answer is
+# checked, the library's `macro_f1` and the F1 functions of scikit-learn are switched off.
+#
+# Hidden cases: loss and accuracy 1 point, macro F1 where every class is predicted correctly at least once 1, macro F1
+# where some class is not 1, preferred models 1. Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# Which numbers can you add up over the batches, and which can you not? What could you join before you measure anything?
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# `labels == k` is a mask. Three sums of masks are enough for the F1 of class k. When is the denominator 0?
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03a-metric", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def measure(batches):
+    """Return the mean cross-entropy, the accuracy and the macro F1 over all batches."""
+    ### BEGIN SOLUTION
+    logits, labels = (torch.cat(tensors) for tensors in zip(*batches, strict=True))
+    logits, labels = logits[labels >= 0], labels[labels >= 0]
+    loss, predicted = nn.functional.cross_entropy(logits, labels), logits.argmax(dim=1)
+    scores = []
+    for one in torch.cat([labels, predicted]).unique():
+        has, gets = labels == one, predicted == one
+        scores.append(2 * (has & gets).sum() / (has.sum() + gets.sum()))
+    return loss, (predicted == labels).float().mean(), torch.stack(scores).mean()
+    ### END SOLUTION
+
+
+def preferred(measured):
+    """Return the index of the model with the best loss, the best accuracy, the best macro F1."""
+    ### BEGIN SOLUTION
+    losses, accuracies, f1s = zip(*measured, strict=True)
+    return losses.index(min(losses)), accuracies.index(max(accuracies)), f1s.index(max(f1s))
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03a-metric-test", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+check("03a-metric", measure, preferred)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03a-metric", measure, preferred)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** Choose the metric before you train, and look at it together with the loss after every epoch. Say which
+# examples and which classes it is taken over. Add up counts over the batches, and divide once.
 
 # %% [markdown]
 # ## 14 Evaluation: measure and change nothing
