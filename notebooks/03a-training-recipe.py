@@ -30,7 +30,7 @@
 # | 6, 7 Batch, precision | list what a batch must satisfy, build a data loader, choose a number format by its range and its number of digits | 20 |
 # | 8, 9 Accumulation, clipping | train with a batch that is too large for memory, limit the length of a step and keep its direction | 18 |
 # | 10, 11 Rate | find a learning rate in 100 steps, and change it with the batch size | 10 |
-# | 12 to 16 Evaluate, train, save | read curves, choose a metric, keep the best epoch, resume bit for bit | 29 |
+# | 12 to 16 Evaluate, train, save | read curves, choose and measure a metric, keep the best epoch, resume bit for bit | 29 |
 # | 17, 18 Recipe, record | train to 97 % on digits that the model never saw, and record what produced the run | 6 |
 # | 19 Two habits | say what `eval()` and `no_grad()` each do | 2 |
 
@@ -38,7 +38,7 @@
 # ## Contents
 #
 # The minutes are estimates: time to read, predict and run a section, and time to answer its questions. Work through the
-# notebook in two sittings. Part one takes about 3 hours, part two about 5 hours. Part two has a natural break after
+# notebook in two sittings. Part one takes about 3 hours, part two about 5½ hours. Part two has a natural break after
 # section 11.
 #
 # | section | minutes | questions, with minutes |
@@ -363,7 +363,7 @@ reveal("bias", bias.grad[0].item(), usual={
 #
 # The second case is relu at exactly 0. The slope is 0 to the left and 1 to the right, and at 0 itself there is no
 # slope. Any value between 0 and 1 could be defended. PyTorch takes 0, and so does our tape. The choice matters where
-# many inputs of relu are exactly 0. This happens, for example, for an empty image in a layer whose bias starts at 0.
+# many inputs of relu are exactly 0. For example, this happens for an image of zeros in a layer whose bias starts at 0.
 
 # %% tags=["demo"]
 around_zero = torch.tensor([-1.0, 0.0, 1.0], requires_grad=True)
@@ -1223,8 +1223,8 @@ reveal("accumulation", 0.0 - 0.1 * w.grad.item(), usual={
 
 # %% [markdown]
 # The gradient is −2 after the first micro-batch and −8 after the second, so $w = 0.8$. Without the division by 2 it
-# would be 1.6. With SGD, that is a learning rate twice as large by accident. It has become common to write `loss / K`,
-# with K micro-batches in a window and stop there. That is right only when every micro-batch has the same size and every
+# would be 1.6. With SGD, that is a learning rate twice as large by accident. Many programs write `loss / K`, with K
+# micro-batches in a window, and stop there. That is right only when every micro-batch has the same size and every
 # window is full. At the end of an epoch, both conditions often fail.
 #
 # ### Question 03a-accumulate · 8 points
@@ -1562,10 +1562,9 @@ reveal("unscale", round(right_order / wrong_order), usual={
 # change. Then it falls. Then the steps are too long and it rises. When the smoothed loss exceeds four times its lowest
 # value, the sweep ends early, as it does below.
 #
-# You want a large rate that is still far from the rise. This course's rule works on the logarithmic axis. It takes the
-# range of rates in which the loss is close to its minimum, and chooses the rate one third of the way from the low end
-# of this range to the high end, on the logarithmic axis. It never chooses more than a seventh of the rate at which the
-# loss diverges. The network below is a small convolutional network on digits, trained with AdamW. Predict between which
+# You want a large rate that is still far from the rise. This course's rule takes the range of rates in which the loss is
+# close to its minimum, and goes one third of the way from the low end of this range to the high end, on the logarithmic
+# axis. It never chooses more than a seventh of the rate at which the loss diverges. The network below is a small convolutional network on digits, trained with AdamW. Predict between which
 # powers of ten its rate lies: 0.0001 and 0.001, 0.001 and 0.01, or 0.01 and 0.1. Answer with the lower of the two.
 
 # %% tags=["demo"]
@@ -1684,7 +1683,7 @@ print(f"steepest central difference at {rates[1 + slopes.index(min(slopes))]:g}"
 #   whatever its `.grad` holds.
 # - The loss is recorded before its step. The sweep ends early, and leaves out the loss and its rate, when a loss is not
 #   finite or exceeds 4 times the lowest of those recorded before it. The first loss is finite, and no loss is negative.
-# - Afterwards the weights, all buffers, including those that `state_dict()` leaves out and the mode of every module are
+# - Afterwards the weights, the mode of every module and all buffers (including those that `state_dict()` leaves out) are
 #   the same as before. You may sweep a deep copy of the model instead.
 #
 # `choose_rate(rates, losses)` takes two lists of Python floats, all finite and positive, and the lowest loss occurs
@@ -2483,7 +2482,7 @@ reveal("pickle", try_to_load("object.pt", False).split(",")[0], usual={
 # %% [markdown]
 # Only the `state_dict` loads. If you trust the file, the object still fails, because there is no class of that name any
 # more. With `weights_only=True`, PyTorch's default, the object is refused even without a renaming. This mode reads only
-# tensors, numbers, strings and containers of them, so that a file from a stranger should not run code. So read with
+# tensors, numbers, strings and containers of them, so a file from a stranger should not be able to run code. Read with
 # `weights_only=True`, and write files that it accepts.
 #
 # ### Question 03a-checkpoint · 8 points
@@ -2719,7 +2718,7 @@ print(f"lowest validation loss of the recipe: {history.best.val_loss:.2f}")
 # | seed | first weights, order, dropout | the seed, used by everything that draws random numbers |
 # | environment | versions, processor, precision | the versions, the hardware, the precision |
 #
-# A seed fixes only one part of five, and only if nothing else draws from its stream. The next cells train a small
+# A seed fixes only one layer of the five, and only if nothing else draws from its stream. The next cells train a small
 # network once and then repeat this training twice, always with the same seed. In one of the two repetitions, a single
 # random number is drawn after the seed is set and before the network is made. Predict how many of the two repetitions
 # end with exactly the same weights as the first run.
@@ -2755,7 +2754,7 @@ reveal("seeds", differences.count(0.0), usual={
 # random stream. This is why the loaders here have a generator of their own, and why an evaluation must not draw from
 # the stream of the training.
 #
-# A seed does not control the last part, the environment. Floating-point sums depend on their order. With a different
+# A seed does not control the last layer, the environment. Floating-point sums depend on their order. With a different
 # number of threads, a different GPU or a different library version, the terms are added in a different order. Some GPU
 # operations use a different order in every run.
 #
@@ -2919,8 +2918,8 @@ reveal("eval", sum(bool((row == 1).all()) for row in rows.values()), usual={
 #
 # ### Question 03a-p5 · 2 points, graded by hand
 #
-# `model.eval()` and `torch.no_grad()` are not two names for the same thing. Say what each of them changes, and describe
-# a case in which you need both, and say what goes wrong when either of them is missing. Five sentences are enough.
+# `model.eval()` and `torch.no_grad()` are not two names for the same thing. Say what each of them changes. Describe a
+# case in which you need both, and say what goes wrong when one of them is missing. Five sentences are enough.
 #
 # Graded on: what `eval()` changes (0.5), what `no_grad()` changes (0.5), an example that needs both (0.5), what goes
 # wrong without each (0.5).
@@ -2950,6 +2949,7 @@ reveal("eval", sum(bool((row == 1).all()) for row in rows.values()), usual={
 # | precision | know range and digits; measure on your hardware | gradients that vanish, or no gain at all |
 # | rate | 100 steps of the finder; name the rule | ten training runs |
 # | train | zero, backward, clip, step; copy the best weights | old gradients, weights of the last epoch |
+# | metric | choose it first; add up counts over batches, then divide once | a good loss and a useless model |
 # | evaluate | off the tape, in eval mode, means over examples | a score that you cannot trust |
 # | save | the whole state, written completely or not at all | a night of training |
 # | record | code, config, data, seed, environment, metrics | two runs that cannot be compared |

@@ -193,7 +193,11 @@ def whole(**measures: Measure) -> Simulation:
 
 
 def of_last_batch(*paths: str) -> Simulation:
-    return lambda case: {path: MEASURES[path](batches_of(case)[-1]) for path in paths}
+    def simulate(case: Case) -> dict[str, float]:
+        last = batches_of(case)[-1]
+        return {path: MEASURES[path](last) if len(last.known.labels) else NAN for path in paths}
+
+    return simulate
 
 
 def divided_by_all(measure: Measure) -> Measure:
