@@ -43,18 +43,18 @@
 #
 # | section | minutes | questions, with minutes |
 # |---|---|---|
-# | **Part one** | **184** | |
+# | **Part one** | **190** | |
 # | [1 Tape](#1-Tape:-what-the-backward-pass-reads) | 8 | |
 # | [2 Graph](#2-Graph:-values-and-gradients-by-hand) | 15 | [03a-graph](#Question-03a-graph-·-2-points) 15 |
 # | [3 Rules](#3-Rules:-the-backward-pass-of-one-operation) | 10 | [03a-backward](#Question-03a-backward-·-6-points) 25 |
 # | [4 Off the tape](#4-Off-the-tape:-no_grad-and-detach) | 8 | |
-# | [5 Module](#5-Module:-what-belongs-to-a-model) | 8 | [03a-register](#Question-03a-register-·-7-points) 15 |
+# | [5 Module](#5-Module:-what-belongs-to-a-model) | 14 | [03a-register](#Question-03a-register-·-7-points) 15 |
 # | [6 Batch](#6-Batch:-what-the-model-is-about-to-see) | 20 | [03a-contract](#Question-03a-contract-·-8-points) 15, [03a-dataset](#Question-03a-dataset-·-6-points) 20 |
 # | [7 Precision](#7-Precision:-range-and-digits) | 10 | [03a-precision](#Question-03a-precision-·-6-points) 15 |
 # | [Half-way: a good place to stop](#Half-way:-a-good-place-to-stop) | | |
-# | **Part two** | **300** | |
+# | **Part two** | **335** | |
 # | [8 Accumulation](#8-Accumulation:-a-batch-that-does-not-fit) | 8 | [03a-accumulate](#Question-03a-accumulate-·-8-points) 20, [03a-p3](#Question-03a-p3-·-2-points,-graded-by-hand) 10 |
-# | [9 Clipping](#9-Clipping:-limit-the-length,-keep-the-direction) | 15 | [03a-clip](#Question-03a-clip-·-8-points) 15 |
+# | [9 Clipping](#9-Clipping:-limit-the-length,-keep-the-direction) | 27 | [03a-clip](#Question-03a-clip-·-8-points) 15 |
 # | [10 Rate](#10-Rate:-how-large-a-step) | 15 | [03a-lrfinder](#Question-03a-lrfinder-·-8-points) 25 |
 # | [11 Batch size and rate](#11-Batch-size-and-rate:-change-them-together) | 8 | [03a-p1](#Question-03a-p1-·-2-points,-graded-by-hand) 10 |
 # | [12 Curves](#12-Curves:-how-to-read-a-run) | 8 | |
@@ -643,6 +643,78 @@ probe("03a-register", Scaled)
 # **Recap.** Store learned numbers in an `nn.Parameter`, measured or fixed numbers in a buffer, and several modules in
 # an `nn.ModuleList`. Nothing else is registered, and no error warns you. Count `parameters()` and read `state_dict()`
 # once for every model that you write.
+
+# %% [markdown]
+# ### Frozen, or on another device
+#
+# **Goal.** Meet two more faults of parameters, and repair each in one line.
+#
+# A registered parameter need not train. After `requires_grad_(False)` it is *frozen*: autograd computes no gradient for
+# it, and the optimizer skips it. You want this when you reuse the layers of a trained network. It is a silent fault
+# when somebody froze a layer for an experiment and forgot it. The next network has two linear layers, so its parameters
+# are four tensors. Its first layer is frozen. Predict how many of the four tensors one step of SGD changes.
+
+# %% tags=["demo"]
+predict("frozen", None)
+
+
+# %% tags=["demo"]
+def changed_by_a_step(model):
+    """Return the names of the parameters that one step of SGD changes."""
+    before = copy.deepcopy(model.state_dict())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(torch.ones(4, 8)).square().sum().backward()
+    optimizer.step()
+    return [name for name, value in model.state_dict().items() if not value.equal(before[name])]
+
+
+# %% tags=["demo"]
+torch.manual_seed(0)
+two_layers = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+two_layers[0].requires_grad_(False)
+print("frozen:", [name for name, p in two_layers.named_parameters() if not p.requires_grad])
+changed = changed_by_a_step(two_layers)
+two_layers.requires_grad_(True)
+print("changed after requires_grad_(True):", changed_by_a_step(two_layers))
+reveal("frozen", len(changed), usual={
+    4: "The optimizer receives all four, but it skips a parameter that has no gradient.",
+    0: "The last layer is not frozen, and its gradient does not pass through the first layer.",
+})
+
+# %% [markdown]
+# The step changes 2 tensors, and all 4 after the repair. The loss of the frozen network falls as well, because its last
+# layer learns. So look at the names that have `requires_grad` switched off before you train.
+#
+# The other fault raises an error, so you notice it: the model and the batch are on different devices. PyTorch never
+# moves a tensor by itself. You do not need a GPU to see this. The next cell uses `meta`, a device that knows the shape
+# of a tensor and stores no numbers. It moves a model there, and then calls the model with a batch from the loader, which
+# is on the CPU. Predict how many of the two calls raise an error: with the batch as it is, and with the batch moved to
+# the device of the model's first parameter.
+
+# %% tags=["demo"]
+predict("device", None)
+
+# %% tags=["demo"]
+elsewhere, batch = nn.Linear(8, 2).to("meta"), torch.ones(4, 8)
+model_device = next(elsewhere.parameters()).device
+errors = 0
+for name, x in {"as it is": batch, "moved": batch.to(model_device)}.items():
+    try:
+        print(f"{name}: outputs {list(elsewhere(x).shape)} on {elsewhere(x).device}")
+    except (RuntimeError, NotImplementedError) as error:
+        errors += 1
+        print(f"{name}: {type(error).__name__}")
+reveal("device", errors, usual={
+    0: "PyTorch does not move the batch for you: a copy between devices is always written out.",
+    2: "After the move, both are on the same device.",
+})
+
+# %% [markdown]
+# Only the call with the batch as it is fails. Move every batch to the device of the model, in one place: at the start of
+# the training step. The same error comes up inside a model when one of its tensors is not registered, because `.to()`
+# leaves that tensor behind.
+#
+# **Recap.** List what is frozen before you train. Move each batch to the device of the model.
 
 # %% [markdown]
 # ## 6 Batch: what the model is about to see
@@ -1446,10 +1518,10 @@ def run_with_a_bad_batch(max_norm):
 
 # %% tags=["demo"]
 validation = TensorLoader(pixels[parts[1]], classes[parts[1]], batch_size=256)
-norms, scores = {}, {}
+norms, scores, networks = {}, {}, {}
 for name, max_norm in [("not clipped", math.inf), ("clipped to 1", 1.0)]:
-    trained, norms[name] = run_with_a_bad_batch(max_norm)
-    scores[name] = evaluate(trained, validation, nn.CrossEntropyLoss()).metric
+    networks[name], norms[name] = run_with_a_bad_batch(max_norm)
+    scores[name] = evaluate(networks[name], validation, nn.CrossEntropyLoss()).metric
     *_, before, bad = norms[name][:41]
     print(f"{name}: norm ≈ {before:.2f} before, ≈ {bad:.0f} at step 40, "
           f"at most ≈ {max(norms[name][41:]):.1f} later")
@@ -1481,6 +1553,125 @@ show_figure(
 # as long. Momentum repeats it in the next steps, and afterwards every relu unit of the second hidden layer is closed
 # for every digit. The norm is now small, which looks harmless. But the accuracy is 10 %: the network predicts the same
 # class for every digit. Clipping does not repair the batch. It limits what one batch can destroy.
+#
+# Units that are closed for every example are called *dead*. The next cell counts the units of the second hidden layer
+# that are open for at least one digit. Then it trains the destroyed network for five more epochs, without any bad batch.
+# Predict the accuracy afterwards, in percent.
+
+# %% tags=["demo"]
+predict("dead", None)
+
+
+# %% tags=["demo"]
+def five_epochs_later(network):
+    """Train on good batches; return the accuracy in percent on the validation part."""
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9)
+    loader = TensorLoader(pixels[parts[0]], classes[parts[0]], batch_size=64, shuffle=True, seed=0)
+    train(network, loader, validation, optimizer, nn.CrossEntropyLoss(), epochs=5)
+    return round(100 * evaluate(network, validation, nn.CrossEntropyLoss()).metric)
+
+
+# %% tags=["demo"]
+destroyed = networks["not clipped"]
+units_open = (destroyed[:5](pixels) > 0).any(dim=0).sum().item()
+print(f"open for some digit: {units_open} of 64 units of the second hidden layer")
+later = five_epochs_later(destroyed)
+print(f"five epochs after a new start: ≈ {five_epochs_later(deep_network())} %")
+reveal("dead", later, "%", tolerance=3, usual={
+    95: "Closed units get no gradient, so good batches cannot open them again.",
+})
+
+# %% [markdown]
+# No unit is open, and five epochs of good batches change nothing: the accuracy stays at 10 %, because the gradient of a
+# closed unit is 0. A new start repairs it: with new weights, the same five epochs give about 89 %. In a long run, you
+# would go back to the last checkpoint before the bad batch, and clip. Leaky relu, which has a small slope instead of 0
+# below zero, makes dead units less likely.
+
+# %% [markdown]
+# ### When only early layers blow up
+#
+# **Goal.** Find a case in which clipping each tensor by itself is better, and one in which neither clipping helps.
+#
+# Global clipping keeps the direction of the whole gradient. Suppose that this direction is bad. The next network has two
+# layers of sigmoid units. It gets its inputs unscaled, from 0 to 255. Its first weights are divided by 255, so at the
+# start its outputs are the same as with inputs from 0 to 1. But the gradient of the first weights is a product with the
+# inputs, so it is 255 times as long. The next cell prints the norm of the gradient of each layer's weights, from the
+# first layer to the last. The third line is a network with four sigmoid layers and scaled inputs.
+
+# %% tags=["demo"]
+def sigmoid_network(hidden, scale):
+    """Sigmoid layers for inputs from 0 to `scale`; the outputs at the start do not depend on it."""
+    torch.manual_seed(0)
+    layers = [layer for _ in range(hidden) for layer in (nn.Linear(64, 64), nn.Sigmoid())]
+    with torch.no_grad():
+        layers[0].weight /= scale
+    return nn.Sequential(nn.Flatten(), *layers, nn.Linear(64, 10))
+
+
+# %% tags=["demo"]
+x, y = pixels[parts[0][:64]], classes[parts[0][:64]]
+for hidden, scale in ((2, 1), (2, 255), (4, 1)):
+    model = sigmoid_network(hidden, scale)
+    nn.functional.cross_entropy(model(scale * x), y).backward()
+    lengths = [p.grad.norm().item() for p in model.parameters() if p.ndim == 2]
+    told = ", ".join(f"≈ {length:.4f}" for length in lengths)
+    print(f"{hidden} sigmoid layers, inputs up to {scale}: {told}")
+
+# %% [markdown]
+# With scaled inputs the first layer has the smallest norm, 0.02. With unscaled inputs it has 4.64, while the other two
+# still have 0.12 and 0.77. Now almost the whole global norm comes from the first layer. With `max_norm` 0.3, global
+# clipping multiplies the gradients of *all* layers by about 0.06, although only one of them is too long. Clipping each
+# tensor by itself shortens that one to 0.3 and leaves a norm of 0.12 unchanged.
+#
+# The next cell trains the network with unscaled inputs for six epochs, with three values of `max_norm` for each of the
+# two ways to clip. Predict which way reaches the lower validation loss at its best `max_norm`: *global* or *each*.
+
+# %% tags=["demo"]
+predict("early", None)
+
+
+# %% tags=["demo"]
+def six_epochs(max_norm, each, scale=255):
+    """Train and clip all tensors together, or each by itself; return the validation loss."""
+    model = sigmoid_network(2, scale)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    loader = TensorLoader(pixels[parts[0]], classes[parts[0]], batch_size=64, shuffle=True, seed=0)
+    for x, y in chain.from_iterable([loader] * 6):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(scale * x), y).backward()
+        for tensors in model.parameters() if each else [list(model.parameters())]:
+            nn.utils.clip_grad_norm_(tensors, max_norm)
+        optimizer.step()
+    scaled = TensorLoader(scale * pixels[parts[1]], classes[parts[1]], batch_size=256)
+    return evaluate(model, scaled, nn.CrossEntropyLoss()).loss
+
+
+# %% tags=["demo"]
+lowest = {}
+for name, each in {"global": False, "each": True}.items():
+    losses = [six_epochs(max_norm, each) for max_norm in (0.1, 0.3, 1.0)]
+    lowest[name] = min(losses)
+    print(f"{name}, max_norm 0.1, 0.3, 1:", ", ".join(f"≈ {loss:.2f}" for loss in losses))
+print(f"not clipped: ≈ {six_epochs(math.inf, each=False):.2f}")
+reveal("early", min(lowest, key=lowest.get), usual={
+    "global": "It keeps the direction, but almost all of this direction belongs to the first layer.",
+})
+
+# %% [markdown]
+# Here clipping each tensor by itself is better: its lowest validation loss is 0.35, and that of global clipping is 1.07.
+# Without clipping the loss is 1.51. Per-tensor clipping turns the gradient, and this time that is an advantage. The
+# layers that work get steps of their usual length, and the first layer cannot slow them down. So the answer depends on
+# what is too long. If it is the whole gradient, as with one bad batch, clip by the global norm. If it is always the same
+# few layers, clip these by themselves.
+#
+# The network with four sigmoid layers has the opposite problem: from the last layer to the first, the norm falls from
+# 0.55 to 0.0003. The slope of a sigmoid is at most 1/4, and each layer multiplies the gradient by it. Neither way of
+# clipping helps when gradients *vanish*, because clipping only makes them shorter. In both cases clipping treats a
+# symptom. The repair is to scale the inputs and to use relu. The network of the bad batch has the same layers with relu
+# and scaled inputs, and it reached 89 % in five epochs without any clipping.
+#
+# **Recap.** One global norm keeps the direction. It also lets one exploding layer slow down all the others. Clip that
+# layer by itself, and look for the cause.
 
 # %% [markdown]
 # ### FP16: unscale, then clip
