@@ -277,7 +277,7 @@ def table(rng: np.random.Generator, models: int, tied: int | None = None) -> lis
 def case(
     rng: np.random.Generator, kind: str, labels: Any, predicted: Any, sizes: Sequence[int], classes: int, **how: Any
 ) -> Case:
-    """Examples in batches of these sizes. `how`: `dtype`, `size` of the logits, `models` and the measure that is `tied`."""
+    """Examples in batches of these sizes. `how`: `dtype` and `size` of logits, `models`, which measure is `tied`."""
     dtype, size = how.get("dtype", np.float64), how.get("size", 3.0)
     logits = logits_for(rng, np.asarray(predicted), classes, size).astype(dtype)
     inputs = {
@@ -501,7 +501,7 @@ QUESTION = Description(
         ),
         Mistake(
             "f1-of-means",
-            "F1 was computed from the mean precision and the mean recall: compute it for each class, then take the mean",
+            "F1 was computed from the mean precision and the mean recall, not for each class by itself",
             "the order of the two steps: the formula of F1, and the mean over classes",
             whole(f1=of_means),
         ),
@@ -585,7 +585,10 @@ QUESTION = Description(
         ),
         visible(
             "three classes, each of them right once; the first and the last model have equal accuracies",
-            [([[3, 0, 1], [0, 2, 1], [1, 0, 2], [2, 0, 1], [2, 1, 0]], [0, 1, 2, 1, 2]), ([[0, 1, 2], [3, 1, 0]], [2, 0])],
+            [
+                ([[3, 0, 1], [0, 2, 1], [1, 0, 2], [2, 0, 1], [2, 1, 0]], [0, 1, 2, 1, 2]),
+                ([[0, 1, 2], [3, 1, 0]], [2, 0]),
+            ],
             [(0.5, 0.8, 0.7), (0.6, 0.7, 0.9), (0.7, 0.8, 0.8)],
         ),
         visible(

@@ -1,4 +1,4 @@
-"""03a-metric: the reference against PyTorch and scikit-learn, what every set of hidden cases holds, nan in a message."""
+"""03a-metric: the reference against PyTorch and scikit-learn, what every set holds, and messages."""
 
 from __future__ import annotations
 
