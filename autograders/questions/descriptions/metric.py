@@ -257,10 +257,13 @@ def cut(values: Array, sizes: Sequence[int]) -> list[Array]:
     return np.split(values, np.cumsum(sizes)[:-1])
 
 
-def table(rng: np.random.Generator, models: int, tied: int | None = None) -> list[list[float]]:
+def table(
+    rng: np.random.Generator, models: int, tied: int | None = None, first_higher: bool = True
+) -> list[list[float]]:
     """What was measured of some models: hundredths, all different but for two best values of one column.
 
-    With three models or more each measure prefers another one; losses lie on both sides of 1.
+    Losses lie on both sides of 1. Of two models that are tied, the first one has the higher value of the next measure,
+    or the lower one: a comparison of whole rows, which goes on to that measure, takes the wrong model in one of the two.
     """
     columns = [rng.choice(np.arange(10, high), models, replace=False) / 100 for high in (250, 90, 90)]
     winners = rng.permutation(models)
@@ -271,6 +274,10 @@ def table(rng: np.random.Generator, models: int, tied: int | None = None) -> lis
         if tied == number:
             other = rng.choice([model for model in range(models) if model != winner])
             column[other] = column[winner]
+            pair = sorted((int(winner), int(other)))
+    if tied is not None:
+        following = columns[(tied + 1) % 3]
+        following[pair] = np.sort(following[pair])[:: -1 if first_higher else 1]
     return [[float(value) for value in row] for row in zip(*columns, strict=True)]
 
 
@@ -283,7 +290,7 @@ def case(
     inputs = {
         "logits": cut(logits, sizes),
         "labels": cut(np.asarray(labels, dtype=np.int64), sizes),
-        "measured": table(rng, how.get("models", 3), how.get("tied")),
+        "measured": table(rng, how.get("models", 3), how.get("tied"), how.get("first_higher", True)),
     }
     return Case(kind, inputs)
 
@@ -312,8 +319,9 @@ def draw(rng: np.random.Generator) -> list[Case]:
     """Every set has each kind of absence by itself, uneven batches everywhere, both precisions, and each tie."""
     single = {"dtype": np.float32}
     cases = []
-    for number, sizes in enumerate(([4, 9, 1], [6, 2, 5])):
-        cases.append(case(rng, UNEVEN, *examples(rng, sum(sizes), range(3), range(3)), sizes, 3, tied=number))
+    for higher, sizes in ((True, [4, 9, 1]), (False, [6, 2, 5])):
+        drawn = examples(rng, sum(sizes), range(3), range(3))
+        cases.append(case(rng, UNEVEN, *drawn, sizes, 3, tied=0, first_higher=higher))
     square = [3, 3, 8]  # batches of as many examples as there are classes
     cases.append(case(rng, UNEVEN, *examples(rng, 14, range(3), range(3)), square, 3, size=18.0, models=5, tied=2))
 
@@ -322,11 +330,11 @@ def draw(rng: np.random.Generator) -> list[Case]:
     # Two labels are missing in the first batch and one in the last.
     labels = np.concatenate([[NO_LABEL] * 2, labels, [NO_LABEL]])
     predicted = np.concatenate([gone, predicted, gone[:1]])
-    cases.append(case(rng, MISSING, labels, predicted, sizes, 4, models=2, **single))
+    cases.append(case(rng, MISSING, labels, predicted, sizes, 4, tied=1, **single))
 
     labels, predicted = examples(rng, 12, range(3), range(3))
     labels, predicted = np.insert(labels, 5, [NO_LABEL] * 4), np.insert(predicted, 5, rng.integers(0, 3, 4))
-    cases.append(case(rng, EMPTY, labels, predicted, [5, 4, 7], 3, **single))
+    cases.append(case(rng, EMPTY, labels, predicted, [5, 4, 7], 3, tied=1, first_higher=False, **single))
 
     classes = rng.permutation(4)
     some, three, two = list(range(4)), sorted(classes[:3]), sorted(classes[:2])
@@ -360,9 +368,10 @@ def domain(rng: np.random.Generator) -> Case:
         labels[: sizes[0]] = NO_LABEL
     if (labels == NO_LABEL).all():
         labels[-1] = predicted[-1]
-    how = {"dtype": (np.float32, np.float64)[rng.integers(2)], "size": float(rng.choice([1.0, 4.0, 19.0]))}
+    how: dict[str, Any] = {"dtype": (np.float32, np.float64)[rng.integers(2)], "size": rng.choice([1.0, 4.0, 19.0])}
     tied = (None, 0, 1, 2)[rng.integers(4)]
-    return case(rng, "domain", labels, predicted, sizes, classes, **how, models=int(rng.integers(2, 6)), tied=tied)
+    how |= {"models": int(rng.integers(2, 6)), "tied": tied, "first_higher": bool(rng.integers(2))}
+    return case(rng, "domain", labels, predicted, sizes, classes, **how)
 
 
 def visible(name: str, batches: Sequence[tuple[Any, Any]], measured: Rows) -> Case:
