@@ -263,7 +263,7 @@ def table(
     """What was measured of some models: hundredths, all different but for two best values of one column.
 
     Losses lie on both sides of 1. Of two models that are tied, the first one has the higher value of the next measure,
-    or the lower one: a comparison of whole rows, which goes on to that measure, takes the wrong model in one of the two.
+    or the lower one: a comparison of whole rows goes on to that measure, and takes the wrong model in one of the two.
     """
     columns = [rng.choice(np.arange(10, high), models, replace=False) / 100 for high in (250, 90, 90)]
     winners = rng.permutation(models)
