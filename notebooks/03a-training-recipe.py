@@ -672,6 +672,8 @@ def changed_by_a_step(model):
 torch.manual_seed(0)
 two_layers = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
 two_layers[0].requires_grad_(False)
+
+# %% tags=["demo"]
 print("frozen:", [name for name, p in two_layers.named_parameters() if not p.requires_grad])
 changed = changed_by_a_step(two_layers)
 two_layers.requires_grad_(True)
@@ -697,6 +699,8 @@ predict("device", None)
 # %% tags=["demo"]
 elsewhere, batch = nn.Linear(8, 2).to("meta"), torch.ones(4, 8)
 model_device = next(elsewhere.parameters()).device
+
+# %% tags=["demo"]
 errors = 0
 for name, x in {"as it is": batch, "moved": batch.to(model_device)}.items():
     try:
@@ -1546,7 +1550,6 @@ show_figure(
     f"The unclipped run stays near 60 for three more steps and then falls to 0.1.",
 )
 
-
 # %% [markdown]
 # Both runs have the same gradient at step 40: a norm of about 211, where 0.9 is usual. The clipped run takes one step
 # of ordinary length in a useless direction and goes on. It reaches about 95 %. The unclipped run takes a step 200 times
@@ -1574,12 +1577,15 @@ def five_epochs_later(network):
 # %% tags=["demo"]
 destroyed = networks["not clipped"]
 units_open = (destroyed[:5](pixels) > 0).any(dim=0).sum().item()
+
+# %% tags=["demo"]
 print(f"open for some digit: {units_open} of 64 units of the second hidden layer")
 later = five_epochs_later(destroyed)
 print(f"five epochs after a new start: ≈ {five_epochs_later(deep_network())} %")
 reveal("dead", later, "%", tolerance=3, usual={
     95: "Closed units get no gradient, so good batches cannot open them again.",
 })
+
 
 # %% [markdown]
 # No unit is open, and five epochs of good batches change nothing: the accuracy stays at 10 %, because the gradient of a
@@ -1610,6 +1616,8 @@ def sigmoid_network(hidden, scale):
 
 # %% tags=["demo"]
 x, y = pixels[parts[0][:64]], classes[parts[0][:64]]
+
+# %% tags=["demo"]
 for hidden, scale in ((2, 1), (2, 255), (4, 1)):
     model = sigmoid_network(hidden, scale)
     nn.functional.cross_entropy(model(scale * x), y).backward()
@@ -1656,6 +1664,7 @@ print(f"not clipped: ≈ {six_epochs(math.inf, each=False):.2f}")
 reveal("early", min(lowest, key=lowest.get), usual={
     "global": "It keeps the direction, but almost all of this direction belongs to the first layer.",
 })
+
 
 # %% [markdown]
 # Here clipping each tensor by itself is better. Its lowest validation loss is about 0.4, and that of global clipping is
@@ -2128,6 +2137,8 @@ reveal("calibration", min(losses, key=losses.get), usual={
 # %% tags=["demo"]
 ill = torch.tensor([0] * 95 + [1] * 5)
 says_ill = {"A": torch.full((100,), 0.05), "B": torch.where(ill == 1, 0.30, 0.03)}
+
+# %% tags=["demo"]
 for name, p in says_ill.items():
     p = torch.stack([1 - p, p], dim=1)
     print(f"{name}: loss {nn.functional.nll_loss(p.log(), ill):.2f}, AUROC {auroc(p, ill):.2f}")
@@ -2200,6 +2211,8 @@ def f1_of_class_1(labels, predicted):
 
 labels = torch.tensor([[0, 0, 0, 0], [1, 1, 0, 0]])
 predicted = torch.tensor([[0, 0, 0, 1], [1, 1, 0, 0]])
+
+# %% tags=["demo"]
 for batch in (0, 1):
     print(f"batch {batch + 1}: F1 of class 1 is {f1_of_class_1(labels[batch], predicted[batch]):g}")
 reveal("f1", round(f1_of_class_1(labels, predicted), 2), tolerance=0.02, usual={
