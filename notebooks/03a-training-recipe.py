@@ -26,11 +26,11 @@
 #
 # | sections | you will be able to | points |
 # |---|---|---|
-# | 1 to 5 Tape, modules | compute gradients by hand, write backward rules, build a module that registers all its parts | 19 |
+# | 1 to 5 Tape, modules | compute gradients by hand, write backward rules, build a module that registers all its parts | 15 |
 # | 6, 7 Batch, precision | list what a batch must satisfy, build a data loader, choose a number format by its range and its number of digits | 20 |
 # | 8, 9 Accumulation, clipping | train with a batch that is too large for memory, limit the length of a step and keep its direction | 18 |
 # | 10, 11 Rate | find a learning rate in 100 steps, and change it with the batch size | 10 |
-# | 12 to 16 Evaluate, train, save | read curves, choose a metric, keep the best epoch, resume bit for bit | 25 |
+# | 12 to 16 Evaluate, train, save | read curves, choose and measure a metric, keep the best epoch, resume bit for bit | 29 |
 # | 17, 18 Recipe, record | train to 97 % on digits that the model never saw, and record what produced the run | 6 |
 # | 19 Two habits | say what `eval()` and `no_grad()` each do | 2 |
 
@@ -38,27 +38,27 @@
 # ## Contents
 #
 # The minutes are estimates: time to read, predict and run a section, and time to answer its questions. Work through the
-# notebook in two sittings. Part one takes about 3 hours, part two about 5 hours. Part two has a natural break after
+# notebook in two sittings. Part one takes about 3 hours, part two about 5½ hours. Part two has a natural break after
 # section 11.
 #
 # | section | minutes | questions, with minutes |
 # |---|---|---|
-# | **Part one** | **184** | |
+# | **Part one** | **190** | |
 # | [1 Tape](#1-Tape:-what-the-backward-pass-reads) | 8 | |
-# | [2 Graph](#2-Graph:-values-and-gradients-by-hand) | 15 | [03a-graph](#Question-03a-graph-·-4-points) 15 |
-# | [3 Rules](#3-Rules:-the-backward-pass-of-one-operation) | 10 | [03a-backward](#Question-03a-backward-·-8-points) 25 |
+# | [2 Graph](#2-Graph:-values-and-gradients-by-hand) | 15 | [03a-graph](#Question-03a-graph-·-2-points) 15 |
+# | [3 Rules](#3-Rules:-the-backward-pass-of-one-operation) | 10 | [03a-backward](#Question-03a-backward-·-6-points) 25 |
 # | [4 Off the tape](#4-Off-the-tape:-no_grad-and-detach) | 8 | |
-# | [5 Module](#5-Module:-what-belongs-to-a-model) | 8 | [03a-register](#Question-03a-register-·-7-points) 15 |
+# | [5 Module](#5-Module:-what-belongs-to-a-model) | 14 | [03a-register](#Question-03a-register-·-7-points) 15 |
 # | [6 Batch](#6-Batch:-what-the-model-is-about-to-see) | 20 | [03a-contract](#Question-03a-contract-·-8-points) 15, [03a-dataset](#Question-03a-dataset-·-6-points) 20 |
 # | [7 Precision](#7-Precision:-range-and-digits) | 10 | [03a-precision](#Question-03a-precision-·-6-points) 15 |
 # | [Half-way: a good place to stop](#Half-way:-a-good-place-to-stop) | | |
-# | **Part two** | **300** | |
+# | **Part two** | **335** | |
 # | [8 Accumulation](#8-Accumulation:-a-batch-that-does-not-fit) | 8 | [03a-accumulate](#Question-03a-accumulate-·-8-points) 20, [03a-p3](#Question-03a-p3-·-2-points,-graded-by-hand) 10 |
-# | [9 Clipping](#9-Clipping:-limit-the-length,-keep-the-direction) | 15 | [03a-clip](#Question-03a-clip-·-8-points) 15 |
+# | [9 Clipping](#9-Clipping:-limit-the-length,-keep-the-direction) | 27 | [03a-clip](#Question-03a-clip-·-8-points) 15 |
 # | [10 Rate](#10-Rate:-how-large-a-step) | 15 | [03a-lrfinder](#Question-03a-lrfinder-·-8-points) 25 |
 # | [11 Batch size and rate](#11-Batch-size-and-rate:-change-them-together) | 8 | [03a-p1](#Question-03a-p1-·-2-points,-graded-by-hand) 10 |
 # | [12 Curves](#12-Curves:-how-to-read-a-run) | 8 | |
-# | [13 Loss and metric](#13-Loss-and-metric:-two-different-questions) | 12 | |
+# | [13 Loss and metric](#13-Loss-and-metric:-two-different-questions) | 15 | [03a-metric](#Question-03a-metric-·-4-points) 20 |
 # | [14 Evaluation](#14-Evaluation:-measure-and-change-nothing) | 8 | [03a-evaluate](#Question-03a-evaluate-·-8-points) 20 |
 # | [15 The best epoch](#15-The-best-epoch:-a-copy,-not-a-reference) | 12 | [03a-train](#Question-03a-train-·-9-points) 20 |
 # | [16 Save and resume](#16-Save-and-resume:-the-same-weights-to-the-last-bit) | 8 | [03a-checkpoint](#Question-03a-checkpoint-·-8-points) 20 |
@@ -246,7 +246,7 @@ reveal("two_layers", slopes[0.5][0], usual={
 # every example gets no gradient at all. As long as its inputs stay the same, its gradient cannot open it again. Only
 # momentum or weight decay can still move its weights. The debug ladder in notebook 03b looks for such units.
 #
-# ### Question 03a-graph · 4 points
+# ### Question 03a-graph · 2 points
 #
 # Write the two forward and backward passes above as formulas that hold for any numbers.
 #
@@ -259,8 +259,8 @@ reveal("two_layers", slopes[0.5][0], usual={
 # the formulas out by hand. Autograd is allowed and gives the same numbers and the same points, but then you would not
 # have practised.
 #
-# Hidden cases: values and gradients of each graph, 1 point each, with every gate open, closed and at exactly 0. Limit:
-# 30 seconds.
+# Hidden cases: values and gradients of each graph, half a point each, with every gate open, closed and at exactly 0.
+# Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -295,7 +295,7 @@ def relu_graph(w1, w2, x, y):
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "03a-graph-test", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+# %% nbgrader={"grade": true, "grade_id": "03a-graph-test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 check("03a-graph", square_graph, relu_graph)
 ### BEGIN HIDDEN TESTS
 from autograders.probes import probe
@@ -363,7 +363,7 @@ reveal("bias", bias.grad[0].item(), usual={
 #
 # The second case is relu at exactly 0. The slope is 0 to the left and 1 to the right, and at 0 itself there is no
 # slope. Any value between 0 and 1 could be defended. PyTorch takes 0, and so does our tape. The choice matters where
-# many inputs of relu are exactly 0. This happens, for example, for an empty image in a layer whose bias starts at 0.
+# many inputs of relu are exactly 0. For example, this happens for an image of zeros in a layer whose bias starts at 0.
 
 # %% tags=["demo"]
 around_zero = torch.tensor([-1.0, 0.0, 1.0], requires_grad=True)
@@ -372,7 +372,7 @@ print("slopes:", around_zero.grad.tolist())
 
 
 # %% [markdown]
-# ### Question 03a-backward · 8 points
+# ### Question 03a-backward · 6 points
 #
 # Write two backward rules. All arguments are float64 NumPy arrays with finite entries. Return float64 NumPy arrays as
 # well.
@@ -385,7 +385,7 @@ print("slopes:", around_zero.grad.tolist())
 #
 # The arguments are read-only, because several rules on the tape share them. Do not write into them.
 #
-# Hidden cases: relu 2 points, `x` and `weight` 3, `bias` 2, and two layers on the tape with your rules 1; including the
+# Hidden cases: relu 1 point, `x` and `weight` 2, `bias` 2, and two layers on the tape with your rules 1; including the
 # cases of one example, one input or one output, and relu at exactly 0. Limit: 30 seconds. While your answer is checked,
 # `relu`, `linear` and `matmul` of `lecture_lib.tape` and all of PyTorch's autograd (`backward()`,
 # `torch.autograd.grad`) are switched off, because this question asks for the rules themselves.
@@ -422,7 +422,7 @@ def linear_rule(x, weight, bias, gradient):
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "03a-backward-test", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false}
+# %% nbgrader={"grade": true, "grade_id": "03a-backward-test", "locked": true, "points": 6, "schema_version": 3, "solution": false, "task": false}
 check("03a-backward", relu_rule, linear_rule)
 ### BEGIN HIDDEN TESTS
 from autograders.probes import probe
@@ -442,7 +442,7 @@ probe("03a-backward", relu_rule, linear_rule)
 # Autograd does not record everything. It records an operation when recording is on *and* at least one input requires a
 # gradient. Two tools keep things off the tape. Inside `torch.no_grad()` nothing is recorded. This suits evaluation and
 # updates: no tape is built, and no intermediate results are kept for a backward pass. `detach()` returns the same value
-# without its history, so autograd treats it as a constant, so autograd treats it as a constant. The code below computes
+# without its history, so autograd treats it as a constant. The code below computes
 # five results: `w * x`, `x * x`, `w * w.detach()`, `(w * x).detach()`, and `w * x` inside `no_grad()`. Only `w`
 # requires a gradient. Predict how many of them are recorded.
 
@@ -643,6 +643,82 @@ probe("03a-register", Scaled)
 # **Recap.** Store learned numbers in an `nn.Parameter`, measured or fixed numbers in a buffer, and several modules in
 # an `nn.ModuleList`. Nothing else is registered, and no error warns you. Count `parameters()` and read `state_dict()`
 # once for every model that you write.
+
+# %% [markdown]
+# ### Frozen, or on another device
+#
+# **Goal.** Meet two more faults of parameters, and repair each in one line.
+#
+# A registered parameter need not train. After `requires_grad_(False)` it is *frozen*: autograd computes no gradient for
+# it, and the optimizer skips it. You want this when you reuse the layers of a trained network. It is a silent fault
+# when somebody froze a layer for an experiment and forgot it. The next network has two linear layers, so its parameters
+# are four tensors. Its first layer is frozen. Predict how many of the four tensors one step of SGD changes.
+
+# %% tags=["demo"]
+predict("frozen", None)
+
+
+# %% tags=["demo"]
+def changed_by_a_step(model):
+    """Return the names of the parameters that one step of SGD changes."""
+    before = copy.deepcopy(model.state_dict())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(torch.ones(4, 8)).square().sum().backward()
+    optimizer.step()
+    return [name for name, value in model.state_dict().items() if not value.equal(before[name])]
+
+
+# %% tags=["demo"]
+torch.manual_seed(0)
+two_layers = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+two_layers[0].requires_grad_(False)
+
+# %% tags=["demo"]
+print("frozen:", [name for name, p in two_layers.named_parameters() if not p.requires_grad])
+changed = changed_by_a_step(two_layers)
+two_layers.requires_grad_(True)
+print("changed after requires_grad_(True):", changed_by_a_step(two_layers))
+reveal("frozen", len(changed), usual={
+    4: "The optimizer receives all four, but it skips a parameter that has no gradient.",
+    0: "The last layer is not frozen, and its gradient does not pass through the first layer.",
+})
+
+# %% [markdown]
+# The step changes 2 tensors, and all 4 after the repair. The loss of the frozen network falls as well, because its last
+# layer learns. So look at the names that have `requires_grad` switched off before you train.
+#
+# The other fault raises an error, so you notice it: the model and the batch are on different devices. PyTorch never
+# moves a tensor by itself. You do not need a GPU to see this. The next cell uses `meta`, a device that knows the shape
+# of a tensor and stores no numbers. It moves a model there, and then calls the model with a batch from the loader, which
+# is on the CPU. Predict how many of the two calls raise an error: with the batch as it is, and with the batch moved to
+# the device of the model's first parameter.
+
+# %% tags=["demo"]
+predict("device", None)
+
+# %% tags=["demo"]
+elsewhere, batch = nn.Linear(8, 2).to("meta"), torch.ones(4, 8)
+model_device = next(elsewhere.parameters()).device
+
+# %% tags=["demo"]
+errors = 0
+for name, x in {"as it is": batch, "moved": batch.to(model_device)}.items():
+    try:
+        print(f"{name}: outputs {list(elsewhere(x).shape)} on {elsewhere(x).device}")
+    except (RuntimeError, NotImplementedError) as error:
+        errors += 1
+        print(f"{name}: {type(error).__name__}")
+reveal("device", errors, usual={
+    0: "PyTorch does not move the batch for you: a copy between devices is always written out.",
+    2: "After the move, both are on the same device.",
+})
+
+# %% [markdown]
+# Only the call with the batch as it is fails. Move every batch to the device of the model, in one place: at the start of
+# the training step. The same error comes up inside a model when one of its tensors is not registered, because `.to()`
+# leaves that tensor behind.
+#
+# **Recap.** List what is frozen before you train. Move each batch to the device of the model.
 
 # %% [markdown]
 # ## 6 Batch: what the model is about to see
@@ -1223,8 +1299,8 @@ reveal("accumulation", 0.0 - 0.1 * w.grad.item(), usual={
 
 # %% [markdown]
 # The gradient is −2 after the first micro-batch and −8 after the second, so $w = 0.8$. Without the division by 2 it
-# would be 1.6. With SGD, that is a learning rate twice as large by accident. It has become common to write `loss / K`,
-# with K micro-batches in a window and stop there. That is right only when every micro-batch has the same size and every
+# would be 1.6. With SGD, that is a learning rate twice as large by accident. Many programs write `loss / K`, with K
+# micro-batches in a window, and stop there. That is right only when every micro-batch has the same size and every
 # window is full. At the end of an epoch, both conditions often fail.
 #
 # ### Question 03a-accumulate · 8 points
@@ -1446,10 +1522,10 @@ def run_with_a_bad_batch(max_norm):
 
 # %% tags=["demo"]
 validation = TensorLoader(pixels[parts[1]], classes[parts[1]], batch_size=256)
-norms, scores = {}, {}
+norms, scores, networks = {}, {}, {}
 for name, max_norm in [("not clipped", math.inf), ("clipped to 1", 1.0)]:
-    trained, norms[name] = run_with_a_bad_batch(max_norm)
-    scores[name] = evaluate(trained, validation, nn.CrossEntropyLoss()).metric
+    networks[name], norms[name] = run_with_a_bad_batch(max_norm)
+    scores[name] = evaluate(networks[name], validation, nn.CrossEntropyLoss()).metric
     *_, before, bad = norms[name][:41]
     print(f"{name}: norm ≈ {before:.2f} before, ≈ {bad:.0f} at step 40, "
           f"at most ≈ {max(norms[name][41:]):.1f} later")
@@ -1474,13 +1550,137 @@ show_figure(
     f"The unclipped run stays near 60 for three more steps and then falls to 0.1.",
 )
 
-
 # %% [markdown]
 # Both runs have the same gradient at step 40: a norm of about 211, where 0.9 is usual. The clipped run takes one step
 # of ordinary length in a useless direction and goes on. It reaches about 95 %. The unclipped run takes a step 200 times
 # as long. Momentum repeats it in the next steps, and afterwards every relu unit of the second hidden layer is closed
 # for every digit. The norm is now small, which looks harmless. But the accuracy is 10 %: the network predicts the same
 # class for every digit. Clipping does not repair the batch. It limits what one batch can destroy.
+#
+# Units that are closed for every example are called *dead*. The next cell counts the units of the second hidden layer
+# that are open for at least one digit. Then it trains the destroyed network for five more epochs, without any bad batch.
+# Predict the accuracy afterwards, in percent.
+
+# %% tags=["demo"]
+predict("dead", None)
+
+
+# %% tags=["demo"]
+def five_epochs_later(network):
+    """Train on good batches; return the accuracy in percent on the validation part."""
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9)
+    loader = TensorLoader(pixels[parts[0]], classes[parts[0]], batch_size=64, shuffle=True, seed=0)
+    train(network, loader, validation, optimizer, nn.CrossEntropyLoss(), epochs=5)
+    return round(100 * evaluate(network, validation, nn.CrossEntropyLoss()).metric)
+
+
+# %% tags=["demo"]
+destroyed = networks["not clipped"]
+units_open = (destroyed[:5](pixels) > 0).any(dim=0).sum().item()
+
+# %% tags=["demo"]
+print(f"open for some digit: {units_open} of 64 units of the second hidden layer")
+later = five_epochs_later(destroyed)
+print(f"five epochs after a new start: ≈ {five_epochs_later(deep_network())} %")
+reveal("dead", later, "%", tolerance=3, usual={
+    95: "Closed units get no gradient, so good batches cannot open them again.",
+})
+
+
+# %% [markdown]
+# No unit is open, and five epochs of good batches change nothing: the accuracy stays at 10 %, because the gradient of a
+# closed unit is 0. A new start repairs it: with new weights, the same five epochs give about 90 %. In a long run, you
+# would go back to the last checkpoint before the bad batch, and clip. Leaky relu, which has a small slope instead of 0
+# below zero, makes dead units less likely.
+
+# %% [markdown]
+# ### When only early layers blow up
+#
+# **Goal.** Find a case in which clipping each tensor by itself is better, and one in which neither clipping helps.
+#
+# Global clipping keeps the direction of the whole gradient. Suppose that this direction is bad. The next network has two
+# layers of sigmoid units. It gets its inputs unscaled, from 0 to 255. Its first weights are divided by 255, so at the
+# start its outputs are the same as with inputs from 0 to 1. But the gradient of the first weights is a product with the
+# inputs, so it is 255 times as long. The next cell prints the norm of the gradient of each layer's weights, from the
+# first layer to the last. The third line is a network with four sigmoid layers and scaled inputs.
+
+# %% tags=["demo"]
+def sigmoid_network(hidden, scale):
+    """Sigmoid layers for inputs from 0 to `scale`; the outputs at the start do not depend on it."""
+    torch.manual_seed(0)
+    layers = [layer for _ in range(hidden) for layer in (nn.Linear(64, 64), nn.Sigmoid())]
+    with torch.no_grad():
+        layers[0].weight /= scale
+    return nn.Sequential(nn.Flatten(), *layers, nn.Linear(64, 10))
+
+
+# %% tags=["demo"]
+x, y = pixels[parts[0][:64]], classes[parts[0][:64]]
+
+# %% tags=["demo"]
+for hidden, scale in ((2, 1), (2, 255), (4, 1)):
+    model = sigmoid_network(hidden, scale)
+    nn.functional.cross_entropy(model(scale * x), y).backward()
+    lengths = [p.grad.norm().item() for p in model.parameters() if p.ndim == 2]
+    told = ", ".join(f"≈ {length:.4f}" for length in lengths)
+    print(f"{hidden} sigmoid layers, inputs up to {scale}: {told}")
+
+# %% [markdown]
+# With scaled inputs the first layer has the smallest norm, 0.02. With unscaled inputs it has 4.64, while the other two
+# still have 0.12 and 0.77. Now almost the whole global norm comes from the first layer. With `max_norm` 0.3, global
+# clipping multiplies the gradients of *all* layers by about 0.06, although only one of them is too long. Clipping each
+# tensor by itself shortens that one to 0.3 and leaves a norm of 0.12 unchanged.
+#
+# The next cell trains the network with unscaled inputs for six epochs, with three values of `max_norm` for each of the
+# two ways to clip. Predict which way reaches the lower validation loss at its best `max_norm`: *global* or *each*.
+
+# %% tags=["demo"]
+predict("early", None)
+
+
+# %% tags=["demo"]
+def six_epochs(max_norm, each, scale=255):
+    """Train and clip all tensors together, or each by itself; return the validation loss."""
+    model = sigmoid_network(2, scale)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    loader = TensorLoader(pixels[parts[0]], classes[parts[0]], batch_size=64, shuffle=True, seed=0)
+    for x, y in chain.from_iterable([loader] * 6):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(scale * x), y).backward()
+        for tensors in model.parameters() if each else [list(model.parameters())]:
+            nn.utils.clip_grad_norm_(tensors, max_norm)
+        optimizer.step()
+    scaled = TensorLoader(scale * pixels[parts[1]], classes[parts[1]], batch_size=256)
+    return evaluate(model, scaled, nn.CrossEntropyLoss()).loss
+
+
+# %% tags=["demo"]
+lowest = {}
+for name, each in {"global": False, "each": True}.items():
+    losses = [six_epochs(max_norm, each) for max_norm in (0.1, 0.3, 1.0)]
+    lowest[name] = min(losses)
+    print(f"{name}, max_norm 0.1, 0.3, 1:", ", ".join(f"≈ {loss:.2f}" for loss in losses))
+print(f"not clipped: ≈ {six_epochs(math.inf, each=False):.2f}")
+reveal("early", min(lowest, key=lowest.get), usual={
+    "global": "It keeps the direction, but almost all of this direction belongs to the first layer.",
+})
+
+
+# %% [markdown]
+# Here clipping each tensor by itself is better. Its lowest validation loss is about 0.4, and that of global clipping is
+# about 1.1. Without clipping the loss is about 1.6. Clipping tensor by tensor turns the gradient, and this time that is
+# an advantage: the layers that work get steps of their usual length, and the first layer cannot slow them down. So the
+# answer depends on what is too long. If it is the whole gradient, as with one bad batch, clip by the global norm. If it
+# is always the same few layers, clip these by themselves.
+#
+# The network with four sigmoid layers has the opposite problem: from the last layer to the first, the norm falls from
+# 0.55 to 0.0003. The slope of a sigmoid is at most 1/4, and each layer multiplies the gradient by it. Neither way of
+# clipping helps when gradients *vanish*, because clipping only makes them shorter. In both cases clipping treats a
+# symptom. The repair is to scale the inputs and to use relu. The network of the bad batch has the same layers with relu
+# and scaled inputs, and it reached about 90 % in five epochs without any clipping.
+#
+# **Recap.** One global norm keeps the direction. It also lets one exploding layer slow down all the others. Clip that
+# layer by itself, and look for the cause.
 
 # %% [markdown]
 # ### FP16: unscale, then clip
@@ -1562,10 +1762,9 @@ reveal("unscale", round(right_order / wrong_order), usual={
 # change. Then it falls. Then the steps are too long and it rises. When the smoothed loss exceeds four times its lowest
 # value, the sweep ends early, as it does below.
 #
-# You want a large rate that is still far from the rise. This course's rule works on the logarithmic axis. It takes the
-# range of rates in which the loss is close to its minimum, and chooses the rate one third of the way from the low end
-# of this range to the high end, on the logarithmic axis. It never chooses more than a seventh of the rate at which the
-# loss diverges. The network below is a small convolutional network on digits, trained with AdamW. Predict between which
+# You want a large rate that is still far from the rise. This course's rule takes the range of rates in which the loss is
+# close to its minimum, and goes one third of the way from the low end of this range to the high end, on the logarithmic
+# axis. It never chooses more than a seventh of the rate at which the loss diverges. The network below is a small convolutional network on digits, trained with AdamW. Predict between which
 # powers of ten its rate lies: 0.0001 and 0.001, 0.001 and 0.01, or 0.01 and 0.1. Answer with the lower of the two.
 
 # %% tags=["demo"]
@@ -1684,7 +1883,7 @@ print(f"steepest central difference at {rates[1 + slopes.index(min(slopes))]:g}"
 #   whatever its `.grad` holds.
 # - The loss is recorded before its step. The sweep ends early, and leaves out the loss and its rate, when a loss is not
 #   finite or exceeds 4 times the lowest of those recorded before it. The first loss is finite, and no loss is negative.
-# - Afterwards the weights, all buffers, including those that `state_dict()` leaves out and the mode of every module are
+# - Afterwards the weights, the mode of every module and all buffers (including those that `state_dict()` leaves out) are
 #   the same as before. You may sweep a deep copy of the model instead.
 #
 # `choose_rate(rates, losses)` takes two lists of Python floats, all finite and positive, and the lowest loss occurs
@@ -1924,20 +2123,35 @@ reveal("calibration", min(losses, key=losses.get), usual={
 # Both have accuracy 0.75, but the losses are 0.61 and 1.16. B is confident when it is wrong, and its loss is high for
 # that one example. Accuracy does not show this.
 #
-# The second case has imbalanced classes: 95 healthy people, 5 ill ones, and a model that says *healthy* to everybody.
-# Its accuracy is 0.95. Two other metrics show what it is worth: the F1 of each class, averaged, and the area under the
-# ROC curve.
+# The second case has imbalanced classes: 95 healthy people and 5 ill ones. Two models give everybody a probability of
+# being ill. Model A gives everybody 0.05. Model B gives the ill people 0.30 and the healthy ones 0.03. No probability is
+# above 0.5, so both models call everybody healthy, and both have accuracy 0.95. Two other metrics show the difference.
+#
+# - *F1* of a class compares the examples that belong to the class with those that are predicted to. It is twice the
+#   number of correct predictions of the class, divided by the sum of both numbers of examples. It is 1 when every
+#   prediction is right, and 0 when the class is never predicted correctly. *Macro F1* is the plain mean over the
+#   classes, so a rare class counts as much as a frequent one.
+# - *AUROC*, the area under the ROC curve, is the chance that an ill person has a higher probability than a healthy one
+#   (a tie counts as half). Guessing gives 0.5.
 
 # %% tags=["demo"]
 ill = torch.tensor([0] * 95 + [1] * 5)
-says_healthy = torch.tensor([[0.95, 0.05]] * 100)
-accuracy = (says_healthy.argmax(1) == ill).float().mean()
-print(f"accuracy {accuracy:.2f}, macro F1 {macro_f1(says_healthy, ill):.2f}")
-print(f"area under the ROC curve {auroc(says_healthy, ill):.2f}")
+says_ill = {"A": torch.full((100,), 0.05), "B": torch.where(ill == 1, 0.30, 0.03)}
+
+# %% tags=["demo"]
+for name, p in says_ill.items():
+    p = torch.stack([1 - p, p], dim=1)
+    print(f"{name}: loss {nn.functional.nll_loss(p.log(), ill):.2f}, AUROC {auroc(p, ill):.2f}")
+    for threshold in (0.5, 0.2):
+        called = nn.functional.one_hot((p[:, 1] > threshold).long(), 2)
+        right = (called.argmax(1) == ill).float().mean()
+        print(f"   ill above {threshold}: accuracy {right:.2f}, macro F1 {macro_f1(called, ill):.2f}")
 
 # %% [markdown]
-# Accuracy is 0.95, macro F1 is 0.49, and the area under the ROC curve is 0.50, which guessing reaches as well. The
-# model's probabilities are even right on average, so the loss shows nothing alarming.
+# With the threshold 0.5, both models have accuracy 0.95 and macro F1 0.49. AUROC tells them apart: 0.50 for A, which
+# knows nothing about any single person, and 1.00 for B. With the threshold 0.2, B finds all five ill people, and its
+# macro F1 is 1.00. The threshold changes accuracy and F1. It changes neither the loss nor AUROC, which use the
+# probabilities themselves. So report the threshold with an F1, and choose it on validation data.
 #
 # The third case is regression: the best constant prediction for 1, 2, 3, 4 and 100. The squared error is lowest at the
 # mean, 22. The absolute error is lowest at the median, 3. Which one is better depends on whether one large error is
@@ -1976,7 +2190,123 @@ for name, p in {
 # | regression | MSE, MAE, likelihood | RMSE, MAE, the cost of an error | the wrong trade-off between large and small errors |
 # | ranking | contrastive, pairwise | recall at k, MRR | a good loss and a poor first place |
 #
-# **Recap.** Choose the metric before you train, and look at it together with the loss after every epoch.
+# ### A metric need not be a mean
+#
+# **Goal.** Compute a loss and two metrics over a whole validation set, and choose a model by each of them.
+#
+# A validation set comes in batches. The loss and the accuracy are means over examples, so you can combine the values of
+# the batches, if each counts with its number of examples. F1 is not a mean over examples: it divides one count by
+# another one. The next cell has eight examples in two batches of four. The model makes one mistake. Predict the F1 of
+# class 1 over all eight examples.
+
+# %% tags=["demo"]
+predict("f1", None)
+
+
+# %% tags=["demo"]
+def f1_of_class_1(labels, predicted):
+    correct = ((labels == 1) & (predicted == 1)).sum()
+    return (2 * correct / ((labels == 1).sum() + (predicted == 1).sum())).item()
+
+
+labels = torch.tensor([[0, 0, 0, 0], [1, 1, 0, 0]])
+predicted = torch.tensor([[0, 0, 0, 1], [1, 1, 0, 0]])
+
+# %% tags=["demo"]
+for batch in (0, 1):
+    print(f"batch {batch + 1}: F1 of class 1 is {f1_of_class_1(labels[batch], predicted[batch]):g}")
+reveal("f1", round(f1_of_class_1(labels, predicted), 2), tolerance=0.02, usual={
+    0.5: "This is the mean of the two batches. Add up the counts first, then divide.",
+    0.88: "This is the accuracy: seven of the eight predictions are right.",
+    0.67: "This is the precision: two of the three examples that are predicted as class 1.",
+})
+
+
+# %% [markdown]
+# F1 is 0 in the first batch, 1 in the second and 0.8 over all eight examples. The mean of the batches is 0.5. Weighted
+# by the number of examples of class 1, it would be 1, because the first batch has none. Neither is right: the wrong
+# prediction in the first batch counts against class 1, but it does not count for everything. So add up the counts over
+# all batches and divide once. AUROC needs even more. It compares every ill person with every healthy one, so it needs
+# the probabilities of all examples together.
+#
+# In real validation sets some labels are missing. `cross_entropy` leaves out examples with the label −100, and its mean
+# over a batch is the mean over the others.
+#
+# ### Question 03a-metric · 4 points
+#
+# Write two functions.
+#
+# `measure(batches)` measures a model on a whole validation set. It returns three numbers in this order: the mean
+# cross-entropy, the accuracy and the macro F1.
+#
+# - `batches` is a list of one or more pairs `(logits, labels)`, all on the CPU. `logits` is a tensor `[n, C]`, all
+#   float32 or all float64, with entries between −20 and 20. The number of classes `C` is 2 or more, and the same in all
+#   batches. The number of examples `n` is 1 or more and can differ. The prediction for an example is the class of its
+#   largest logit; no two logits of a row share the largest value.
+# - `labels` is an int64 tensor `[n]`. Each entry is a class from 0 to C − 1, or −100 for an example without a label.
+#   Such an example counts nowhere, and its prediction does not count either. A batch may have no label at all. At least
+#   one example of the set has a label.
+# - Loss and accuracy are means over all examples that have a label.
+# - The F1 of a class is counted over the whole set, as defined above. The macro F1 is the plain mean over the classes
+#   that occur among the labels or among the predictions (of examples that have a label). A class that occurs among only
+#   one of the two has F1 = 0 and counts. A class that occurs among neither is left out.
+#
+# `preferred(measured)` says which model each measure prefers. `measured` is a list of two or more tuples of three
+# floats, `(loss, accuracy, macro F1)`, one tuple for each model. The losses are finite and not negative; the other two
+# lie between 0 and 1. Return three indices into the list: the model with the best loss, the one with the best accuracy,
+# and the one with the best macro F1. If several models are equally good, return the first of them.
+#
+# Numbers may be Python numbers or tensors of shape `[]`. An error of $10^{-5}$ counts as right. While your answer is
+# checked, the library's `macro_f1` and the F1 functions of scikit-learn are switched off.
+#
+# Hidden cases: loss and accuracy 1 point, macro F1 where every class is predicted correctly at least once 1, macro F1
+# where some class is not 1, preferred models 1. Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# Which numbers can you add up over the batches, and which can you not? What could you join before you measure anything?
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# `labels == k` is a mask. Three sums of masks are enough for the F1 of class k. When is the denominator 0?
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03a-metric", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def measure(batches):
+    """Return the mean cross-entropy, the accuracy and the macro F1 over all batches."""
+    ### BEGIN SOLUTION
+    logits, labels = (torch.cat(tensors) for tensors in zip(*batches, strict=True))
+    logits, labels = logits[labels >= 0], labels[labels >= 0]
+    loss, predicted = nn.functional.cross_entropy(logits, labels), logits.argmax(dim=1)
+    scores = []
+    for one in torch.cat([labels, predicted]).unique():
+        has, gets = labels == one, predicted == one
+        scores.append(2 * (has & gets).sum() / (has.sum() + gets.sum()))
+    return loss, (predicted == labels).float().mean(), torch.stack(scores).mean()
+    ### END SOLUTION
+
+
+def preferred(measured):
+    """Return the index of the model with the best loss, the best accuracy, the best macro F1."""
+    ### BEGIN SOLUTION
+    losses, accuracies, f1s = zip(*measured, strict=True)
+    return losses.index(min(losses)), accuracies.index(max(accuracies)), f1s.index(max(f1s))
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03a-metric-test", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+check("03a-metric", measure, preferred)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03a-metric", measure, preferred)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** Choose the metric before you train, and look at it together with the loss after every epoch. Say which
+# examples and which classes it is taken over. Add up counts over the batches, and divide once.
 
 # %% [markdown]
 # ## 14 Evaluation: measure and change nothing
@@ -2356,7 +2686,7 @@ reveal("pickle", try_to_load("object.pt", False).split(",")[0], usual={
 # %% [markdown]
 # Only the `state_dict` loads. If you trust the file, the object still fails, because there is no class of that name any
 # more. With `weights_only=True`, PyTorch's default, the object is refused even without a renaming. This mode reads only
-# tensors, numbers, strings and containers of them, so that a file from a stranger should not run code. So read with
+# tensors, numbers, strings and containers of them, so a file from a stranger should not be able to run code. Read with
 # `weights_only=True`, and write files that it accepts.
 #
 # ### Question 03a-checkpoint · 8 points
@@ -2592,7 +2922,7 @@ print(f"lowest validation loss of the recipe: {history.best.val_loss:.2f}")
 # | seed | first weights, order, dropout | the seed, used by everything that draws random numbers |
 # | environment | versions, processor, precision | the versions, the hardware, the precision |
 #
-# A seed fixes only one part of five, and only if nothing else draws from its stream. The next cells train a small
+# A seed fixes only one layer of the five, and only if nothing else draws from its stream. The next cells train a small
 # network once and then repeat this training twice, always with the same seed. In one of the two repetitions, a single
 # random number is drawn after the seed is set and before the network is made. Predict how many of the two repetitions
 # end with exactly the same weights as the first run.
@@ -2628,7 +2958,7 @@ reveal("seeds", differences.count(0.0), usual={
 # random stream. This is why the loaders here have a generator of their own, and why an evaluation must not draw from
 # the stream of the training.
 #
-# A seed does not control the last part, the environment. Floating-point sums depend on their order. With a different
+# A seed does not control the last layer, the environment. Floating-point sums depend on their order. With a different
 # number of threads, a different GPU or a different library version, the terms are added in a different order. Some GPU
 # operations use a different order in every run.
 #
@@ -2792,8 +3122,8 @@ reveal("eval", sum(bool((row == 1).all()) for row in rows.values()), usual={
 #
 # ### Question 03a-p5 · 2 points, graded by hand
 #
-# `model.eval()` and `torch.no_grad()` are not two names for the same thing. Say what each of them changes, and describe
-# a case in which you need both, and say what goes wrong when either of them is missing. Five sentences are enough.
+# `model.eval()` and `torch.no_grad()` are not two names for the same thing. Say what each of them changes. Describe a
+# case in which you need both, and say what goes wrong when one of them is missing. Five sentences are enough.
 #
 # Graded on: what `eval()` changes (0.5), what `no_grad()` changes (0.5), an example that needs both (0.5), what goes
 # wrong without each (0.5).
@@ -2823,6 +3153,7 @@ reveal("eval", sum(bool((row == 1).all()) for row in rows.values()), usual={
 # | precision | know range and digits; measure on your hardware | gradients that vanish, or no gain at all |
 # | rate | 100 steps of the finder; name the rule | ten training runs |
 # | train | zero, backward, clip, step; copy the best weights | old gradients, weights of the last epoch |
+# | metric | choose it first; add up counts over batches, then divide once | a good loss and a useless model |
 # | evaluate | off the tape, in eval mode, means over examples | a score that you cannot trust |
 # | save | the whole state, written completely or not at all | a night of training |
 # | record | code, config, data, seed, environment, metrics | two runs that cannot be compared |

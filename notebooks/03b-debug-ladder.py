@@ -947,7 +947,11 @@ print(outcome)
 #
 # Below, our program gets four more faults: pixels from 0 to 255, layers in a Python list, a frozen first layer, and
 # dead units. Then a batch lies on another device than the model. (Where there is no GPU, PyTorch's `meta` device stands
-# for the other one.) Each is shown with the line that reveals it and the repair.
+# for the other one.) Each is shown with the line that reveals it and the repair. Predict how many of the five raise an
+# error in a forward pass.
+
+# %% tags=["demo"]
+predict("raising", None)
 
 # %% tags=["demo"]
 x, y = next(iter(to_learn()))
@@ -968,11 +972,24 @@ silent = network()
 nn.init.constant_(silent[4].bias, -50.0)
 for name, model in {"dead": silent, "repaired": network()}.items():
     print(f"{name}: {(model[:6](x) > 0).float().mean():.0%} of the last ReLU's outputs are above 0")
-try:
-    network()(x.to("meta"))
-except (RuntimeError, NotImplementedError) as error:
-    print(type(error).__name__, "for a batch on another device")
-    print("repair: x.to(next(model.parameters()).device)")
+
+# %% tags=["demo"]
+attempts = {
+    "pixels up to 255": lambda: network()(pixels),
+    "layers in a list": lambda: layers[2](layers[1](layers[0](x.flatten(1)))),
+    "frozen layers": lambda: network().requires_grad_(False)(x),
+    "dead units": lambda: silent(x),
+    "batch on another device": lambda: network()(x.to("meta")),
+}
+raising = []
+for name, attempt in attempts.items():
+    try:
+        attempt()
+    except (RuntimeError, NotImplementedError):
+        raising.append(name)
+usual = {5: "Then none of them would be silent.", 0: "PyTorch refuses to mix two devices."}
+reveal("raising", len(raising), tolerance=0, usual=usual)
+print("raises an error:", raising[0], "- repair: x.to(next(model.parameters()).device)")
 
 
 # %% [markdown]

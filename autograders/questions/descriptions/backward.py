@@ -148,8 +148,8 @@ def visible(name: str, **arrays: Any) -> Case:
 QUESTION = Description(
     id="03a-backward",
     parts=(
-        Graded("relu", 2, (RELU,)),
-        Graded("matmul", 3, (X, WEIGHT)),
+        Graded("relu", 1, (RELU,)),
+        Graded("matmul", 2, (X, WEIGHT)),
         Graded("bias", 2, (BIAS,)),
         Graded("two layers", 1, NETWORK),
     ),

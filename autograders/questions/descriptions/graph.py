@@ -172,10 +172,10 @@ def visible(name: str, w: float, b: float, w1: float, w2: float, x: float, y: fl
 QUESTION = Description(
     id="03a-graph",
     parts=(
-        Graded("square values", 1, (VALUES,)),
-        Graded("square gradients", 1, (GRADIENTS,)),
-        Graded("relu values", 1, (RELU_VALUES,)),
-        Graded("relu gradients", 1, (RELU_GRADIENTS,)),
+        Graded("square values", 0.5, (VALUES,)),
+        Graded("square gradients", 0.5, (GRADIENTS,)),
+        Graded("relu values", 0.5, (RELU_VALUES,)),
+        Graded("relu gradients", 0.5, (RELU_GRADIENTS,)),
     ),
     reference=given(
         {

@@ -1,0 +1,154 @@
+"""The cases of 03a-metric: each set holds every kind of absence by itself, and every tie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..cases import Case
+from .metric_measures import NO_LABEL, Array, Rows
+
+
+def logits_for(rng: np.random.Generator, predicted: Array, classes: int, size: float) -> Array:
+    """Random logits whose largest in each row, by a tenth at least, is that of the predicted class."""
+    logits = rng.uniform(-size, size, (len(predicted), classes))
+    for row, one in zip(logits, predicted, strict=True):
+        top = row.argmax()
+        row[[one, top]] = row[[top, one]]
+        row[one] += 0.1
+    return logits
+
+
+def cut(values: Array, sizes: Sequence[int]) -> list[Array]:
+    return np.split(values, np.cumsum(sizes)[:-1])
+
+
+def table(
+    rng: np.random.Generator, models: int, tied: int | None = None, first_higher: bool = True
+) -> list[list[float]]:
+    """What was measured of some models: hundredths, all different but for two best values of one column.
+
+    Losses lie on both sides of 1. Of two models that are tied, the first one has the higher value of the next measure,
+    or the lower one: a comparison of whole rows goes on to that measure, and takes the wrong model in one of the two.
+    """
+    columns = [rng.choice(np.arange(10, high), models, replace=False) / 100 for high in (250, 90, 90)]
+    winners = rng.permutation(models)
+    for number, column in enumerate(columns):
+        best = (column.argmin, column.argmax, column.argmax)[number]()
+        winner = winners[number % models]
+        column[[winner, best]] = column[[best, winner]]
+        if tied == number:
+            other = rng.choice([model for model in range(models) if model != winner])
+            column[other] = column[winner]
+            pair = sorted((int(winner), int(other)))
+    if tied is not None:
+        following = columns[(tied + 1) % 3]
+        following[pair] = np.sort(following[pair])[:: -1 if first_higher else 1]
+    return [[float(value) for value in row] for row in zip(*columns, strict=True)]
+
+
+def case(
+    rng: np.random.Generator, kind: str, labels: Any, predicted: Any, sizes: Sequence[int], classes: int, **how: Any
+) -> Case:
+    """Examples in batches of these sizes. `how`: `dtype` and `size` of logits, `models`, which measure is `tied`."""
+    dtype, size = how.get("dtype", np.float64), how.get("size", 3.0)
+    logits = logits_for(rng, np.asarray(predicted), classes, size).astype(dtype)
+    inputs = {
+        "logits": cut(logits, sizes),
+        "labels": cut(np.asarray(labels, dtype=np.int64), sizes),
+        "measured": table(rng, how.get("models", 3), how.get("tied"), how.get("first_higher", True)),
+    }
+    return Case(kind, inputs)
+
+
+UNEVEN, MISSING, EMPTY = "uneven batches", "some labels are missing", "a batch without labels"
+NEVER_PREDICTED, NEVER_A_LABEL, NOWHERE = "a class is never predicted", "a class is no label", "a class occurs nowhere"
+NEVER_RIGHT, ONE = "a class is never right", "one example"
+EVERY_CLASS, ABSENT = (UNEVEN, MISSING, EMPTY), (NEVER_PREDICTED, NEVER_A_LABEL, NOWHERE, NEVER_RIGHT, ONE)
+
+
+def examples(
+    rng: np.random.Generator, count: int, labels: Sequence[int], predicted: Sequence[int]
+) -> tuple[Array, Array]:
+    """Labels and predictions of these classes, in random order: each class occurs, is right once and wrong often."""
+    shared = [one for one in labels if one in predicted]
+    some = [*labels, *shared], [*rng.choice(predicted, len(labels)), *shared]
+    rest = count - len(some[0])
+    of = np.array([*some[0], *rng.choice(labels, rest)]), np.array([*some[1], *rng.choice(predicted, rest)])
+    missed = [one for one in predicted if one not in of[1]]
+    of[1][: len(missed)] = missed
+    order = rng.permutation(count)
+    return of[0][order], of[1][order]
+
+
+def draw(rng: np.random.Generator) -> list[Case]:
+    """Every set has each kind of absence by itself, uneven batches everywhere, both precisions, and each tie."""
+    single = {"dtype": np.float32}
+    cases = []
+    for higher, sizes in ((True, [4, 9, 1]), (False, [6, 2, 5])):
+        drawn = examples(rng, sum(sizes), range(3), range(3))
+        cases.append(case(rng, UNEVEN, *drawn, sizes, 3, tied=0, first_higher=higher))
+    square = [3, 3, 8]  # batches of as many examples as there are classes
+    cases.append(case(rng, UNEVEN, *examples(rng, 14, range(3), range(3)), square, 3, size=18.0, models=5, tied=2))
+
+    labels, predicted = examples(rng, 16, range(4), range(4))
+    sizes, gone = [7, 3, 9], rng.permutation(4)[:2]
+    # Two labels are missing in the first batch and one in the last.
+    labels = np.concatenate([[NO_LABEL] * 2, labels, [NO_LABEL]])
+    predicted = np.concatenate([gone, predicted, gone[:1]])
+    cases.append(case(rng, MISSING, labels, predicted, sizes, 4, tied=1, **single))
+
+    labels, predicted = examples(rng, 12, range(3), range(3))
+    labels, predicted = np.insert(labels, 5, [NO_LABEL] * 4), np.insert(predicted, 5, rng.integers(0, 3, 4))
+    cases.append(case(rng, EMPTY, labels, predicted, [5, 4, 7], 3, tied=1, first_higher=False, **single))
+
+    classes = rng.permutation(4)
+    some, three, two = list(range(4)), sorted(classes[:3]), sorted(classes[:2])
+    cases.append(case(rng, NEVER_PREDICTED, *examples(rng, 15, some, three), [8, 1, 6], 4, models=4))
+    cases.append(case(rng, NEVER_A_LABEL, *examples(rng, 15, three, some), [3, 10, 2], 4, **single))
+    # The absent class is predicted where there is no label.
+    labels, predicted = examples(rng, 13, two, two)
+    labels, predicted = np.append(labels, NO_LABEL), np.append(predicted, classes[3])
+    cases.append(case(rng, NOWHERE, labels, predicted, [5, 7, 2], 4, models=2, tied=1))
+
+    labels, predicted = examples(rng, 9, two, two)
+    labels, predicted = np.append(labels, classes[[2, 0, 2]]), np.append(predicted, classes[[1, 2, 0]])
+    cases.append(case(rng, NEVER_RIGHT, labels, predicted, [3, 8, 1], 4))
+
+    has, gets = rng.permutation(3)[:2]
+    cases.append(case(rng, ONE, [has], [gets], [1], 3))
+    cases.append(case(rng, ONE, [has], [has], [1], 3, **single))
+    return [cases[index] for index in rng.permutation(len(cases))]
+
+
+def domain(rng: np.random.Generator) -> Case:
+    """One to five batches of one to eight examples, two to five classes, and labels that are there or not."""
+    classes, sizes = int(rng.integers(2, 6)), rng.integers(1, 9, rng.integers(1, 6)).tolist()
+    count = sum(sizes)
+    has, gets = (rng.permutation(classes)[: rng.integers(1, classes + 1)] for _ in range(2))
+    labels, predicted = rng.choice(has, count), rng.choice(gets, count)
+    agreeing = rng.random(count) < 0.4
+    predicted[agreeing] = labels[agreeing]
+    labels[rng.random(count) < rng.choice([0.0, 0.3, 0.8])] = NO_LABEL
+    if rng.integers(3) == 0 and len(sizes) > 1:
+        labels[: sizes[0]] = NO_LABEL
+    if (labels == NO_LABEL).all():
+        labels[-1] = predicted[-1]
+    how: dict[str, Any] = {"dtype": (np.float32, np.float64)[rng.integers(2)], "size": rng.choice([1.0, 4.0, 19.0])}
+    tied = (None, 0, 1, 2)[rng.integers(4)]
+    how |= {"models": int(rng.integers(2, 6)), "tied": tied, "first_higher": bool(rng.integers(2))}
+    return case(rng, "domain", labels, predicted, sizes, classes, **how)
+
+
+def visible(name: str, batches: Sequence[tuple[Any, Any]], measured: Rows) -> Case:
+    logits, labels = zip(*batches, strict=True)
+    return Case(
+        name,
+        {
+            "logits": [np.array(rows, dtype=np.float32) for rows in logits],
+            "labels": [np.array(row, dtype=np.int64) for row in labels],
+            "measured": [list(row) for row in measured],
+        },
+    )
