@@ -7,8 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lecture_lib.notebook.misconceptions import words_of
-
 from .. import notebooks
 from ..course import Course
 from ..grading.journal import Record, look_up
@@ -167,7 +165,7 @@ def _misconceptions(answers: Iterable[QuestionRow]) -> list[Misconception]:
             made[answer.question, answer.misconception].append(answer.maximum - answer.points)
     found = []
     for (question, name), lost in made.items():
-        if (known := words_of(QUESTIONS[question].public, name)) is not None:
+        if (known := QUESTIONS[question].words(name)) is not None:
             counts = len(lost), answered[question], sum(lost)
             found.append(Misconception(name, question, *counts, known.what, known.look_at))
     return sorted(found, key=lambda one: (-one.students, -one.points_lost, one.question, one.id))

@@ -79,7 +79,7 @@ def _step(program: Callable[..., Any], data: Data) -> Data:
     return {"weight": model.weight}
 
 
-def _split(program: Callable[..., Any], data: Data) -> Data:
+def split_facts(program: Callable[..., Any], data: Data) -> Data:
     """What is true of the splits by several seeds: many splits are right. All rows of the data are different."""
     rows = {(*row, label): index for index, (*row, label) in enumerate(_joined(*_tensors(data)))}
     drawn = []
@@ -127,7 +127,7 @@ def _schedule(program: Callable[..., Any], data: Data) -> Data:
     return {"weight": model.weight}
 
 
-_RUNS = (_loss, _step, _split, _labels, _evaluation, _schedule)
+_RUNS = (_loss, _step, split_facts, _labels, _evaluation, _schedule)
 
 QUESTION = PublicQuestion(
     id="03b-fix",
