@@ -61,7 +61,15 @@ def configure(config: Any, course: Course) -> None:
     config.CourseDirectory.db_url = course.gradebook
     config.ClearSolutions.code_stub = {"python": STUB}
     config.ClearSolutions.text_stub = TEXT_STUB
-    for ours in (PutVariants, RebuildFromMaster, ProbedExecute, JudgeCells, SaveGrades, LatePenalties, ReadableFeedback):
+    for ours in (
+        PutVariants,
+        RebuildFromMaster,
+        ProbedExecute,
+        JudgeCells,
+        SaveGrades,
+        LatePenalties,
+        ReadableFeedback,
+    ):
         config[ours.__name__].course_root = str(course.root)
     config.ProbedExecute.cell_seconds = CELL_SECONDS
     config.ProbedExecute.without_sandbox = course.without_sandbox

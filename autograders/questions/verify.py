@@ -113,8 +113,7 @@ def _outcome(question: Question, setup: list[str], answer: Answer, sets: Sets, c
     variant = question.variant.name if question.variant else ""
     drawn_from = f"{sets.version} {variant}".rstrip()
     keys = {
-        index: result_key(question.file, question.id, sources, sets.secret, drawn_from, index)
-        for index in sets.indices
+        index: result_key(question.file, question.id, sources, sets.secret, drawn_from, index) for index in sets.indices
     }
     known = cache.read(keys.values())
     missing = [index for index in sets.indices if keys[index] not in known]

@@ -152,7 +152,9 @@ def leak_check(masters: dict[str, NotebookNode], released: dict[str, NotebookNod
     # Cells that show or prepare something hold the idioms of training loops. A whole answer in them is still found.
     shown = [cell.source for nb in masters.values() for cell in nb.cells if {"demo", "setup"} & set(_tags(cell))]
     # The numbers of a visible case stand in its description too, and are given away as a stub is.
-    return LeakCheck([*_secrets(masters), *_other_variants(stubs)], [*library, *prose, *shown], code, [*stubs, *_visible_words()])
+    return LeakCheck(
+        [*_secrets(masters), *_other_variants(stubs)], [*library, *prose, *shown], code, [*stubs, *_visible_words()]
+    )
 
 
 def _visible_words() -> Iterator[str]:

@@ -147,7 +147,9 @@ def reference(case: Case) -> Mapping[str, Any]:
     if "seed" in case.inputs:
         logged = {f"{line}.{entry}": right for line, entries in LOG.items() for entry, right in entries.items()}
         return {**logged, "diagnosis.form": NAMED}
-    fields = {f"{name}.{field}": right for name, run in RIGHT.items() for field, right in run(case.inputs[name]).items()}
+    fields = {
+        f"{name}.{field}": right for name, run in RIGHT.items() for field, right in run(case.inputs[name]).items()
+    }
     return {**fields, **{f"diagnosis.{place}": RIGHT_RUNG for place in PLACES}}
 
 
@@ -170,7 +172,9 @@ def facts(faults: tuple[str, ...], case: Case, observation: Observation) -> Obse
 def of(name: str, mistaken: Run) -> Simulation:
     """What a mistake in one function gives, where a case asks for it."""
     return lambda case: (
-        {f"{name}.{field}": wrong for field, wrong in mistaken(case.inputs[name]).items()} if name in case.inputs else {}
+        {f"{name}.{field}": wrong for field, wrong in mistaken(case.inputs[name]).items()}
+        if name in case.inputs
+        else {}
     )
 
 
@@ -187,10 +191,11 @@ def slip(name: str, identity: str, what: str, look_at: str, mistaken: Run, *also
 MISTAKES = (
     slip("divide_rows", "rows-in-both", "some rows are in training and in validation", "how often an order is drawn",
          in_both, partial(in_both, everything=True)),
-    slip("divide_rows", "order-not-drawn", "the parts no longer depend on the generator: data that come sorted would be "
-         "split by class", "what the generator is for", lambda data: {"another one for another seed": False}),
+    slip("divide_rows", "order-not-drawn", "the parts no longer depend on the generator: sorted data would be split "
+         "by class", "what the generator is for", lambda data: {"another one for another seed": False}),
     slip("divide_rows", "generator-ignored", "the same generator gives another split the second time",
-         "which random stream the order is drawn from", lambda data: {"the same for the same seed": len(data["y"]) < 4}),
+         "which random stream the order is drawn from",
+         lambda data: {"the same for the same seed": len(data["y"]) < 4}),
     slip("standardise", "validation-unscaled", "the validation inputs are not standardised, the training inputs are",
          "mean and spread of what the network sees in each part", lambda data: {"validation": data["x_val"]}),
     slip("standardise", "own-statistics", "the validation part is standardised by its own mean and spread",
@@ -288,7 +293,11 @@ def data(rng: np.random.Generator, rows: int, sizes: tuple[int, ...], training: 
 
 def draw(rng: np.random.Generator) -> list[Case]:
     """Uneven batches, a batch of one, a quarter that is rounded down, also to nothing, both modes before an epoch."""
-    plans = ((30 + int(rng.integers(40)), (6, 4, 1), False), (23, (3, 5), True), (int(rng.integers(1, 4)), (4, 2), False))
+    plans = (
+        (30 + int(rng.integers(40)), (6, 4, 1), False),
+        (23, (3, 5), True),
+        (int(rng.integers(1, 4)), (4, 2), False),
+    )
     return [Case("hidden data", data(rng, *plan)) for plan in plans]
 
 

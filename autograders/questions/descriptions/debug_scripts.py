@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PROGRAM = '''\
+PROGRAM = """\
 def divide_rows(x, y, generator):
     order, few = torch.randperm(len(y), generator=generator), len(y) // 4
     return (x[order[few:]], y[order[few:]]), (x[order[:few]], y[order[:few]])
@@ -56,7 +56,7 @@ def measure(model, loss_fn, batches):
             right += (outputs.argmax(dim=1) == y).sum().item()
             count += len(y)
     return loss / count, right / count
-'''
+"""
 
 DIAGNOSIS = "\n\ndef diagnosis():  # the functions with a fault, each with the lowest rung that shows it\n    "
 
@@ -79,7 +79,9 @@ class Fault:
     @property
     def diff(self) -> str:
         """The edit as the bank of answers writes it."""
-        old, new = ([f"{sign}{line}" for line in text.splitlines()] for sign, text in (("-", self.old), ("+", self.new)))
+        old, new = (
+            [f"{sign}{line}" for line in text.splitlines()] for sign, text in (("-", self.old), ("+", self.new))
+        )
         return "\n".join([*old, *new])
 
 
