@@ -2080,17 +2080,18 @@ print(", ".join(f"{name} the repair ≈ {value:.1f}" for name, value in accuracy
 #
 # | function | what it should do |
 # |---|---|
-# | `divide_rows` | give a quarter of the rows (rounded down), drawn by the generator, to validation and all other rows to training, each row with its label |
+# | `divide_rows` | give a quarter of the rows (rounded down), drawn with the generator, to validation and all other rows to training, each row with its label |
 # | `standardise` | subtract the mean of all training inputs from both parts, and divide by their standard deviation: two numbers, as `x_train.mean()` and `x_train.std()` give them |
-# | `make_network` | two linear layers with 32 hidden units, a ReLU and dropout of 0.2 between them; the outputs are logits |
-# | `make_optimizer` | Adam for all parameters, at this rate, and a schedule that makes the rate 0.9 times as large each time it is stepped |
+# | `make_network` | two linear layers with biases, 32 hidden units, a ReLU and dropout of 0.2 between them; the outputs are logits |
+# | `make_optimizer` | Adam with its default settings for all parameters, at this rate, and a schedule that makes the rate 0.9 times as large each time it is stepped |
 # | `loss_of_batch` | the mean cross-entropy of logits `[N, classes]` and class indices `[N]` |
 # | `update` | one step of training on one batch; return the loss before the step, as a number |
 # | `train_once` | one epoch in training mode, whatever mode the model comes in: call `update_on` on each batch in its order, step the schedule once at the end, return the mean of the losses |
 # | `measure` | the loss and the accuracy in evaluation mode, for every example alike, without a graph; batches may differ in size |
 #
-# Repair the script in its cell. Keep the names and arguments of its functions. You may write them differently, and the
-# mode in which `measure` leaves the model is not checked. Then write `diagnosis()`. It returns a dict with one entry
+# Repair the script in its cell. Keep the names and arguments of its functions and the order of the two layers; the rest
+# you may write differently. Hidden data are float64 and can have fewer than four rows. The mode in which `measure`
+# leaves the model is not checked. Then write `diagnosis()`. It returns a dict with one entry
 # for each fault: the name of the function, and the number of the lowest rung that shows it (see the table at the top;
 # where two rungs can be argued, both count). It names three functions at most. While `diagnosis` is not written, the
 # whole question counts as not answered.

@@ -43,7 +43,7 @@ CODE_LINES = {
     "analysis": 480,
     "commands": 590,
     "notebook": 1445,  # reads the questions' cases and mistakes, knows those of any answer and of a wrong prediction
-    "notebook/questions": 1435,  # how each question is called and observed, and what it is called on
+    "notebook/questions": 1605,  # how each question is called and observed, and what it is called on
 }
 
 

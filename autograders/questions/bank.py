@@ -39,6 +39,8 @@ def read_answers(path: Path, words: Mapping[str, str] | None = None) -> list[Ans
     text = path.read_text("utf-8")
     for word, meaning in (words or {}).items():
         text = text.replace(f"{{{{{word}}}}}", meaning)
+    if words and (unknown := re.search(r"\{\{[^{}\n]+\}\}", text)):
+        raise BankError(f"{path.name}: the variant has no words for {unknown[0]}; it has {', '.join(words)}")
     answers: dict[str, Answer] = {}
     for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         name, _, body = section.partition("\n")

@@ -12,9 +12,10 @@ from .description import Description
 class Variant:
     """One form of a question: how it is judged, what its answer cell holds when released, and what solves it.
 
-    `words` differ from variant to variant in the bank's answers, where {{NAME}} stands for them. All variants of a
-    question have the same visible cases and the same parts with the same points. A description's file that has
-    `VARIANTS` describes the first of them as `QUESTION`; the notebook in the repository holds that one.
+    `about` tells the instructor what the variant holds. `words` differ from variant to variant in the bank's answers,
+    where {{NAME}} stands for them. All variants of a question have the same visible cases and the same parts with the
+    same points. A description's file that has `VARIANTS` describes the first of them as `QUESTION`; the notebook in the
+    repository holds that one.
     """
 
     name: str
@@ -22,3 +23,4 @@ class Variant:
     stub: str
     solution: str
     words: Mapping[str, str]
+    about: str

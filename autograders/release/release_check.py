@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from tqdm import tqdm
 
@@ -52,6 +52,13 @@ def verify_on(secret: bytes, versions: Mapping[str, str], *, new_secret: bool, p
                     wrong.append(outcome)
     if wrong:
         raise WrongVerdicts(wrong, new_secret)
+
+
+def chosen_variants(secret: bytes, assignments: Iterable[str]) -> Iterator[str]:
+    """A line for each question of these assignments that is not the same in every course: what this course has."""
+    for question in (question for name in assignments for question in _questions(name)):
+        if chosen := question.of_course(secret).variant:
+            yield f"{question.id} has {chosen.name} of {len(question.variants)} in this course: {chosen.about}"
 
 
 def _questions(assignment: str) -> list[Question]:

@@ -344,7 +344,8 @@ def variant(name: str, faults: tuple[str, ...]) -> Variant:
         # A fault that is left costs its part, and one in a function that had none costs the rest.
         words[f"points without {function}"] = f"{10 if function in named else 9}"
     stub = with_diagnosis(faulty(faults), STUB)
-    return Variant(name, described(faults), stub, words["repaired"], words)
+    about = "; ".join(f"{fault} in {FAULTS[fault].function}" for fault in faults)
+    return Variant(name, described(faults), stub, words["repaired"], words, about)
 
 
 VARIANTS = tuple(variant(name, faults) for name, faults in SCRIPTS.items())

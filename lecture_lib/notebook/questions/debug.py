@@ -259,4 +259,5 @@ QUESTION = PublicQuestion(
         "diagnosis": _unless_stub(_diagnosis),
     },
     relative_tolerance=1e-6,
+    look_at="what the ladder says about the script, in the cell below",
 )
