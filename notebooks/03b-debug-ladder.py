@@ -2091,10 +2091,10 @@ print(", ".join(f"{name} the repair ≈ {value:.1f}" for name, value in accuracy
 #
 # Repair the script in its cell. Keep the names and arguments of its functions and the order of the two layers; the rest
 # you may write differently. Hidden data are float64 and can have fewer than four rows. The mode in which `measure`
-# leaves the model is not checked. Then write `diagnosis()`. It returns a dict with one entry
-# for each fault: the name of the function, and the number of the lowest rung that shows it (see the table at the top;
-# where two rungs can be argued, both count). It names three functions at most. While `diagnosis` is not written, the
-# whole question counts as not answered.
+# leaves the model is not checked. Then write `diagnosis()`. It returns a dict with one entry for each fault: the name of
+# the function, and the number of the lowest rung that shows it (see the table at the top; where two rungs can be
+# argued, both count). It names three functions at most. While `diagnosis` is not written, the whole question counts as
+# not answered.
 #
 # The two cells below the check print the log and climb. `climb` stops at the first rung that fails. So repair what it
 # finds, run the script's cell again, and climb again. The check says no more than the log does. Points come from hidden
