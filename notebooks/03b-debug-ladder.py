@@ -14,7 +14,7 @@
 # rule is: never skip a rung.
 #
 # How to work: predict, run, read, answer. Each question has a visible check below it. Points come from hidden tests on
-# other inputs. Two questions in words, with 2 points each, are graded by hand.
+# other inputs. Two questions in words, with 2 points each, and a debugging note with 4 points are graded by hand.
 #
 # Limits for each cell while your answers are graded: 30 s of CPU time, 120 s of wall-clock time, 3 GB of memory, 64
 # processes, 256 MB of files and 1 MB of output. A cell that exceeds a limit loses only its own question.
@@ -22,25 +22,26 @@
 # | rung | what you look at | what it catches | points |
 # |---|---|---|---|
 # | 1 | the data: shapes, dtypes, ranges, labels, the split | most bugs that look like model bugs | 10 |
-# | 2 | baselines without a model | scores that mean nothing | 8 |
+# | 2 | baselines without a model | scores that mean nothing | 4 |
 # | 3 | overfitting one batch | broken wiring: loss, labels, gradients | 10 |
-# | 4 | a small subset | a pipeline that does not learn from data | 6 |
-# | 5 | the learning-rate finder | a rate that is off by powers of ten | 6 |
+# | 4 | a small subset | a pipeline that does not learn from data | 3 |
+# | 5 | the learning-rate finder | a rate that is off by powers of ten | 3 |
 # | 6 | the full run, then regularisation | overfitting, schedules, evaluation | 10 |
 # | 7 | error analysis | what to do next | 8 |
 #
-# There are three more parts: a zoo of broken programs (18 points), splits and distribution shift (16), and experiments
-# with one change at a time (8). Splits and shift decide whether a validation score means anything.
+# There are four more parts: a zoo of broken programs (12 points), splits and distribution shift (16), experiments with
+# one change at a time (8), and at the end a script with unknown faults, which you repair with the whole ladder (16).
+# Splits and shift decide whether a validation score means anything.
 #
-# **Contents**, with minutes for reading and answering, about six and a half hours in all:
+# **Contents**, with minutes for reading and answering, about seven hours in all:
 #
 # - [The program that you take along](#The-program-that-you-take-along): 5
 # - [Rung 1 · Look at the data](#Rung-1-·-Look-at-the-data): 35
 # - [Rung 2 · Baselines](#Rung-2-·-Baselines): 25
 # - [Rung 3 · Overfit one batch](#Rung-3-·-Overfit-one-batch): 40
 # - [Rung 4 · A small subset](#Rung-4-·-A-small-subset): 25
-# - [Rung 5 · The learning rate](#Rung-5-·-The-learning-rate): 30
-# - [The bug zoo](#The-bug-zoo): 50
+# - [Rung 5 · The learning rate](#Rung-5-·-The-learning-rate): 20
+# - [The bug zoo](#The-bug-zoo): 40
 # - [Rung 6 · The full run and its curves](#Rung-6-·-The-full-run-and-its-curves): 30
 # - [Rung 6 · Close the gap](#Rung-6-·-Close-the-gap): 15
 # - [Validation · Splits and leakage](#Validation-·-Splits-and-leakage): 25
@@ -48,6 +49,7 @@
 # - [Rung 7 · What next?](#Rung-7-·-What-next?): 35
 # - [Ablations](#Ablations): 25
 # - [The whole climb](#The-whole-climb): 10
+# - [An unknown script](#An-unknown-script): 60
 #
 # After the bug zoo you are half-way, which is a good place for a break.
 
@@ -67,6 +69,7 @@ from lecture_lib.notebook import (
     check, choose_rate_by_hand, label_mistakes, predict, quiz, reveal, show_figure, show_gains,
     show_images, show_losses, show_progress, show_runs, show_splits
 )
+from lecture_lib.notebook.questions.debug import SCRIPT, run_script, script_program
 from lecture_lib.notebook.questions.zoo import CHECKLIST, gap_after, small_run
 from lecture_lib.notebook.quiz_texts import FLAT_LOSS, NEXT_STEP
 from lecture_lib.training import evaluate, find_lr, one_cycle, train
@@ -346,7 +349,7 @@ reveal("five", round(initial, 2), "nats", usual=usual)
 # The first loss is $\ln 5$, so the inputs are not far too large. From here on, a network that does no better than 27 %
 # and 1.49 has not shown that it learned anything from the pixels.
 #
-# ### Question 03b-baseline · 8 points
+# ### Question 03b-baseline · 4 points
 #
 # Write `baselines(y_train, y_val, classes)`. The labels are `torch.long` tensors, `[N]` with N ≥ 1, of class indices
 # from 0 to `classes` − 1. `classes`, at least 2, is the number of the network's outputs. Some outputs may occur in
@@ -358,7 +361,7 @@ reveal("five", round(initial, 2), "nats", usual=usual)
 # 2. the mean cross-entropy on the validation labels, in nats, of predicting the training frequencies for every input;
 # 3. the loss, in nats, of a network that gives every output the same probability.
 #
-# Hidden cases, balanced and skewed: 2, 4 and 2 points for the three numbers. Limit: 30 seconds.
+# Hidden cases, balanced and skewed: 1, 2 and 1 points for the three numbers. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -383,7 +386,7 @@ def baselines(y_train, y_val, classes):
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "03b-baseline-test", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false}
+# %% nbgrader={"grade": true, "grade_id": "03b-baseline-test", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
 check("03b-baseline", baselines)
 ### BEGIN HIDDEN TESTS
 from autograders.probes import probe
@@ -640,7 +643,7 @@ print(f"saved ≈ {saved.mean():.2f} nats, twice the spread ≈ {2 * saved.std()
 # The gain is well above twice the spread. Our network learns from its images something that holds for other images, so
 # rung 4 holds.
 #
-# ### Question 03b-subset · 6 points
+# ### Question 03b-subset · 3 points
 #
 # Write `subset_rung(losses, constant)`. Both are float tensors `[seeds]`, for two seeds or more: for each seed the
 # validation loss of the program and of the constant answer, on the same images. Lower is better. A loss of the program
@@ -651,7 +654,7 @@ print(f"saved ≈ {saved.mean():.2f} nats, twice the spread ≈ {2 * saved.std()
 # 3. whether the rung holds, `True` or `False`: `True` when there are at least three seeds, none of them diverged, and
 #    the gain is above twice the spread. No table comes near that limit.
 #
-# Where a seed diverged, the first two values are not checked. Hidden tables, in float32 and float64: 2 points for each
+# Where a seed diverged, the first two values are not checked. Hidden tables, in float32 and float64: 1 point for each
 # value. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
@@ -676,7 +679,7 @@ def subset_rung(losses, constant):
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "03b-subset-test", "locked": true, "points": 6, "schema_version": 3, "solution": false, "task": false}
+# %% nbgrader={"grade": true, "grade_id": "03b-subset-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 check("03b-subset", subset_rung)
 ### BEGIN HIDDEN TESTS
 from autograders.probes import probe
@@ -695,43 +698,8 @@ probe("03b-subset", subset_rung)
 #
 # On the lower rungs, a rate that is too small and a wrong program look the same: the loss stays flat. Now the lower
 # rungs hold, so a flat loss points to the rate. The learning-rate finder makes a *sweep*: about a hundred training
-# steps, in which it multiplies the rate after every step and records the loss. A common recipe is to multiply by 1.05.
-# Predict the rate that this reaches from $10^{-7}$ after 100 multiplications.
-
-# %% tags=["demo"]
-predict("sweep", None)
-
-# %% tags=["demo"]
-usual = {1e-7 * (1 + 0.05 * 100): "That adds 5 % of the start each time; the growth is compound."}
-reveal("sweep", 1e-7 * 1.05**100, usual=usual)
-print(f"from 1e-7 to 10 in 100 steps: a factor of {(10 / 1e-7) ** (1 / 99):.4f} a step")
-
-# %% [markdown]
-# Most programs have not begun to learn at that rate, so the curve stays flat. So choose the smallest rate, the largest
-# rate and the number of steps first. They determine the factor. Here there are 99 multiplications between 100 rates,
-# and the factor is 1.2045.
-#
-# There are several rules for reading the curve, and they disagree. Take the lecture's table: at the rates 0.0001,
-# 0.001, 0.01, 0.1 and 1 the losses are 3.2, 2.5, 1.1, 0.9 and 2.8. Predict which rate "one decade before the lowest
-# loss" gives.
-
-# %% tags=["demo"]
-predict("decade", None)
-
-# %% tags=["demo"]
-rates = torch.tensor([1e-4, 1e-3, 1e-2, 1e-1, 1.0])
-losses = torch.tensor([3.2, 2.5, 1.1, 0.9, 2.8])
-lowest = losses.argmin()
-usual = {0.1: "That is the rate of the lowest loss itself."}
-reveal("decade", rates[lowest].item() / 10, usual=usual)
-slopes = torch.gradient(losses, spacing=(rates.log10(),))[0]
-print(f"the largest fall between neighbours ends at {rates[1 + losses.diff().argmin()]:.0e}")
-print(f"the steepest central difference is at {rates[1 + slopes[1:-1].argmin()]:.0e}")
-
-# %% [markdown]
-# Two rules give 0.01 and the third gives 0.001, so name the rule when you quote a rate. The rate of the lowest loss
-# itself, 0.1, is not a good choice. A sweep makes one step there, a training makes thousands, and just above it the
-# loss rises.
+# steps, in which it multiplies the rate after every step and records the loss. In 03a you wrote one. There you also met
+# rules for reading its curve that differ by a factor of ten, so name the rule when you quote a rate.
 #
 # ### Our program on rung 5
 #
@@ -752,10 +720,36 @@ for rule, rate_by_rule in sweep.suggestions.items():
 # %% [markdown]
 # The curve starts flat, falls, is low and noisy for a while, and then rises steeply. The shaded stretch is where the
 # smoothed loss is near its lowest; the suggestion lies a third of the way across it. The three rules read the smoothed
-# trend, not single batches, and their results differ by a factor of less than ten. On rung 6 we train our program with
+# trend, not single batches, and their results differ by a factor of less than ten.
+#
+# Why not take the rate at which the loss was lowest? The code below trains our program for four epochs with that rate,
+# and for four epochs with the suggestion. Predict whether the lowest point of the sweep gives the `"lower"` or the
+# `"higher"` validation loss.
+
+# %% tags=["demo"]
+predict("lowest", None)
+
+
+# %% tags=["demo"]
+def loss_after_four_epochs(rate):
+    """Validation loss of our program in nats."""
+    model = network()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
+    train(model, to_learn(), to_check, optimizer, cross_entropy, epochs=4)
+    return evaluate(model, to_check, cross_entropy).loss
+
+
+at_lowest = sweep.learning_rates[np.argmin(sweep.smoothed)]
+after = {at: loss_after_four_epochs(at) for at in (rate, at_lowest)}
+usual = {"lower": "The sweep made only one step there. A training makes many."}
+reveal("lowest", "lower" if after[at_lowest] < after[rate] else "higher", usual=usual)
+print(f"with the suggestion ≈ {after[rate]:.1f}, at the lowest point ≈ {after[at_lowest]:.1f}")
+
+# %% [markdown]
+# A single step at a large rate can lower the loss. A hundred such steps overshoot. On rung 6 we train our program with
 # the library's suggestion, about 0.006.
 #
-# ### Question 03b-lr · 6 points
+# ### Question 03b-lr · 3 points
 #
 # Write `choose_rate(rates, losses)`. Both are NumPy arrays `[N]`, the rates rising, the losses positive. Return one
 # rate, as a number. It may be any number in the *good range*: from the rate at which a tenth of the whole fall has
@@ -767,8 +761,8 @@ for rule, rate_by_rule in sweep.suggestions.items():
 #
 # A sweep may be short, or begin just before the fall, or end just after the lowest loss.
 #
-# Hidden curves: 2 points for three clean ones, with losses of hundreds as well as of hundredths. Once these are right,
-# 2 for noisy ones (about 1.5 % of the loss, with a fall of more than half) and diverged ones, and 2 for seven curves
+# Hidden curves: 1 point for three clean ones, with losses of hundreds as well as of hundredths. Once these are right,
+# 1 for noisy ones (about 1.5 % of the loss, with a fall of more than half) and diverged ones, and 1 for seven curves
 # that allow no choice. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
@@ -796,7 +790,7 @@ def choose_rate(rates, losses):
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "03b-lr-test", "locked": true, "points": 6, "schema_version": 3, "solution": false, "task": false}
+# %% nbgrader={"grade": true, "grade_id": "03b-lr-test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 check("03b-lr", choose_rate)
 ### BEGIN HIDDEN TESTS
 from autograders.probes import probe
@@ -811,7 +805,7 @@ probe("03b-lr", choose_rate)
 # %% [markdown]
 # ## The bug zoo
 #
-# **Goal.** Meet programs that run and are wrong, say which rung stops them, and repair six.
+# **Goal.** Meet programs that run and are wrong, see which rung stops them, and repair six.
 #
 # This is the lecture's checklist for a loss that does not go down, with the rung where each fault shows first:
 #
@@ -918,31 +912,6 @@ show_figure(
 # its number is bad and none of its own questions explains why. `climb` goes on until a question does, and reports the
 # fault there.
 #
-# One row of the checklist is often taught wrongly: "one-hot labels break `CrossEntropyLoss`". The code below tries
-# three forms: class indices stored as floats, one-hot rows of integers, and one-hot rows of floats. Predict how many
-# raise an error.
-
-# %% tags=["demo"]
-predict("forms", None)
-
-# %% tags=["demo"]
-logits, right = torch.tensor([[2.0, 0.0, 1.0], [0.0, 1.0, 3.0]]), torch.tensor([0, 2])
-one_hot = nn.functional.one_hot(right)
-outcome = {"class indices": f"{cross_entropy(logits, right):.4f}"}
-forms = {"floats": right.float(), "one-hot": one_hot, "one-hot floats": one_hot.float()}
-for name, y in forms.items():
-    try:
-        outcome[name] = f"{cross_entropy(logits, y):.4f}"
-    except RuntimeError:
-        outcome[name] = "error"
-usual = {3: "One is read as probabilities.", 1: "Two are not of a type that it takes."}
-reveal("forms", list(outcome.values()).count("error"), tolerance=0, usual=usual)
-print(outcome)
-
-# %% [markdown]
-# Class indices as floats and one-hot integers raise an error. Floats of shape [N, C] are read as probabilities, so
-# one-hot floats give the same loss as class indices.
-#
 # ### Our program, with five common mistakes
 #
 # Below, our program gets four more faults: pixels from 0 to 255, layers in a Python list, a frozen first layer, and
@@ -999,8 +968,8 @@ print("raises an error:", raising[0], "- repair: x.to(next(model.parameters()).d
 #
 # ### Six programs
 #
-# Each of these functions does what its first line says, except for one fault. None of them raises an error. Read them
-# with the ladder in mind before you go on.
+# Each of these functions does what its first line says, except for one fault. None of them raises an error. Before you
+# go on, ask for each of them which rung of the ladder would stop it.
 
 # %% tags=["setup"]
 def batch_loss(model, x, y):  # the mean cross-entropy of a model that gives logits
@@ -1035,13 +1004,11 @@ def train_epoch(step, scheduler, batches):  # one epoch, with a schedule that is
 
 
 # %% [markdown]
-# ### Question 03b-fix · 18 points
+# ### Question 03b-fix · 12 points
 #
 # Write `repaired()`. It returns a dict with six entries, `"loss"`, `"step"`, `"split"`, `"labels"`, `"evaluation"` and
-# `"schedule"`, for the programs in the order above. Each entry is a pair: the repaired function, with the same
-# arguments and the same kind of result, and the number of the lowest rung on which the fault can be found (see the
-# table at the top; where two rungs can be argued, both count). Copy a function into `repaired` and change what is wrong
-# in it.
+# `"schedule"`, for the programs in the order above. Each entry is the repaired function, with the same arguments and
+# the same kind of result. Copy a function into `repaired` and change what is wrong in it.
 #
 # Inputs are `[N, features]`, labels `torch.long` `[N]`; `batches` is a list of pairs and may hold batches of different
 # sizes. The rows of each part of a split may come in any order, but every row keeps its label, a fifth is rounded down
@@ -1050,7 +1017,7 @@ def train_epoch(step, scheduler, batches):  # one epoch, with a schedule that is
 # mode in which `"evaluation"` leaves the model is not checked. Logits can be far apart; the right losses are finite.
 #
 # A program that you leave out costs its own points only. Hidden data: for each of the six, 2 points for what the
-# repaired program does, and 1 more for its rung. Limit: 30 seconds.
+# repaired program does. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -1085,13 +1052,12 @@ def repaired():
         for x, y in batches:
             step(x, y)
         scheduler.step()
-    return {"loss": (batch_loss, 3), "step": (train_step, 3), "split": (split_data, 1),
-            "labels": (labelled_only, 1), "evaluation": (mean_loss, 6),
-            "schedule": (train_epoch, 6)}
+    return {"loss": batch_loss, "step": train_step, "split": split_data,
+            "labels": labelled_only, "evaluation": mean_loss, "schedule": train_epoch}
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "03b-fix-test", "locked": true, "points": 18, "schema_version": 3, "solution": false, "task": false}
+# %% nbgrader={"grade": true, "grade_id": "03b-fix-test", "locked": true, "points": 12, "schema_version": 3, "solution": false, "task": false}
 check("03b-fix", repaired)
 ### BEGIN HIDDEN TESTS
 from autograders.probes import probe
@@ -2096,6 +2062,186 @@ for finding in found.findings:
 # in the program to look at, here the optimizer. The *evidence* is what was observed: 2 of the optimizer's 10 parameters
 # are not in the model. The *remedy* says what to change: make the optimizer last. The report cannot tell whether this
 # is the only fault. Repair it and climb again.
+
+# %% [markdown]
+# ## An unknown script
+#
+# **Goal.** Take the whole ladder to a script that nobody has explained to you: find its faults, repair them, and write
+# down what you did.
+#
+# Before you repair anything, think about how you will know that a repair is right. Take a program that is trained on 60
+# digits and validated on 60, of which 45 are training images by mistake. The code below measures its accuracy as it is,
+# and with a repaired validation part of 60 other images. Predict the repaired program's accuracy: `"lower"`, `"equal"`
+# or `"higher"`?
+
+# %% tags=["demo"]
+predict("repaired", None)
+
+# %% tags=["demo"]
+few, others = train_rows[:60], val_rows[:60]
+held_out = {"before": torch.cat([few[:45], others[:15]]), "after": others}
+accuracy = {name: train_digits(few, rows)[1].rows[-1].val_metric for name, rows in held_out.items()}
+usual = {"higher": "The network is the same. Only the images that it is measured on are different."}
+reveal("repaired", "lower" if accuracy["after"] < accuracy["before"] else "higher", usual=usual)
+print(", ".join(f"{name} the repair ≈ {value:.1f}" for name, value in accuracy.items()))
+
+# %% [markdown]
+# The repair makes the score worse, because the earlier score was not true. So do not judge a repair by the score.
+# Judge it by the rung that failed before the repair and holds after it.
+#
+# ### Question 03b-debug · 12 points
+#
+# The cell below holds a script that trains a small network on digits. It runs without an error, and parts of its log
+# look plausible. It has two or three faults, each in a function of its own; the other functions are right. Every course
+# gets a script of its own. This is what its author wants the functions to do, each by itself:
+#
+# | function | what it should do |
+# |---|---|
+# | `divide_rows` | give a quarter of the rows (rounded down), drawn with the generator, to validation and all other rows to training, each row with its label |
+# | `standardise` | subtract the mean of all training inputs from both parts, and divide by their standard deviation: two numbers, as `x_train.mean()` and `x_train.std()` give them |
+# | `make_network` | two linear layers with biases, 32 hidden units, a ReLU and dropout of 0.2 between them; the outputs are logits |
+# | `make_optimizer` | Adam with its default settings for all parameters, at this rate, and a schedule that makes the rate 0.9 times as large each time it is stepped |
+# | `loss_of_batch` | the mean cross-entropy of logits `[N, classes]` and class indices `[N]` |
+# | `update` | one step of training on one batch; return the loss before the step, as a number |
+# | `train_once` | one epoch in training mode, whatever mode the model comes in: call `update_on` on each batch in its order, step the schedule once at the end, return the mean of the losses |
+# | `measure` | the loss and the accuracy in evaluation mode, for every example alike, without a graph; batches may differ in size |
+#
+# Repair the script in its cell. Keep the names and arguments of its functions and the order of the two layers; the rest
+# you may write differently. Hidden data are float64 and can have fewer than four rows. The mode in which `measure`
+# leaves the model is not checked. Then write `diagnosis()`. It returns a dict with one entry for each fault: the name of
+# the function, and the number of the lowest rung that shows it (see the table at the top; where two rungs can be
+# argued, both count). It names three functions at most. While `diagnosis` is not written, the whole question counts as
+# not answered.
+#
+# The two cells below the check print the log and climb. `climb` stops at the first rung that fails. So repair what it
+# finds, run the script's cell again, and climb again. The check says no more than the log does. Points come from hidden
+# data, on which each function is tried by itself: 2 points for each repaired fault, 1 point for its function and rung,
+# and 3 points for the functions that had no fault, once two faults are repaired. Limit: 30 seconds.
+#
+# <details><summary>Hint 1</summary>
+#
+# The table says what each function is for. Give each one the smallest input on which you know the result by hand, as in
+# the bug zoo: four rows, a batch of one, two batches of different sizes.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# Some faults do not change the loss on one batch. Ask what is different between training and validation: the rows, the
+# numbers that they are scaled by, the mode of the model.
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03b-debug", "locked": false, "schema_version": 3, "solution": true, "task": false}
+### BEGIN SOLUTION
+def divide_rows(x, y, generator):
+    order, few = torch.randperm(len(y), generator=generator), len(y) // 4
+    return (x[order[few:]], y[order[few:]]), (x[order[:few]], y[order[:few]])
+
+
+def standardise(x_train, x_val):
+    mean, spread = x_train.mean(), x_train.std()
+    return (x_train - mean) / spread, (x_val - mean) / spread
+
+
+def make_network(features, classes):
+    hidden = nn.Linear(features, 32), nn.ReLU(), nn.Dropout(0.2)
+    return nn.Sequential(*hidden, nn.Linear(32, classes))
+
+
+def make_optimizer(model, rate):
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+    return optimizer, torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.9)
+
+
+def loss_of_batch(outputs, y):
+    return nn.functional.cross_entropy(outputs, y)
+
+
+def update(model, optimizer, loss_fn, x, y):
+    optimizer.zero_grad()
+    loss = loss_fn(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def train_once(model, batches, update_on, scheduler):
+    model.train()
+    losses = []
+    for x, y in batches:
+        losses.append(update_on(x, y))
+    scheduler.step()
+    return sum(losses) / len(losses)
+
+
+def measure(model, loss_fn, batches):
+    model.eval()
+    loss = right = count = 0
+    with torch.no_grad():
+        for x, y in batches:
+            outputs = model(x)
+            loss += loss_fn(outputs, y).item() * len(y)
+            right += (outputs.argmax(dim=1) == y).sum().item()
+            count += len(y)
+    return loss / count, right / count
+
+
+def diagnosis():  # the functions with a fault, each with the lowest rung that shows it
+    return {"divide_rows": 1, "update": 3, "measure": 6}
+### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03b-debug-test", "locked": true, "points": 12, "schema_version": 3, "solution": false, "task": false}
+check("03b-debug", divide_rows, standardise, make_network, make_optimizer, loss_of_batch, update,
+      train_once, measure, diagnosis)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03b-debug", divide_rows, standardise, make_network, make_optimizer, loss_of_batch, update,
+      train_once, measure, diagnosis)
+### END HIDDEN TESTS
+
+# %% tags=["demo", "nbval-ignore-output"]
+# The losses of the first epochs differ a little from processor to processor.
+script = {name: globals()[name] for name in SCRIPT}
+for epoch, (loss, val_loss, accuracy) in enumerate(run_script(script), 1):
+    print(f"epoch {epoch}: training {loss:.2f}, validation {val_loss:.2f}, accuracy {accuracy:.3f}")
+
+# %% tags=["demo", "nbval-ignore-output"]
+# Its measured values differ from processor to processor.
+script_task = Spec(task="classification", classes=10, epochs=10, scheduler_steps="epoch")
+print(climb(script_program(script), script_task, budget=3))
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "03b-note-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ### Question 03b-note · 4 points, graded by hand
+#
+# Write a debugging note about the fault of the script that was hardest to find, for a colleague who has the same one
+# next month. Eight sentences are enough.
+#
+# Graded on: the symptom, as the log shows it, and the lowest rung (1), the evidence, with at least one number that you
+# measured before and after the repair (1), the cause and the repair (1), and one other check that would have shown the
+# fault, with the reason why it would (1).
+#
+# <details><summary>Hint</summary>
+#
+# A symptom is what anybody sees, such as a loss that stays high. Evidence is what only this fault explains. If a
+# healthy program could give the same number, the number is a symptom.
+#
+# </details>
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "03b-note", "locked": false, "points": 4, "schema_version": 3, "solution": true, "task": false}
+# Symptom: the validation accuracy was about 0.9 and the loss about 0.35, which looked a little low for digits, and two
+# measurements of the same weights gave two different losses. The lowest rung is 6; the loss on one batch reaches its
+# floor, so rung 3 does not see it. Evidence: `measure` called twice in a row gave 0.34 and 0.31 before the repair, and
+# 0.22 both times after it. The climb reported that validation ran in training mode. Cause: `measure` did not call
+# `model.eval()`, so a fifth of the hidden units was dropped while it measured. Repair: `model.eval()` as its first
+# line; `train_once` sets training mode again. What else would have shown it: a print of `model.training` in
+# `measure`, because the mode is the cause itself. Batches of another size would not have: dropout does not depend on
+# them.
+
+# %% [markdown]
+# **Recap.** Climb, repair one fault, climb again. Believe a repair when the rung holds that failed before it, and write
+# down the evidence while you have it.
 
 # %% [markdown]
 # ## The quiz again

@@ -46,7 +46,7 @@ CODE_LINES = {
     # Reads the questions' cases and mistakes, knows those of any answer and of a wrong prediction; each figure has its
     # alternative text in JupyterLab, no white background, and a widget shows what it can without a kernel.
     "notebook": 1590,
-    "notebook/questions": 1445,  # how each question is called and observed, and what it is called on
+    "notebook/questions": 1630,  # how each question is called and observed, and what it is called on
 }
 
 

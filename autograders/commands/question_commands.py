@@ -37,14 +37,13 @@ def add_question_commands(add: Add) -> None:
 def _verify(options: argparse.Namespace) -> int:
     from tqdm import tqdm
 
-    from ..questions.verify import Sets, table, update_readme, verify
+    from ..questions.verify import Sets, count, table, update_readme, verify
 
     wanted = _wanted(options)
     if options.times:
         return _times(wanted)
-    count = sum(len(question.answers()) + 1 for question in wanted)
     runs = verify(wanted, Sets(indices=range(options.sets)))
-    outcomes = list(tqdm(runs, desc="verifying", unit="answer", total=count))
+    outcomes = list(tqdm(runs, desc="verifying", unit="answer", total=count(wanted)))
     print(table(outcomes))
     if options.update:
         update_readme(outcomes)

@@ -40,11 +40,15 @@ def _release(options: argparse.Namespace, choose: Choose) -> int:
         folder = write_solutions(course, assignments, early=options.early)
         print(f"for students: {folder} (the same as one file: {folder}.zip)")
         return OK
+    from ..questions.seeds import read_secret
     from ..release.release import release
+    from ..release.release_check import chosen_variants
 
     verify, progress = not options.skip_verify, not options.quiet
     for name, version in release(course, assignments, verify=verify, progress=progress).items():
         print(f"released {name}, version {version}")
+    for told in chosen_variants(read_secret(course.secret), assignments):
+        print(told)
     print(f"for students: {course.bundle} (the same as one file: {course.bundle}.zip)")
     return OK
 

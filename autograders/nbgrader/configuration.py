@@ -10,6 +10,7 @@ from nbgrader.preprocessors import (
     ClearHiddenTests,
     ClearMarkScheme,
     ClearOutput,
+    ClearSolutions,
     DeduplicateIds,
     GetGrades,
     IgnorePattern,
@@ -26,6 +27,7 @@ from ..sandbox.execute import ProbedExecute
 from .judge_cells import JudgeCells
 from .late_penalties import LatePenalties
 from .lenient_exporter import CheckMetadataOnce, LenientExporter, RebuildFromMaster
+from .put_variants import PutVariants
 from .readable_feedback import ReadableFeedback
 from .safe_page_exporter import SafePageExporter
 from .save_grades import SaveGrades
@@ -59,13 +61,22 @@ def configure(config: Any, course: Course) -> None:
     config.CourseDirectory.db_url = course.gradebook
     config.ClearSolutions.code_stub = {"python": STUB}
     config.ClearSolutions.text_stub = TEXT_STUB
-    for step in (RebuildFromMaster, ProbedExecute, JudgeCells, SaveGrades, LatePenalties, ReadableFeedback):
+    for step in (
+        PutVariants,
+        RebuildFromMaster,
+        ProbedExecute,
+        JudgeCells,
+        SaveGrades,
+        LatePenalties,
+        ReadableFeedback,
+    ):
         config[step.__name__].course_root = str(course.root)
     config.ProbedExecute.cell_seconds = CELL_SECONDS
     config.ProbedExecute.without_sandbox = course.without_sandbox
     config.ProbedExecute.skip_cells_with_tag = "demo"
     stock = GenerateAssignment.class_traits()["preprocessors"].default()
-    config.GenerateAssignment.preprocessors = [StampRelease, *stock]
+    cleared = stock.index(ClearSolutions) + 1
+    config.GenerateAssignment.preprocessors = [StampRelease, *stock[:cleared], PutVariants, *stock[cleared:]]
     config.Autograde.exporter_class = LenientExporter
     config.LenientExporter.optimistic_validation = True  # once at the end, not after each of nine steps
     config.Autograde.pre_convert_hook = SetAsideOddFiles(str(course.root))

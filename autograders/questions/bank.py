@@ -2,7 +2,7 @@
 
 A question's answers are one Markdown file. Each answer is a heading with its name, a list with `points`,
 `misconception` and `about`, and a block of code. An answer that differs little from another one says `edit of: NAME`
-and holds diffs.
+and holds diffs. In the answers to a question with variants, {{NAME}} stands for words of the variant.
 """
 
 from __future__ import annotations
@@ -31,10 +31,18 @@ class Answer:
     about: str
 
 
-def read_answers(path: Path) -> list[Answer]:
-    """A question's answers, in the order of its file. Raises BankError for one that is not in the form."""
+def read_answers(path: Path, words: Mapping[str, str] | None = None) -> list[Answer]:
+    """A question's answers, in the order of its file. Raises BankError for one that is not in the form.
+
+    `words` are those of a variant of the question.
+    """
+    text = path.read_text("utf-8")
+    for word, meaning in (words or {}).items():
+        text = text.replace(f"{{{{{word}}}}}", meaning)
+    if words and (unknown := re.search(r"\{\{[^{}\n]+\}\}", text)):
+        raise BankError(f"{path.name}: the variant has no words for {unknown[0]}; it has {', '.join(words)}")
     answers: dict[str, Answer] = {}
-    for section in re.split(r"^## ", path.read_text("utf-8"), flags=re.MULTILINE)[1:]:
+    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         name, _, body = section.partition("\n")
         try:
             if name in answers:

@@ -15,11 +15,15 @@ Observation = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """`inputs` travel into the student's process; `key`, what is known of the case besides, never does."""
+    """`inputs` travel into the student's process; `key`, what is known of the case besides, never does.
+
+    `variant` names the variant that the case was drawn for, where the question has several.
+    """
 
     kind: str
     inputs: Mapping[str, Any]
     key: Any = field(default=None, repr=False)
+    variant: str = ""
 
 
 def draw_until(draw: Callable[[], Drawn], clear: Callable[[Drawn], bool], most: int = 200) -> Drawn:

@@ -129,9 +129,14 @@ class Description:
         judged = Judgement(self.parts, self.mistakes, tolerance, cases, expected, facts)
         return Verdict(self.id, judged.parts, misconception=judged.misconception)
 
-    def misconceptions(self) -> dict[str, Misconception]:
-        """The words of each mistake, by its id."""
-        return {mistake.id: Misconception(mistake.what, mistake.look_at) for mistake in self.mistakes}
+    @property
+    def _published(self) -> list[Mistake]:
+        return [mistake for mistake in self.mistakes if not mistake.unpublished]
+
+    def misconceptions(self, *, published: bool = False) -> dict[str, Misconception]:
+        """The words of each mistake, by its id; or only of those that ship with the visible check."""
+        mistakes = self._published if published else self.mistakes
+        return {mistake.id: Misconception(mistake.what, mistake.look_at) for mistake in mistakes}
 
     def public_cases(self) -> tuple[PublicCase, ...]:
         """The visible cases with what is right on them, and what each mistake gives where that differs.
@@ -142,7 +147,7 @@ class Description:
         cases = []
         for case in self.visible:
             expected = nested(self.reference(case))
-            forms = {name: form for mistake in self.mistakes for name, form in mistake.forms().items()}
+            forms = {name: form for mistake in self._published for name, form in mistake.forms().items()}
             shown = {name: changed_fields(simulate(case), expected, tolerance) for name, simulate in forms.items()}
             shown = {name: fields for name, fields in shown.items() if fields}
             cases.append(PublicCase(case.kind, case.inputs, expected, shown))
@@ -151,7 +156,7 @@ class Description:
 
     def _refuse_alike(self, cases: Sequence[PublicCase], tolerance: float) -> None:
         seen: dict[str, list[Fields]] = {}
-        shown = [mistake for mistake in self.mistakes if not (mistake.hidden_only or mistake.constant)]
+        shown = [mistake for mistake in self._published if not (mistake.hidden_only or mistake.constant)]
         for name in (name for mistake in shown for name in mistake.forms()):
             fields = [case.mistakes.get(name, {}) for case in cases]
             if not any(fields):

@@ -56,6 +56,7 @@ class Mistake:
     """A known way to get the question wrong: its words for the student, and what it gives on any case.
 
     `also` are other forms in which it shows: it explains what was observed when any form does.
+    `unpublished` keeps its words and values from the visible check: they would say what students are to find.
     `hidden_only` says that the visible cases are too few to show it. `constant` names fields that have the same value
     on every hidden case where they have one, whichever that is; such a mistake needs no simulation.
     """
@@ -65,6 +66,7 @@ class Mistake:
     look_at: str
     simulate: Simulation = lambda case: {}
     hidden_only: bool = False
+    unpublished: bool = False
     constant: tuple[str, ...] = ()
     also: tuple[Simulation, ...] = ()
 

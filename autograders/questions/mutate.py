@@ -57,6 +57,7 @@ def mutate(question: Question, answers: Sequence[Answer] | None = None) -> Itera
         answers: default: the first right answer of the bank and the one most unlike it.
 
     """
+    question = question.of_course(_SECRET)
     setup, seconds = cells(question)[0], None
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for answer in _chosen(question) if answers is None else answers:

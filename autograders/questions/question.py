@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from lecture_lib.notebook.misconceptions import words_of
-from lecture_lib.notebook.question import PublicQuestion
+from lecture_lib.notebook.question import Misconception, PublicQuestion
 from lecture_lib.notebook.registry import public_questions, visible_cases_path
 
 from ..intake.reading.submission_limits import MAX_MESSAGE
@@ -28,7 +28,8 @@ from .bank import Answer, read_answers
 from .cases import Case, all_unanswered
 from .description import Description
 from .observation_size import reason_of, refuse_large
-from .seeds import generator
+from .seeds import choice, generator
+from .variants import Variant
 from .verdict import UNANSWERED, Part, Verdict, zero
 
 NOT_OBSERVED = Reason(Kind.NOT_OBSERVED, "nothing was observed: the test cell did not run to its end")
@@ -44,6 +45,8 @@ class Question:
     description: Description
     file: Path
     """Where the description is written."""
+    variants: tuple[Variant, ...] = ()
+    """What a course can be given; none where every course has the same."""
 
     @property
     def id(self) -> str:
@@ -61,8 +64,34 @@ class Question:
         return float(sum(self.description.points.values()))
 
     def answers(self) -> list[Answer]:
-        """The bank's answers, right ones first."""
-        return answers_to(self.id)
+        """The bank's answers, right ones first; to the first variant where there are several."""
+        path = ANSWERS / f"{self.id}.md"
+        return read_answers(path, self.variants[0].words) if self.variants else read_answers(path)
+
+    @property
+    def variant(self) -> Variant | None:
+        """The only variant, or the first: the one that the notebook in the repository holds."""
+        return self.variants[0] if self.variants else None
+
+    def of_course(self, secret: bytes) -> Question:
+        """The question as a course asks it: with the one variant that its secret chooses."""
+        return self._only(self.variants[choice(secret, self.id, len(self.variants))]) if self.variants else self
+
+    def of_each_course(self) -> list[Question]:
+        """The question as each course could ask it: once for every variant."""
+        return [self._only(variant) for variant in self.variants] or [self]
+
+    def _only(self, variant: Variant) -> Question:
+        return replace(self, description=variant.description, variants=(variant,))
+
+    def _of(self, cases: Sequence[Case]) -> Description:
+        """The description of the variant that cases were drawn for."""
+        names = {case.variant for case in cases}
+        return next((each.description for each in self.variants if each.name in names), self.description)
+
+    def words(self, mistake: str | None) -> Misconception | None:
+        """The words for a known mistake, also for one whose words no visible check has."""
+        return words_of(self.public, mistake) or self.description.misconceptions().get(mistake or "")
 
     def not_filled_in(self) -> list[str]:
         """What the author of a new question has still to write, by file and line."""
@@ -76,12 +105,13 @@ class Question:
         What the judge computes for them once (a reference curve, a trained model) is kept with them: a class shares
         eight sets. Each call gives a copy of its own.
         """
-        cases: list[Case] = pickle.loads(_drawn(self.description.draw_set, secret, version, self.id, index)[0])
-        return cases
+        asked = self.of_course(secret)
+        cases: list[Case] = pickle.loads(_drawn(asked.description.draw_set, secret, version, self.id, index)[0])
+        return [replace(case, variant=asked.variant.name) for case in cases] if asked.variant else cases
 
     def inputs(self, secret: bytes, version: str, index: int) -> str:
         """The inputs of these cases as they travel to the student's process: JSON."""
-        return _drawn(self.description.draw_set, secret, version, self.id, index)[1]
+        return _drawn(self.of_course(secret).description.draw_set, secret, version, self.id, index)[1]
 
     def judge(self, cases: Sequence[Case], published: Sequence[Any]) -> Verdict:
         """The verdict on what a notebook published: exactly one observation of this question, of these cases."""
@@ -99,7 +129,7 @@ class Question:
             parts = tuple(Part(name, 0.0, maximum, "not answered") for name, maximum in self.description.points.items())
             return Verdict(self.id, parts, misconception=UNANSWERED)
         try:
-            verdict = self.description.judge(cases, observations)
+            verdict = self._of(cases).judge(cases, observations)
         except Exception as error:
             # Whatever a student's process sent, it costs this question only; a judge's own fault is found by verify.
             told = f"{type(error).__name__}: {str(error)[:100]}"
@@ -117,7 +147,7 @@ class Question:
     def _explained(self, verdict: Verdict) -> Verdict:
         parts = tuple(replace(part, message=part.message[:MAX_MESSAGE]) for part in verdict.parts)
         verdict = replace(verdict, parts=parts)
-        known = words_of(self.public, verdict.misconception)
+        known = self.words(verdict.misconception)
         if known is None:
             return verdict
         return replace(verdict, meaning=known.what, look_at=known.look_at)
@@ -125,7 +155,7 @@ class Question:
 
 def answers_to(grade_id: str) -> list[Answer]:
     """The bank's answers to a question, to one that is answered in words too."""
-    return read_answers(ANSWERS / f"{grade_id}.md")
+    return QUESTIONS[grade_id].answers() if grade_id in QUESTIONS else read_answers(ANSWERS / f"{grade_id}.md")
 
 
 def answer_to(grade_id: str, name: str) -> str:
@@ -190,8 +220,9 @@ def _found() -> dict[str, Question]:
     ]
     described = {module.QUESTION.id: module for module in modules if hasattr(module, "QUESTION")}
     return {
-        name: Question(public, described[name].QUESTION, Path(str(described[name].__file__)))
+        name: Question(public, module.QUESTION, Path(str(module.__file__)), getattr(module, "VARIANTS", ()))
         for name, public in public_questions().items()
+        for module in [described[name]]
     }
 
 

@@ -66,5 +66,10 @@ def generator(secret: bytes, version: str, question_id: str, index: int) -> np.r
     return default_rng(int.from_bytes(_mac(secret, "inputs", version, question_id, str(index)), "big"))
 
 
+def choice(secret: bytes, question_id: str, count: int) -> int:
+    """Which of `count` variants of a question a course gets: the same for every student and every release."""
+    return int.from_bytes(_mac(secret, "variant", question_id)[:8], "big") % count
+
+
 def _mac(secret: bytes, *fields: str) -> bytes:
     return hmac.new(secret, "\x1f".join(fields).encode("utf-8"), hashlib.sha256).digest()

@@ -12,6 +12,7 @@ from ..course import Course, CourseError
 from ..tables import write_table
 from .bank import Answer
 from .question import QUESTIONS, answers_to
+from .seeds import read_secret
 from .verdict import UNANSWERED
 
 KNOWN_FIELDS = ("student", "assignment", "question", "answer", "points", "misconception")
@@ -35,7 +36,9 @@ def simulate(course: Course, assignments: Sequence[str], students: int) -> Path:
                 cell for cell in nb.cells if cell.metadata.get("nbgrader", {}).get("solution")
             ):
                 grade_id = cell.metadata["nbgrader"]["grade_id"]
-                choices: list[Answer | None] = [*answers_to(grade_id), None]
+                asked = QUESTIONS.get(grade_id)
+                bank = asked.of_course(read_secret(course.secret)).answers() if asked else answers_to(grade_id)
+                choices: list[Answer | None] = [*bank, None]
                 answer = choices[(number + shift) % len(choices)]
                 if answer is not None:
                     cell.source = answer.source

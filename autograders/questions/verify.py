@@ -37,6 +37,8 @@ class Outcome:
     answer: Answer
     results: tuple[Result, ...]
     sets: Sets = Sets()
+    variant: str = ""
+    """Of the question, where it has several."""
 
     @property
     def holds(self) -> bool:
@@ -57,7 +59,8 @@ class Outcome:
                 told = _told(result.points, result.misconception) + (f", {result.incident}" if result.incident else "")
                 seen.setdefault(told, []).append(index)
         told = "; ".join(f"{what} on set {', '.join(map(str, indices))}" for what, indices in seen.items())
-        return f"{self.question}, {self.answer.name}: declares {declared}; got {told or 'that on every set'}"
+        asked = f"{self.question} ({self.variant})" if self.variant else self.question
+        return f"{asked}, {self.answer.name}: declares {declared}; got {told or 'that on every set'}"
 
 
 def _told(points: float, misconception: str | None) -> str:
@@ -71,7 +74,7 @@ def verify(
     cache: VerdictCache | None = None,
     workers: int | None = None,
 ) -> Iterator[Outcome]:
-    """Every answer of every question, and the empty one, on `sets`, in this order.
+    """Every answer of every question, and the empty one, on `sets`, in this order; for each variant of a question.
 
     Args:
         questions: default: all.
@@ -82,9 +85,10 @@ def verify(
     """
     sets, cache = sets or Sets(), cache or VerdictCache()
     wanted = [
-        (question, setup, answer)
+        (asked, setup, answer)
         for question in (QUESTIONS.values() if questions is None else questions)
-        for setup, answers in [_answers(question)]
+        for asked in question.of_each_course()
+        for setup, answers in [_answers(asked)]
         for answer in answers
     ]
     pool = ThreadPoolExecutor(workers or os.cpu_count())
@@ -94,6 +98,11 @@ def verify(
         pool.shutdown(cancel_futures=True)
 
 
+def count(questions: Sequence[Question]) -> int:
+    """How many outcomes `verify` gives for these questions."""
+    return sum(len(asked.answers()) + 1 for question in questions for asked in question.of_each_course())
+
+
 def _answers(question: Question) -> tuple[list[str], list[Answer]]:
     setup, stub = cells(question)
     return setup, [*question.answers(), Answer("(empty)", stub, 0.0, UNANSWERED, "the cell as released")]
@@ -101,9 +110,10 @@ def _answers(question: Question) -> tuple[list[str], list[Answer]]:
 
 def _outcome(question: Question, setup: list[str], answer: Answer, sets: Sets, cache: VerdictCache) -> Outcome:
     sources = [*setup, answer.source]
+    variant = question.variant.name if question.variant else ""
+    drawn_from = f"{sets.version} {variant}".rstrip()
     keys = {
-        index: result_key(question.file, question.id, sources, sets.secret, sets.version, index)
-        for index in sets.indices
+        index: result_key(question.file, question.id, sources, sets.secret, drawn_from, index) for index in sets.indices
     }
     known = cache.read(keys.values())
     missing = [index for index in sets.indices if keys[index] not in known]
@@ -117,16 +127,17 @@ def _outcome(question: Question, setup: list[str], answer: Answer, sets: Sets, c
             fresh[keys[index]] = Result(verdict.points, verdict.misconception, told)
         cache.write(fresh)
         known |= fresh
-    return Outcome(question.id, answer, tuple(known[keys[index]] for index in sets.indices), sets)
+    return Outcome(question.id, answer, tuple(known[keys[index]] for index in sets.indices), sets, variant)
 
 
 def cells(question: Question) -> tuple[list[str], str]:
-    """The set-up cells of the question's notebook, and its answer cell without the solution."""
+    """The set-up cells of the question's notebook, and its answer cell as released, without the solution."""
     for assignment in notebooks.assignments():
         nb = notebooks.read(notebooks.master_path(assignment))
         for cell in nb.cells:
             if cell.metadata.get("nbgrader", {}).get("grade_id") == question.id:
-                return _setup(nb), notebooks.separate_solutions(cell.source, STUB)[0]
+                stub = question.variant.stub if question.variant else ""
+                return _setup(nb), stub or notebooks.separate_solutions(cell.source, STUB)[0]
     raise notebooks.NotebookError(f"no notebook asks {question.id}: run `make notebooks`")
 
 
@@ -135,13 +146,18 @@ def _setup(nb: NotebookNode) -> list[str]:
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """The outcomes as a Markdown table: what each answer declares, and whether it got it."""
+    """The outcomes as a Markdown table: what each answer declares, and whether it got it, on all variants in a row."""
     lines = ["| question | answer | points | misconception | as declared |", "|---|---|---|---|---|"]
+    rows: dict[tuple[str, str], list[Outcome]] = {}
     for outcome in outcomes:
-        got = " / ".join(f"{points:g}" for points in sorted({result.points for result in outcome.results}))
-        named = " / ".join(sorted({str(result.misconception or "–") for result in outcome.results}))
-        verdict = "yes" if outcome.holds else f"no: declares {outcome.answer.points:g}, {outcome.answer.misconception}"
-        lines.append(f"| {outcome.question} | {outcome.answer.name} | {got} | {named} | {verdict} |")
+        rows.setdefault((outcome.question, outcome.answer.name), []).append(outcome)
+    for (question, answer), found in rows.items():
+        results = [result for outcome in found for result in outcome.results]
+        got = " / ".join(f"{points:g}" for points in sorted({result.points for result in results}))
+        named = " / ".join(sorted({str(result.misconception or "–") for result in results}))
+        wrong = [outcome.answer for outcome in found if not outcome.holds]
+        verdict = f"no: declares {wrong[0].points:g}, {wrong[0].misconception}" if wrong else "yes"
+        lines.append(f"| {question} | {answer} | {got} | {named} | {verdict} |")
     return "\n".join(lines)
 
 

@@ -70,10 +70,12 @@ def drafted(
     versions = {name: notebooks.assignment_version(nb) for name, nb in masters.items()}
     with tempfile.TemporaryDirectory(prefix="lecture-release-") as folder:
         draft = Course(Path(folder) / "course")
+        secret = read_secret(course.secret) if course.secret.exists() else new_secret()
+        draft.root.mkdir()
+        create_secret(draft.secret, secret)  # it chooses the variants of questions
         released = {name: _generate(draft, name) for name in assignments}
         bundle = Path(folder) / FOLDER
         assemble(bundle, released, versions)
-        secret = read_secret(course.secret) if course.secret.exists() else new_secret()
         checked = Draft(bundle, versions, secret, leak_check(masters, released))
         refuse_leaks(checked.leaks(bundle))
         if verify:
@@ -152,7 +154,9 @@ def leak_check(masters: dict[str, NotebookNode], released: dict[str, NotebookNod
     # Cells that show or prepare something hold the idioms of training loops. A whole answer in them is still found.
     shown = [cell.source for nb in masters.values() for cell in nb.cells if {"demo", "setup"} & set(_tags(cell))]
     # The numbers of a visible case stand in its description too, and are given away as a stub is.
-    return LeakCheck(list(_secrets(masters)), [*library, *prose, *shown], code, [*stubs, *_visible_words()])
+    return LeakCheck(
+        [*_secrets(masters), *_other_variants(stubs)], [*library, *prose, *shown], code, [*stubs, *_visible_words()]
+    )
 
 
 def _visible_words() -> Iterator[str]:
@@ -160,7 +164,17 @@ def _visible_words() -> Iterator[str]:
     yield from (text for _, text in visible_cases())
     for question in QUESTIONS.values():
         yield from (f"{case.kind}," for case in question.description.visible)  # as a check's lines show it
-        yield from (words for mistake in question.description.mistakes for words in (mistake.what, mistake.look_at))
+        published = question.description.misconceptions(published=True).values()
+        yield from (words for mistake in published for words in (mistake.what, mistake.look_at))
+
+
+def _other_variants(released: Sequence[str]) -> Iterator[Secret]:
+    """What the answer cells of other courses hold, and what solves any of them."""
+    for variant in (variant for question in QUESTIONS.values() for variant in question.variants):
+        identity = f"{variant.description.id}, {variant.name}"
+        yield Secret(f"the solution of {identity}", variant.solution)
+        if variant.stub not in released:
+            yield Secret(f"the released cell of {identity}", variant.stub)
 
 
 def _tags(cell: NotebookNode) -> list[str]:
@@ -184,7 +198,8 @@ def _secrets(masters: dict[str, NotebookNode]) -> Iterator[Secret]:
             if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign):
                 yield Secret(f"the description {path.name}", ast.unparse(_WithoutSentences().visit(node)))
     for name in sorted({*QUESTIONS, *(path.stem for path in ANSWERS.glob("*.md"))}):
-        for answer in answers_to(name):
+        asked = QUESTIONS[name].of_each_course() if name in QUESTIONS else []
+        for answer in [answer for each in asked for answer in each.answers()] or answers_to(name):
             yield Secret(f"the answer {name}/{answer.name}", answer.source)
 
 

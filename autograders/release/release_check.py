@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from tqdm import tqdm
 
 from .. import notebooks
 from ..questions.question import Question, questions_of
-from ..questions.verify import Outcome, Sets, verify
+from ..questions.verify import Outcome, Sets, count, verify
 
 
 class WrongVerdicts(RuntimeError):  # noqa: N818 - what was found, not a fault of the caller
@@ -41,10 +41,10 @@ def verify_on(secret: bytes, versions: Mapping[str, str], *, new_secret: bool, p
     Raises WrongVerdicts, which names each answer and the sets.
 
     """
-    asked = {name: _questions(name) for name in versions}
-    count = sum(len(question.answers()) + 1 for questions in asked.values() for question in questions)
+    asked = {name: [question.of_course(secret) for question in _questions(name)] for name in versions}
+    total = sum(map(count, asked.values()))
     wrong = []
-    with tqdm(total=count, desc="verifying graders", unit="answer", disable=not progress) as bar:
+    with tqdm(total=total, desc="verifying graders", unit="answer", disable=not progress) as bar:
         for name, questions in asked.items():
             for outcome in verify(questions, Sets(secret, versions[name])):
                 bar.update()
@@ -52,6 +52,13 @@ def verify_on(secret: bytes, versions: Mapping[str, str], *, new_secret: bool, p
                     wrong.append(outcome)
     if wrong:
         raise WrongVerdicts(wrong, new_secret)
+
+
+def chosen_variants(secret: bytes, assignments: Iterable[str]) -> Iterator[str]:
+    """A line for each question of these assignments that is not the same in every course: what this course has."""
+    for question in (question for name in assignments for question in _questions(name)):
+        if chosen := question.of_course(secret).variant:
+            yield f"{question.id} has {chosen.name} of {len(question.variants)} in this course: {chosen.about}"
 
 
 def _questions(assignment: str) -> list[Question]:

@@ -13,6 +13,8 @@ from nbformat import NotebookNode
 from .. import notebooks
 from ..course import Course, ReleaseError
 from ..intake.times import due_dates
+from ..questions.question import QUESTIONS
+from ..questions.seeds import read_secret
 
 
 def write_solutions(
@@ -89,6 +91,9 @@ def with_solutions(course: Course, name: str) -> NotebookNode:
         for cell in source.cells
         if cell.metadata.get("nbgrader", {}).get("solution")
     }
+    for question in (QUESTIONS[grade_id] for grade_id in solved if grade_id in QUESTIONS):
+        if variant := question.of_course(read_secret(course.secret)).variant:
+            solved[question.id].source = variant.solution
     ids = [cell.metadata.pop("nbgrader", {}).get("grade_id") for cell in nb.cells]
     # Below the visible check, where a question has one.
     below = {f"{name}-test" if f"{name}-test" in ids else name: cell for name, cell in solved.items()}

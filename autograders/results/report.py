@@ -7,8 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lecture_lib.notebook.misconceptions import words_of
-
 from .. import notebooks
 from ..course import Course
 from ..grading.journal import Record, look_up
@@ -168,7 +166,7 @@ def _misconceptions(answers: Iterable[QuestionRow]) -> list[Misconception]:
             losses[answer.question, answer.misconception].append(answer.maximum - answer.points)
     misconceptions = []
     for (question, name), points_lost in losses.items():
-        if (text := words_of(QUESTIONS[question].public, name)) is not None:
+        if (text := QUESTIONS[question].words(name)) is not None:
             counts = len(points_lost), answered[question], sum(points_lost)
             misconceptions.append(Misconception(name, question, *counts, text.what, text.look_at))
     return sorted(

@@ -167,7 +167,7 @@ def _check_part(
     known = words_of(question, mistake)
     if known is not None:
         return Line(case.name, part, WRONG, f"{known.what} ({wrong})", known.look_at, mistake)
-    return Line(case.name, part, WRONG, wrong, _inputs_told(case))
+    return Line(case.name, part, WRONG, wrong, question.look_at or _inputs_told(case))
 
 
 def _explaining(

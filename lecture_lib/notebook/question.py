@@ -47,7 +47,8 @@ class PublicQuestion:
     `parts` maps a part's name to a function of the student's functions and a case's inputs that returns what happened,
     field by field. The same observation serves the visible check and the hidden one, on other inputs. `cases` and
     `misconceptions` are read from the JSON file beside the question, which is written when the course is built.
-    `ready_made` names functions ("module.name") that do what the question asks to be written.
+    `ready_made` names functions ("module.name") that do what the question asks to be written. `look_at` says what to
+    look at where no known mistake explains a wrong value; default: the inputs of the case.
     """
 
     id: str
@@ -58,3 +59,4 @@ class PublicQuestion:
     misconceptions: Mapping[str, Misconception] = field(default_factory=dict)
     ready_made: tuple[str, ...] = ()
     relative_tolerance: float = 1e-6
+    look_at: str = ""

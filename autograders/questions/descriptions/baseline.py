@@ -120,9 +120,9 @@ def visible(name: str, y_train: list[int], y_val: list[int], classes: int) -> Ca
 QUESTION = Description(
     id="03b-baseline",
     parts=(
-        Graded("majority_accuracy", 2, (ACCURACY,)),
-        Graded("constant_loss", 4, (CONSTANT,)),
-        Graded("initial_loss", 2, (INITIAL,)),
+        Graded("majority_accuracy", 1, (ACCURACY,)),
+        Graded("constant_loss", 2, (CONSTANT,)),
+        Graded("initial_loss", 1, (INITIAL,)),
     ),
     reference=given({ACCURACY: majority_accuracy, CONSTANT: constant_loss, INITIAL: initial_loss}),
     mistakes=(

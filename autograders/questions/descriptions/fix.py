@@ -1,4 +1,4 @@
-"""03b-fix: what six repaired programs do, against NumPy; a rung counts once its program is right."""
+"""03b-fix: what six repaired programs do, against NumPy."""
 
 from __future__ import annotations
 
@@ -8,17 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from lecture_lib.notebook.compare import agree
-from lecture_lib.notebook.questions.fix import PROGRAMS, SOME_RUNG
-
-from ..cases import Case, Observation, value
+from ..cases import Case
 from ..description import Description
 from ..graded_parts import Graded, Mistake, Simulation
 
-# Looking at samples beside their labels is rung 1; a subset that is not learned, rung 4. A schedule belongs to the rate
-# as well as to the full run.
-RUNGS = {"loss": (3,), "step": (3,), "split": (1,), "labels": (1, 4), "evaluation": (6,), "schedule": (6, 5)}
-RIGHT_RUNG, OTHER_RUNG = "its lowest rung", "another rung"
 CLASSES, FEATURES = 3, 4
 Data = Mapping[str, Any]
 
@@ -121,32 +114,12 @@ RIGHT: dict[str, Callable[[Any], dict[str, Any]]] = {
 
 
 def reference(case: Case) -> Mapping[str, Any]:
-    rung = SOME_RUNG if "visible" in case.inputs else RIGHT_RUNG
-    return {
-        f"{name}.{field}": right
-        for name, program in RIGHT.items()
-        for field, right in {**program(case.inputs[name]), "rung": rung}.items()
-    }
-
-
-def facts(case: Case, observation: Observation) -> Observation:
-    """An observation with each rung judged."""
-    judged = dict(observation)
-    for name in PROGRAMS:
-        seen = value(observation, name)
-        if seen is not None:
-            right = any(agree(seen.get("rung"), rung, 0.0) for rung in RUNGS[name])
-            judged[name] = {"value": {**seen, "rung": RIGHT_RUNG if right else OTHER_RUNG}}
-    return judged
+    return {f"{name}.{field}": right for name, run in RIGHT.items() for field, right in run(case.inputs[name]).items()}
 
 
 def of(name: str, mistaken: Callable[[Any], dict[str, Any]]) -> Simulation:
     """What a mistake in one program gives."""
     return lambda case: {f"{name}.{field}": wrong for field, wrong in mistaken(case.inputs[name]).items()}
-
-
-def other_rung(name: str) -> Simulation:
-    return lambda case: {} if "visible" in case.inputs else {f"{name}.rung": OTHER_RUNG}
 
 
 def examples(rng: np.random.Generator, n: int) -> dict[str, Any]:
@@ -236,14 +209,7 @@ REPAIRED = {
 }
 QUESTION = Description(
     id="03b-fix",
-    parts=tuple(
-        part
-        for name, fields in REPAIRED.items()
-        for part in (
-            Graded(name, 2, tuple(f"{name}.{field}" for field in fields)),
-            Graded(f"{name}, rung", 1, (f"{name}.rung",), needs=name),
-        )
-    ),
+    parts=tuple(Graded(name, 2, tuple(f"{name}.{field}" for field in fields)) for name, fields in REPAIRED.items()),
     reference=reference,
     mistakes=(
         Mistake(
@@ -337,24 +303,15 @@ QUESTION = Description(
             "where the schedule moves on",
             of("schedule", train),
         ),
-        Mistake(
-            "rung-wrong",
-            "the program is right, and its fault shows on another rung",
-            "the table at the top: the lowest rung whose question this program fails",
-            other_rung("loss"),
-            also=tuple(other_rung(name) for name in PROGRAMS[1:]),
-            hidden_only=True,
-        ),
     ),
     visible=(
-        Case("one or two examples, by hand", {**BY_HAND, "visible": True}),
-        Case("small batches", {**data(np.random.default_rng(0), 4, (3, 2), [0, 5]), "visible": True}),
+        Case("one or two examples, by hand", BY_HAND),
+        Case("small batches", {**data(np.random.default_rng(0), 4, (3, 2), [0, 5])}),
         Case(
             "one label, a split of four, logits far apart",
-            {**data(np.random.default_rng(1), 4, (1, 1), np.arange(12) != 7, 4, 3000.0), "visible": True},
+            {**data(np.random.default_rng(1), 4, (1, 1), np.arange(12) != 7, 4, 3000.0)},
         ),
     ),
     draw=draw,
     domain=domain,
-    facts=facts,
 )

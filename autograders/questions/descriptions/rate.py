@@ -250,9 +250,9 @@ LECTURE = Case(
 QUESTION = Description(
     id="03b-lr",
     parts=(
-        Graded("clean", 2, (PLACE,), on=("clean",)),
-        Graded("noisy", 2, (PLACE,), on=("noisy", "diverged"), needs="clean"),
-        Graded("no suggestion", 2, (PLACE,), on=("no fall",), needs="clean"),
+        Graded("clean", 1, (PLACE,), on=("clean",)),
+        Graded("noisy", 1, (PLACE,), on=("noisy", "diverged"), needs="clean"),
+        Graded("no suggestion", 1, (PLACE,), on=("no fall",), needs="clean"),
     ),
     reference=lambda case: {PLACE: GOOD if case.key["good"] else NO_RATE},
     mistakes=(

@@ -158,9 +158,9 @@ def wrong(path: str, name: str, what: str, look_at: str, simulate: Simulation) -
 QUESTION = Description(
     id="03b-subset",
     parts=(
-        Graded("gain", 2, (GAIN,), on=KINDS),
-        Graded("spread", 2, (SPREAD,), on=KINDS),
-        Graded("holds", 2, (HOLDS,)),
+        Graded("gain", 1, (GAIN,), on=KINDS),
+        Graded("spread", 1, (SPREAD,), on=KINDS),
+        Graded("holds", 1, (HOLDS,)),
     ),
     reference=by(),
     mistakes=(

@@ -37,7 +37,7 @@ def test_every_question_has_three_right_and_six_wrong_answers_with_distinct_misc
         named = [answer.misconception for answer in wrong if answer.misconception is not None]
         assert len(named) >= 6
         assert len(named) == len(set(named))
-        assert set(named) <= set(question.public.misconceptions)
+        assert set(named) <= set(question.description.misconceptions())
 
 
 def test_the_command_verifies_the_bank_and_the_empty_answer_in_processes_of_their_own() -> None:
@@ -53,13 +53,13 @@ def test_the_command_verifies_the_bank_and_the_empty_answer_in_processes_of_thei
 def test_an_answer_that_declares_something_else_is_reported() -> None:
     question = QUESTIONS["03b-baseline"]
     answer = question.answers()[0]
-    full = Result(8.0, None, None)
+    full = Result(4.0, None, None)
     outcome = Outcome(question.id, answer, (full, full), Sets(indices=(3, 4)))
     assert outcome.holds
-    assert str(outcome) == f"03b-baseline, {answer.name}: declares 8 points; got that on every set"
-    fewer = replace(outcome, results=(full, Result(6.0, "percent", None)))
+    assert str(outcome) == f"03b-baseline, {answer.name}: declares 4 points; got that on every set"
+    fewer = replace(outcome, results=(full, Result(3.0, "percent", None)))
     assert not fewer.holds
-    assert str(fewer) == f"03b-baseline, {answer.name}: declares 8 points; got 6 points and percent on set 4"
+    assert str(fewer) == f"03b-baseline, {answer.name}: declares 4 points; got 3 points and percent on set 4"
     assert not replace(outcome, results=(Result(8.0, "percent", None), full)).holds
     assert not replace(outcome, answer=replace(answer, points=7.0)).holds
 

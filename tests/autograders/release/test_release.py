@@ -24,9 +24,11 @@ from autograders.course import Course, ReleaseError
 from autograders.nbgrader.database import put_scripts_on_path
 from autograders.notebooks import assignments, master_path
 from autograders.questions.question import QUESTIONS, answer_to
+from autograders.questions.seeds import read_secret
 from autograders.release import release
 from autograders.release.course_check import check_master
 from autograders.release.release import leak_check
+from autograders.release.solutions import with_solutions
 from autograders.release.student_folder import FOLDER
 from autograders.setting import ANSWERS
 
@@ -71,6 +73,27 @@ def test_the_bundle_is_complete_and_clean(released: Course, checker) -> None:
     with zipfile.ZipFile(f"{bundle}.zip") as archive:
         files = {f"{FOLDER}/{path.relative_to(bundle)}" for path in bundle.rglob("*") if path.is_file()}
         assert {name for name in archive.namelist() if not name.endswith("/")} == files
+
+
+def test_only_the_script_of_this_course_ships(released: Course, checker, tmp_path: Path) -> None:
+    """Every other script of 03b-debug is a leak, and so is what repairs any of them."""
+    question = QUESTIONS["03b-debug"]
+    chosen = question.of_course(read_secret(released.secret)).variant
+    assert chosen is not None
+    cell = cell_of(notebooks.read(released.bundle / "notebooks" / "03b-debug-ladder.ipynb"), question.id)
+    assert cell.source == chosen.stub
+    for variant in question.variants:
+        for text, ships in ((variant.stub, variant.name == chosen.name), (variant.solution, False)):
+            (tmp_path / "planted.txt").write_text(text, "utf-8")
+            assert (checker.search_folder(tmp_path) == []) == ships, variant.name
+
+
+def test_the_solution_is_that_of_the_courses_script(released: Course) -> None:
+    chosen = QUESTIONS["03b-debug"].of_course(read_secret(released.secret)).variant
+    assert chosen is not None
+    cells = with_solutions(released, "03b-debug-ladder").cells
+    (folded,) = [cell.source for cell in cells if "A solution of 03b-debug<" in cell.source]
+    assert chosen.solution in folded
 
 
 def test_the_release_is_stamped(released: Course) -> None:

@@ -34,7 +34,7 @@ def stub(y_train, y_val, classes): ...
 
 
 @pytest.mark.parametrize(
-    ("function", "reached", "state"), [(right, 8, "right"), (wrong, 0, "not yet"), (stub, 0, "not answered yet")]
+    ("function", "reached", "state"), [(right, 4, "right"), (wrong, 0, "not yet"), (stub, 0, "not answered yet")]
 )
 def test_a_row_says_what_the_visible_check_said(
     function: Callable[..., object], reached: float, state: str, capsys: pytest.CaptureFixture[str]
@@ -45,7 +45,7 @@ def test_a_row_says_what_the_visible_check_said(
     assert found.reached == reached
     assert found.unanswered == (("03b-baseline",) if state == "not answered yet" else ())
     text = repr(found)
-    assert f"{reached} of 96 points have a visible check that agrees." in text
+    assert f"{reached} of 92 points have a visible check that agrees." in text
     assert ("Not answered yet: 03b-baseline." in text) == (state == "not answered yet")
 
 
