@@ -1662,7 +1662,7 @@ for name, each in {"global": False, "each": True}.items():
     print(f"{name}, max_norm 0.1, 0.3, 1:", ", ".join(f"≈ {loss:.2f}" for loss in losses))
 print(f"not clipped: ≈ {six_epochs(math.inf, each=False):.2f}")
 reveal("early", min(lowest, key=lowest.get), usual={
-    "global": "It keeps the direction, but almost all of this direction belongs to the first layer.",
+    "global": "It keeps the direction, and almost all of that belongs to the first layer.",
 })
 
 
@@ -2145,7 +2145,8 @@ for name, p in says_ill.items():
     for threshold in (0.5, 0.2):
         called = nn.functional.one_hot((p[:, 1] > threshold).long(), 2)
         right = (called.argmax(1) == ill).float().mean()
-        print(f"   ill above {threshold}: accuracy {right:.2f}, macro F1 {macro_f1(called, ill):.2f}")
+        f1 = macro_f1(called, ill)
+        print(f"   ill above {threshold}: accuracy {right:.2f}, macro F1 {f1:.2f}")
 
 # %% [markdown]
 # With the threshold 0.5, both models have accuracy 0.95 and macro F1 0.49. AUROC tells them apart: 0.50 for A, which

@@ -716,7 +716,6 @@ rate = sweep.suggestion
 for rule, rate_by_rule in sweep.suggestions.items():
     print(f"{rule}: ≈ {rate_by_rule:.4f}")
 
-
 # %% [markdown]
 # The curve starts flat, falls, is low and noisy for a while, and then rises steeply. The shaded stretch is where the
 # smoothed loss is near its lowest; the suggestion lies a third of the way across it. The three rules read the smoothed
@@ -744,6 +743,7 @@ after = {at: loss_after_four_epochs(at) for at in (rate, at_lowest)}
 usual = {"lower": "The sweep made only one step there. A training makes many."}
 reveal("lowest", "lower" if after[at_lowest] < after[rate] else "higher", usual=usual)
 print(f"with the suggestion ≈ {after[rate]:.1f}, at the lowest point ≈ {after[at_lowest]:.1f}")
+
 
 # %% [markdown]
 # A single step at a large rate can lower the loss. A hundred such steps overshoot. On rung 6 we train our program with
@@ -2084,6 +2084,7 @@ accuracy = {name: train_digits(few, rows)[1].rows[-1].val_metric for name, rows 
 usual = {"higher": "The network is the same. Only the images that it is measured on are different."}
 reveal("repaired", "lower" if accuracy["after"] < accuracy["before"] else "higher", usual=usual)
 print(", ".join(f"{name} the repair ≈ {value:.1f}" for name, value in accuracy.items()))
+
 
 # %% [markdown]
 # The repair makes the score worse, because the earlier score was not true. So do not judge a repair by the score.

@@ -274,7 +274,7 @@ def test_every_command_explains_itself_and_every_option(command: str, capsys: py
         assert action.help, action.dest
 
 
-HEAVY = "torch sklearn matplotlib lecture_lib"
+HEAVY = "torch numpy scipy sklearn matplotlib pandas IPython"
 GRADING = "nbgrader nbconvert nbformat jupyter_client"
 
 
