@@ -21,6 +21,25 @@ def logits_for(rng: np.random.Generator, predicted: Array, classes: int, size: f
     return logits
 
 
+def bring_together(logits: Array, predicted: Array) -> None:
+    """Give one row neighbouring numbers as its two largest logits; a softmax in the same precision makes them equal."""
+    row = int(np.argmax(predicted > 0))
+    largest, first = predicted[row], predicted[row] - 1
+    logits[row] = -1
+    logits[row, largest] = 0.01
+    logits[row, first] = np.nextafter(logits[row, largest], logits.dtype.type(0))
+
+
+def extremes(rng: np.random.Generator) -> list[list[float]]:
+    """A loss of 0, which is the best there is, and scores that are all 0."""
+    return [[float(loss), 0.0, 0.0] for loss in (*rng.uniform(0.1, 2, rng.integers(1, 3)), 0.0, 0.3)]
+
+
+def nearly_equal(rng: np.random.Generator) -> list[list[float]]:
+    """The second model is better by less than float32 can tell, and the third is worse."""
+    return [[0.5 + worse, 0.6 - worse, 0.7 - worse] for worse in (1e-10, 0.0, float(rng.uniform(0.01, 0.1)))]
+
+
 def cut(values: Array, sizes: Sequence[int]) -> list[Array]:
     return np.split(values, np.cumsum(sizes)[:-1])
 
@@ -55,10 +74,13 @@ def case(
     """Examples in batches of these sizes. `how`: `dtype` and `size` of logits, `models`, which measure is `tied`."""
     dtype, size = how.get("dtype", np.float64), how.get("size", 3.0)
     logits = logits_for(rng, np.asarray(predicted), classes, size).astype(dtype)
+    if how.get("close"):
+        bring_together(logits, np.asarray(predicted))
     inputs = {
         "logits": cut(logits, sizes),
         "labels": cut(np.asarray(labels, dtype=np.int64), sizes),
-        "measured": table(rng, how.get("models", 3), how.get("tied"), how.get("first_higher", True)),
+        "measured": how.get("measured")
+        or table(rng, how.get("models", 3), how.get("tied"), how.get("first_higher", True)),
     }
     return Case(kind, inputs)
 
@@ -102,7 +124,7 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
     labels, predicted = examples(rng, 12, range(3), range(3))
     labels, predicted = np.insert(labels, 5, [NO_LABEL] * 4), np.insert(predicted, 5, rng.integers(0, 3, 4))
-    cases.append(case(rng, EMPTY, labels, predicted, [5, 4, 7], 3, tied=1, first_higher=False, **single))
+    cases.append(case(rng, EMPTY, labels, predicted, [5, 4, 7], 3, tied=1, first_higher=False, close=True, **single))
 
     classes = rng.permutation(4)
     some, three, two = list(range(4)), sorted(classes[:3]), sorted(classes[:2])
@@ -118,8 +140,8 @@ def draw(rng: np.random.Generator) -> list[Case]:
     cases.append(case(rng, NEVER_RIGHT, labels, predicted, [3, 8, 1], 4))
 
     has, gets = rng.permutation(3)[:2]
-    cases.append(case(rng, ONE, [has], [gets], [1], 3))
-    cases.append(case(rng, ONE, [has], [has], [1], 3, **single))
+    cases.append(case(rng, ONE, [has], [gets], [1], 3, measured=extremes(rng)))
+    cases.append(case(rng, ONE, [has], [has], [1], 3, measured=nearly_equal(rng), **single))
     return [cases[index] for index in rng.permutation(len(cases))]
 
 
@@ -139,6 +161,8 @@ def domain(rng: np.random.Generator) -> Case:
     how: dict[str, Any] = {"dtype": (np.float32, np.float64)[rng.integers(2)], "size": rng.choice([1.0, 4.0, 19.0])}
     tied = (None, 0, 1, 2)[rng.integers(4)]
     how |= {"models": int(rng.integers(2, 6)), "tied": tied, "first_higher": bool(rng.integers(2))}
+    special = (None, None, extremes, nearly_equal)[rng.integers(4)]
+    how |= {"measured": special and special(rng), "close": bool((predicted > 0).any() and rng.integers(2))}
     return case(rng, "domain", labels, predicted, sizes, classes, **how)
 
 
