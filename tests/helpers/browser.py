@@ -93,6 +93,7 @@ class OpenNotebook:
                     || (cell.model.executionCount && cell.model.executionState !== 'running'));
             }""",
             polling=250,
+            timeout=5 * PATIENCE,  # it computes for two minutes, and others may compute beside it
         )
 
     def cells(self) -> list[dict[str, Any]]:
