@@ -2093,8 +2093,8 @@ print(", ".join(f"{name} the repair ≈ {value:.1f}" for name, value in accuracy
 # ### Question 03b-debug · 12 points
 #
 # The cell below holds a script that trains a small network on digits. It runs without an error, and parts of its log
-# look plausible. It has two or three faults, each in a function of its own; the other functions are right. Every course
-# gets a script of its own. This is what its author wants the functions to do, each by itself:
+# look plausible. It has three faults, each in a function of its own; the other functions are right. Every course gets a
+# script of its own. This is what its author wants the functions to do, each by itself:
 #
 # | function | what it should do |
 # |---|---|
@@ -2109,14 +2109,15 @@ print(", ".join(f"{name} the repair ≈ {value:.1f}" for name, value in accuracy
 #
 # Repair the script in its cell. Keep the names and arguments of its functions and the order of the two layers; the rest
 # you may write differently. Hidden data are float64 and can have fewer than four rows. The mode in which `measure`
-# leaves the model is not checked. Then write `diagnosis()`. It returns a dict with one entry for each fault: the name of
-# the function, and the number of the lowest rung that shows it (see the table at the top; where two rungs can be
-# argued, both count). It names three functions at most. While `diagnosis` is not written, the whole question counts as
+# leaves the model is not checked. Then write `diagnosis()`. It returns a dict with one entry for each fault, from the name of
+# the function to the lowest rung that shows it, such as `{"update": 3}` (see the table at the top; where two rungs can
+# be argued, both count). It names three functions at most. While `diagnosis` is not written, the whole question counts as
 # not answered.
 #
 # The two cells below the check print the log and climb. `climb` stops at the first rung that fails. So repair what it
-# finds, run the script's cell again, and climb again. The check says no more than the log does. Points come from hidden
-# data, on which each function is tried by itself: 2 points for each repaired fault, 1 point for its function and rung,
+# finds, run the script's cell again, and climb again. The check compares the log with what a sound script gives, and of
+# `diagnosis` it sees only the form: a tick there is not yet full points. Points come from hidden data, on which each
+# function is tried by itself: 2 points for each repaired fault, 1 point for its function and rung,
 # and 3 points for the functions that had no fault, once two faults are repaired. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>

@@ -263,6 +263,8 @@ def data(rng: np.random.Generator, rows: int, sizes: tuple[int, ...], training: 
     features, classes = (int(number) for number in rng.integers(2, 6, 2))
     hidden = (32, features), (32,), (classes, 32), (classes,)
     outputs = rng.normal(size=(max(sizes) + 1, classes)) * rng.choice([1.0, 5.0])
+    y = rng.integers(0, classes, len(outputs))
+    outputs[0, (y[0] + 1) % classes] = outputs[0, y[0]] + 30  # sure and wrong: a probability that must not be cut off
     pair = {"weights": [away_from_zero(rng, 3, features), away_from_zero(rng, classes, 3)]}
     weight = rng.normal(size=(classes, features))
     weight[0] -= 1.0  # class 0, which a network without inputs answers, is not the right one too often
@@ -284,7 +286,7 @@ def data(rng: np.random.Generator, rows: int, sizes: tuple[int, ...], training: 
         },
         "make_optimizer": {**pair, "gradients": [away_from_zero(rng, *w.shape) for w in pair["weights"]],
                            "rate": float(rng.uniform(0.001, 0.1))},
-        "loss_of_batch": {"outputs": outputs, "y": rng.integers(0, classes, len(outputs))},
+        "loss_of_batch": {"outputs": outputs, "y": y},
         "update": {**batches(rng, sizes, features, classes), **pair, "rate": 0.5},
         "train_once": {"losses": [float(each) for each in rng.uniform(0.5, 2.0, len(sizes))], "training": training},
         "measure": {**batches(rng, sizes, features, classes), "weight": weight},

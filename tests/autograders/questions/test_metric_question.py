@@ -45,7 +45,7 @@ def test_inputs_keep_to_the_wording() -> None:
         assert min(map(len, case.inputs["labels"])) >= 1
         assert np.abs(logits).max() <= 20
         top = np.sort(logits, axis=1)
-        assert (top[:, -1] - top[:, -2]).min() > 1e-2
+        assert (top[:, -1] > top[:, -2]).all()
         assert labels.dtype == np.int64
         assert set(labels) <= {-100, *range(logits.shape[1])}
         assert (labels >= 0).any()
