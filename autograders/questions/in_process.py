@@ -19,9 +19,7 @@ from lecture_lib.notebook.process_state import reset_process
 from ..probes import observe_question
 from .bank import Answer
 from .question import Question
-from .verify import cells
-
-_SECRET, _VERSION = b"verify", "verify"
+from .verify import Sets, cells
 
 
 def functions_of(question: Question, answer: Answer) -> dict[str, Callable[..., Any]]:
@@ -56,7 +54,7 @@ def cost_of(question: Question, answer: Answer, index: int = 0) -> Cost:
     """The computing time of grading one answer on one set of hidden inputs, as in a notebook's kernel."""
     functions = functions_of(question, answer)
     clock = [time.process_time()]
-    cases, inputs = question.draw(_SECRET, _VERSION, index), question.inputs(_SECRET, _VERSION, index)
+    cases, inputs = question.draw(Sets.secret, Sets.version, index), question.inputs(Sets.secret, Sets.version, index)
     clock.append(time.process_time())
     with contextlib.redirect_stdout(io.StringIO()):
         published = json.dumps(observe_question(question.id, tuple(functions.values()), json.loads(inputs)))

@@ -27,9 +27,8 @@ from .in_process import functions_of
 from .mutants import Mutant, mutants
 from .question import Question, encode_inputs
 from .seeds import POOL
-from .verify import cells
+from .verify import Sets, cells
 
-_SECRET, _VERSION = b"verify", "verify"
 _TIMES_THE_ANSWERS_CPU = 10
 _AT_A_TIME = 20
 """Mutants that share a process."""
@@ -57,7 +56,7 @@ def mutate(question: Question, answers: Sequence[Answer] | None = None) -> Itera
         answers: default: the first right answer of the bank and the one most unlike it.
 
     """
-    question = question.of_course(_SECRET)
+    question = question.of_course(Sets.secret)
     setup, seconds = cells(question)[0], None
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for answer in _chosen(question) if answers is None else answers:
@@ -82,7 +81,7 @@ def _seconds(question: Question, answer: Answer) -> int:
     """The limit of computing time for one mutant on one set."""
     started = time.process_time()
     functions = functions_of(question, answer)
-    for case in question.draw(_SECRET, _VERSION, 0):
+    for case in question.draw(Sets.secret, Sets.version, 0):
         observe(question.public, functions, case.inputs)
     return max(1, math.ceil(_TIMES_THE_ANSWERS_CPU * (time.process_time() - started)))
 
@@ -157,12 +156,12 @@ class _Trial:
         return (Fate.SAME, "") if differs is None else (Fate.GAP, f"wrong for {dict(differs.inputs)}")
 
     def _inputs(self, index: int) -> list[Any]:
-        return encode_inputs(self.question.draw(_SECRET, _VERSION, index))
+        return encode_inputs(self.question.draw(Sets.secret, Sets.version, index))
 
     def _full_points(self, index: int, observed: Observed) -> bool:
         if observed.incident is not None:
             return False
-        verdict = self.question.judge(self.question.draw(_SECRET, _VERSION, index), observed.published)
+        verdict = self.question.judge(self.question.draw(Sets.secret, Sets.version, index), observed.published)
         return verdict.points == self.question.points
 
 
