@@ -25,8 +25,8 @@ def main(arguments: list[str] | None = None) -> int:
     text = "Train a small model on images with the whole recipe, and leave a run record, checkpoints and a curve."
     several = "In several processes: torchrun --nproc-per-node 2 -m lecture_lib train ... (a GPU for each, or the CPU)."
     command = commands.add_parser("train", help=text, description=text, epilog=several)
-    asked = (sys.argv[1:] if arguments is None else arguments)[:1]
-    training = asked == ["train"]
+    first_argument = (sys.argv[1:] if arguments is None else arguments)[:1]
+    training = first_argument == ["train"]
     if training:
         # PyTorch reads it when it is imported: it would warn twice that no layer is left unused.
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
         program.add_arguments(command)
     text = "Run a training script as it is, and say what its training looks like from inside."
     command = commands.add_parser("debug", help=text)
-    if asked == ["debug"]:
+    if first_argument == ["debug"]:
         from lecture_lib.commands import debug
 
         command.description = debug.DESCRIPTION
@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if training:
         return program.run(options)
-    if asked == ["debug"]:
+    if first_argument == ["debug"]:
         return debug.run(options)
 
     if options.command == "doctor":

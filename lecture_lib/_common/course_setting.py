@@ -28,17 +28,17 @@ class CourseSetting:
 def read_course_setting(path: Path = FILE) -> CourseSetting:
     """The setting in a file. Raises CourseSettingError when an entry is missing, unknown, or no name or path."""
     try:
-        found = tomllib.loads(path.read_text("utf-8"))
+        entries = tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise CourseSettingError(f"{path.name} cannot be read: {error}. CONTRIBUTING.md says what it holds.") from None
     names = [field.name for field in fields(CourseSetting)]
-    for name in sorted({*names} ^ {*found}):
+    for name in sorted({*names} ^ {*entries}):
         wrong = "is missing" if name in names else "is not known"
         raise CourseSettingError(f"{path.name}: {name} {wrong}. It holds {', '.join(names)}, each once.")
-    for name, value in found.items():
+    for name, value in entries.items():
         package = name in ("questions", "descriptions")
         words = str(value).split("." if package else "/")
         if not isinstance(value, str) or not all(map(str.isidentifier, words) if package else words) or ".." in words:
             wanted = "the dotted name of a package" if package else "a folder's path from the checkout, with /"
             raise CourseSettingError(f"{path.name}: {name} = {value!r} is not {wanted}.")
-    return CourseSetting(**found)
+    return CourseSetting(**entries)

@@ -31,8 +31,8 @@ def loader_generators(loader: object) -> list[torch.Generator]:
     loader = getattr(loader, "loader", loader)
     batch_sampler = getattr(loader, "batch_sampler", None)
     owners = [loader, getattr(loader, "sampler", None), batch_sampler, getattr(batch_sampler, "sampler", None)]
-    found = [getattr(owner, "generator", None) for owner in owners]
-    return list({id(one): one for one in found if isinstance(one, torch.Generator)}.values())
+    generators = [getattr(owner, "generator", None) for owner in owners]
+    return list({id(stream): stream for stream in generators if isinstance(stream, torch.Generator)}.values())
 
 
 @contextmanager

@@ -64,11 +64,11 @@ def operands(operation: str, inputs: Sequence[Any]) -> list[Tensor]:
     return [x if hasattr(x, "_array") else _constant(operation, x, tensors[0]) for x in inputs]
 
 
-def _constant(operation: str, value: Any, other: Tensor) -> Tensor:
+def _constant(operation: str, value: Any, tensor: Tensor) -> Tensor:
     if isinstance(value, int | float | np.number | list | tuple):
-        return type(other)(value, dtype=other.dtype)
+        return type(tensor)(value, dtype=tensor.dtype)
     if isinstance(value, Array):
-        return type(other)(value, dtype=other.dtype if value.dtype.kind in "iub" else None)
+        return type(tensor)(value, dtype=tensor.dtype if value.dtype.kind in "iub" else None)
     raise TypeError(
         f"{operation}: a Tensor and a {type(value).__name__} do not go together. "
         "Use a Tensor, a number or a NumPy array."

@@ -52,19 +52,19 @@ class Run:
         """Which operation made it: 0 for the first."""
         return next(place for place, value in enumerate(self.used) if value is node._array)
 
-    def same_constants(self, other: Run, place: int) -> bool:
+    def same_constants(self, run: Run, place: int) -> bool:
         """Whether operation number `place` got the same values from outside the tape in both runs."""
-        pairs = zip(self._constants(place), other._constants(place), strict=False)
+        pairs = zip(self._constants(place), run._constants(place), strict=False)
         return all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
 
     def _constants(self, place: int) -> list[Array]:
         made = (node for node in newest_first(self.result) if node._array is self.used[place])
         return [source._array for node in made for source in node._inputs or () if not source._requires_grad]
 
-    def same_as(self, other: Run) -> bool:
+    def same_as(self, run: Run) -> bool:
         """Whether both recorded the same operations and values."""
-        pairs = zip(self.values, other.values, strict=False)
-        return self.operations == other.operations and all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
+        pairs = zip(self.values, run.values, strict=False)
+        return self.operations == run.operations and all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
 
 
 def width(tensor: Node, entry: tuple[int, ...], step: float) -> float:

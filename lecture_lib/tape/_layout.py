@@ -125,8 +125,8 @@ def _ordered(layer: Sequence[int], links: Sequence[tuple[int, int]]) -> list[lis
             break
         linked = neighbours[sweep % 2]
         for column in columns[:: -1 if sweep % 2 else 1]:
-            place = {node: float(rank) for other in columns for rank, node in enumerate(other)}
-            column.sort(key=lambda node: _mean([place[other] for other in linked[node]], place[node]))
+            place = {node: float(rank) for nodes in columns for rank, node in enumerate(nodes)}
+            column.sort(key=lambda node: _mean([place[neighbour] for neighbour in linked[node]], place[node]))
         crossings = _crossings(columns, layer, links)
         if crossings < fewest:
             best, fewest = [list(column) for column in columns], crossings
@@ -151,7 +151,7 @@ def _centred(columns: list[list[int]], links: Sequence[tuple[int, int]], heights
     both = [left + right for left, right in zip(on_left, on_right, strict=True)]
     for linked in [*[on_left, on_right] * (_SWEEPS // 2), both, both]:
         for column in columns[:: -1 if linked is on_right else 1]:
-            wanted = [_mean([centres[other] for other in linked[node]], centres[node]) for node in column]
+            wanted = [_mean([centres[neighbour] for neighbour in linked[node]], centres[node]) for node in column]
             for node, centre in zip(column, _spaced(wanted, [heights[node] for node in column]), strict=True):
                 centres[node] = centre
     top = min(centre - height / 2 for centre, height in zip(centres, heights, strict=True))

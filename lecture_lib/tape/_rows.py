@@ -63,14 +63,14 @@ def write_rows(result: Tensor, gradient: ArrayLike | None, names: dict[str, Tens
     gradients = {node: read_only(total) for node, total in backward_pass(result, seed(result, gradient))}
     used = {source for node in gradients for source in node._inputs or ()}
     nodes = sorted(used | {result}, key=attrgetter("_number"))
-    shown = _named(nodes, names)
+    labels = _named(nodes, names)
     return tuple(
         Row(
             number=number,
-            name=shown[node],
+            name=labels[node],
             kind=_kind(node),
             operation=node._operation,
-            inputs=tuple(shown[source] for source in node._inputs or ()) if node in gradients else (),
+            inputs=tuple(labels[source] for source in node._inputs or ()) if node in gradients else (),
             value=node._array,
             gradient=gradients.get(node),
             shares=_shares(node, gradients[node]) if node in gradients else (),
@@ -93,11 +93,11 @@ def _shares(node: Node, gradient: Array) -> tuple[Array | None, ...]:
     )
 
 
-def _named(nodes: Sequence[Node], given: Mapping[str, Tensor]) -> dict[Node, str]:
+def _named(nodes: Sequence[Node], tensors: Mapping[str, Tensor]) -> dict[Node, str]:
     """A different name for each node: the given one, or a letter for its kind and a number."""
     names: dict[Node, str] = {}
     graph = set(nodes)
-    for name, tensor in given.items():
+    for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
             raise TypeError(f"{name}= is a {type(tensor).__name__}; only tensors have names: {name}=Tensor(...).")
         if tensor in names:
@@ -113,7 +113,7 @@ def _named(nodes: Sequence[Node], given: Mapping[str, Tensor]) -> dict[Node, str
         kind = _kind(node)
         while node not in names:
             name = f"{_LETTERS[kind]}{next(numbers[kind])}"
-            if name not in given:
+            if name not in tensors:
                 names[node] = name
     return names
 
@@ -173,8 +173,8 @@ def as_html(rows: Sequence[Row]) -> str:
 
 
 def _html_row(row: Row) -> str:
-    number, name, *others = map(escape, _cells(row))
-    cells = "".join(f"<td>{cell}</td>" for cell in others)
+    number, name, *columns = map(escape, _cells(row))
+    cells = "".join(f"<td>{cell}</td>" for cell in columns)
     return f'<tr><td>{number}</td><th scope="row">{name}</th>{cells}</tr>'
 
 

@@ -73,10 +73,10 @@ def _title(row: Row) -> str:
 def _numbers(row: Row, moment: Moment | None = None) -> list[str]:
     """The value and the gradient, as far as they are known at the moment; both at the end of the walk."""
     if moment is None:
-        known = {"value": row.value, "gradient": row.gradient}
+        arrays = {"value": row.value, "gradient": row.gradient}
     else:
-        known = {"value": moment.values.get(row.name), "gradient": moment.gradients.get(row.name)}
-    return [f"{name} {written(array)}" for name, array in known.items() if array is not None]
+        arrays = {"value": moment.values.get(row.name), "gradient": moment.gradients.get(row.name)}
+    return [f"{name} {written(array)}" for name, array in arrays.items() if array is not None]
 
 
 def _lines(row: Row, moment: Moment | None = None) -> list[str]:
@@ -108,10 +108,10 @@ def _node(row: Row, lines: list[str], box: Box, width: int) -> str:
 
 def _edge(points: list[Point], passed: str) -> str:
     """Curves to the left side of each layer and level lines through it; then an arrow head."""
-    (x, y), *others = points
+    (x, y), *corners = points
     path = [f"M{x:.1f} {y:.1f}"]
-    for number, (right, to) in enumerate(others, start=1):
-        end = right - 7 if number == len(others) else right  # the head covers the rest
+    for number, (right, to) in enumerate(corners, start=1):
+        end = right - 7 if number == len(corners) else right  # the head covers the rest
         half = (x + end) / 2
         curve = f"C{half:.1f} {y:.1f} {half:.1f} {to:.1f} {end:.1f} {to:.1f}"
         path.append(curve if number % 2 else f"L{end:.1f} {to:.1f}")

@@ -98,15 +98,15 @@ def newest_first(root: Node) -> list[Node]:
         RuntimeError: part of the graph was freed, or a value was changed after an operation had used it.
 
     """
-    nodes, known = [root], {root}
+    nodes, visited = [root], {root}
     for node in nodes:  # the list grows during the loop
         if node._inputs is None:
             raise _checks.freed(node)
         for source in node._inputs:
             if source._number > node._number:
                 raise _checks.changed(node, source)
-            if source._requires_grad and source not in known:
-                known.add(source)
+            if source._requires_grad and source not in visited:
+                visited.add(source)
                 nodes.append(source)
     return sorted(nodes, key=attrgetter("_number"), reverse=True)
 
