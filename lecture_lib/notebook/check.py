@@ -56,8 +56,8 @@ class CheckResult:
 
     def __repr__(self) -> str:
         rows = [self._head()]
-        for mark, where, what, look_at in self._rows():
-            rows.append(f"  {mark} {where}: {what}")
+        for mark, where, message, look_at in self._rows():
+            rows.append(f"  {mark} {where}: {message}")
             if look_at:
                 rows.append(f"      look at: {look_at}")
         rows += [f"  {self._tail()}"] if self._tail() else []
@@ -65,10 +65,10 @@ class CheckResult:
 
     def _repr_html_(self) -> str:
         items = [
-            f'<li style="margin:0.3em 0">{mark} <em>{html.escape(where)}</em>: {html.escape(what)}'
+            f'<li style="margin:0.3em 0">{mark} <em>{html.escape(where)}</em>: {html.escape(message)}'
             + (f"<br><strong>Look at</strong> {html.escape(look_at)}." if look_at else "")
             + "</li>"
-            for mark, where, what, look_at in self._rows()
+            for mark, where, message, look_at in self._rows()
         ]
         listed = f'<ul style="list-style:none;padding-left:1em;margin:0.4em 0">{"".join(items)}</ul>' if items else ""
         return (
@@ -84,16 +84,16 @@ class CheckResult:
         if self.state == UNANSWERED:
             return []
         one_part = len({line.part for line in self.lines}) == 1
-        said: dict[str, str] = {}
+        first_places: dict[str, str] = {}
         rows = []
         for line in self.lines:
-            what = (line.what or line.state).removeprefix(f"{line.part}: ")
-            key = line.misconception or what
+            message = (line.what or line.state).removeprefix(f"{line.part}: ")
+            key = line.misconception or message
             where = line.case if one_part else f"{line.case}, {line.part}"
-            first = said.setdefault(key, where)
+            first = first_places.setdefault(key, where)
             repeated = line.state == WRONG and first != where
-            told, look_at = (f"the same as in “{first}”", "") if repeated else (what, line.look_at)
-            rows.append((_MARK[line.state], where, told, look_at))
+            text, look_at = (f"the same as in “{first}”", "") if repeated else (message, line.look_at)
+            rows.append((_MARK[line.state], where, text, look_at))
         return rows
 
     def _tail(self) -> str:
@@ -134,7 +134,7 @@ def check_result(question_id: str, *functions: Callable[..., Any]) -> CheckResul
     left: dict[str, None] = {}
     observations = [observe(question, named, case.inputs) for case in question.cases]
     for case, observation in zip(question.cases, observations, strict=True):
-        left.update(dict.fromkeys(text for seen in observation.values() for text in seen.get("left", ())))
+        left.update(dict.fromkeys(text for part in observation.values() for text in part.get("left", ())))
         lines += [_check_part(question, case, part, observations, observation[part]) for part in case.expected]
     left.update(dict.fromkeys(put_back_functions()))
     return CheckResult(f"{question.id} · {question.title}", tuple(lines), tuple(left))
@@ -151,22 +151,28 @@ def name_functions(
 
 
 def _check_part(
-    question: PublicQuestion, case: PublicCase, part: str, observations: list[dict[str, Any]], seen: dict[str, Any]
+    question: PublicQuestion,
+    case: PublicCase,
+    part: str,
+    observations: list[dict[str, Any]],
+    observation: dict[str, Any],
 ) -> Line:
-    if "unanswered" in seen:
+    if "unanswered" in observation:
         return Line(case.name, part, UNANSWERED)
-    if "raised" in seen:
-        return Line(case.name, part, WRONG, f"your code raised {seen['raised']}", "what that line was given here")
-    if "unusable" in seen:
-        return Line(case.name, part, WRONG, seen["unusable"], "what the question says that the function returns")
-    values, expected = seen["value"], case.expected[part]
+    if "raised" in observation:
+        return Line(
+            case.name, part, WRONG, f"your code raised {observation['raised']}", "what that line was given here"
+        )
+    if "unusable" in observation:
+        return Line(case.name, part, WRONG, observation["unusable"], "what the question says that the function returns")
+    values, expected = observation["value"], case.expected[part]
     wrong = difference(values, expected, question.relative_tolerance, part)
     if wrong is None:
         return Line(case.name, part, RIGHT, _exactness(values, expected))
     mistake = _explaining(question, case, part, observations, values) or _general(question, values, expected)
-    known = words_of(question, mistake)
-    if known is not None:
-        return Line(case.name, part, WRONG, f"{known.what} ({wrong})", known.look_at, mistake)
+    words = words_of(question, mistake)
+    if words is not None:
+        return Line(case.name, part, WRONG, f"{words.what} ({wrong})", words.look_at, mistake)
     return Line(case.name, part, WRONG, wrong, question.look_at or _inputs_told(case))
 
 

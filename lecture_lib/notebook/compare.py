@@ -40,30 +40,30 @@ def agree(actual: Any, expected: Any, relative_tolerance: float) -> bool:
 def _numbers(actual: Any, expected: np.ndarray, relative_tolerance: float, name: str) -> str | None:
     if not isinstance(actual, np.ndarray | np.generic | int | float):
         return f"{name}: expected {_kind(expected)}, got {_kind(actual)}"
-    found = np.asarray(actual)
-    if found.shape and not expected.shape:
-        return f"{name}: expected a number, got an array of shape {list(found.shape)}"
-    if found.shape != expected.shape:
-        return f"{name}: shape {list(found.shape)}, expected {list(expected.shape)}"
-    if found.dtype.kind not in "biuf":
-        return f"{name}: expected numbers, got dtype {found.dtype}"
-    if expected.dtype.kind in "f" and found.dtype.kind == "f" and expected.ndim and found.dtype != expected.dtype:
-        return f"{name}: dtype {found.dtype}, expected {expected.dtype}"
-    values = found.astype(np.float64), expected.astype(np.float64)
+    array = np.asarray(actual)
+    if array.shape and not expected.shape:
+        return f"{name}: expected a number, got an array of shape {list(array.shape)}"
+    if array.shape != expected.shape:
+        return f"{name}: shape {list(array.shape)}, expected {list(expected.shape)}"
+    if array.dtype.kind not in "biuf":
+        return f"{name}: expected numbers, got dtype {array.dtype}"
+    if expected.dtype.kind in "f" and array.dtype.kind == "f" and expected.ndim and array.dtype != expected.dtype:
+        return f"{name}: dtype {array.dtype}, expected {expected.dtype}"
+    values = array.astype(np.float64), expected.astype(np.float64)
     # Only a known mistake expects nan; then nan is what it gives.
     gap = np.where(np.isnan(values[0]) & np.isnan(values[1]), 0.0, np.abs(values[0] - values[1]))
     scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
     if gap.size == 0 or bool((gap <= relative_tolerance * scale).all()):
         return None
     if expected.ndim == 0:
-        return f"{name}: got {float(found):.6g}, expected {float(expected):.6g}"
+        return f"{name}: got {float(array):.6g}, expected {float(expected):.6g}"
     worst = np.unravel_index(int(np.nanargmax(np.where(np.isnan(gap), np.inf, gap))), gap.shape)
     where = ", ".join(str(int(index)) for index in worst)
-    return f"{name}: off by {gap[worst]:.3g} at [{where}]: got {found[worst]:.6g}, expected {expected[worst]:.6g}"
+    return f"{name}: off by {gap[worst]:.3g} at [{where}]: got {array[worst]:.6g}, expected {expected[worst]:.6g}"
 
 
 def _first(differences: Any) -> str | None:
-    return next((found for found in differences if found is not None), None)
+    return next((text for text in differences if text is not None), None)
 
 
 def _is_sequence(value: Any) -> bool:

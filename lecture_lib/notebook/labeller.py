@@ -49,8 +49,8 @@ class Sorting:
 
     def counts(self) -> dict[str, int]:
         """How many mistakes each bucket holds, the fullest first, equal ones by name."""
-        found = {name: self.labels.count(name) for name in self.buckets}
-        return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
+        counts = {name: self.labels.count(name) for name in self.buckets}
+        return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
     def state(self) -> str:
         """Where one is, and the counts, in a line."""

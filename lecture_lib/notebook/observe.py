@@ -61,14 +61,14 @@ def _observe_part(
     with standard_process(left, seed):
         try:
             values = run(recording, inputs)
-            seen: dict[str, Any] = {"value": {field: plain(value) for field, value in values.items()}}
+            observation: dict[str, Any] = {"value": {field: plain(value) for field, value in values.items()}}
         except (Exception, SystemExit) as error:
-            seen = {"raised": _told(error, recording.called)}
+            observation = {"raised": _described(error, recording.called)}
             if recording.returned is not None and not _own_frames(error, recording.called):
-                seen = {"unusable": recording.unusable(error)}
+                observation = {"unusable": recording.unusable(error)}
     if any(is_stub(function) for function in recording.called):
         return dict(UNANSWERED)
-    return {**seen, "left": left} if left else seen
+    return {**observation, "left": left} if left else observation
 
 
 def _own_frames(error: BaseException, called: list[Callable[..., Any]]) -> list[traceback.FrameSummary]:
@@ -79,7 +79,7 @@ def _own_frames(error: BaseException, called: list[Callable[..., Any]]) -> list[
     return [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
 
 
-def _told(error: BaseException, called: list[Callable[..., Any]]) -> str:
+def _described(error: BaseException, called: list[Callable[..., Any]]) -> str:
     """An exception in a line, with the line of the student's own code that raised it where that is known."""
     own = _own_frames(error, called)
     where = f" (line {own[-1].lineno}: {own[-1].line})" if own and own[-1].line else ""

@@ -30,8 +30,8 @@ def show_images(images: Tensor, labels: Tensor, caption: str) -> None:
         axis.set_title(int(label))
         axis.axis("off")
     size = " by ".join(str(side) for side in images.shape[2:])
-    shown = ", ".join(str(int(label)) for label in labels)
-    show_figure(figure, caption=caption, alt=f"{len(images)} images of {size} pixels, labelled {shown}.")
+    listed = ", ".join(str(int(label)) for label in labels)
+    show_figure(figure, caption=caption, alt=f"{len(images)} images of {size} pixels, labelled {listed}.")
 
 
 def show_arrows(arrows: Mapping[str, Sequence[float]], axis_labels: tuple[str, str], caption: str) -> None:

@@ -66,8 +66,8 @@ def _verdict(
     return f"You predicted {_shown(number, unit)}, {_distance(number, actual, unit)}. {(meanings or [_UNEXPLAINED])[0]}"
 
 
-def _near(number: float, other: float, allowed: float) -> bool:
-    return math.isclose(number, other, rel_tol=0.0, abs_tol=max(allowed, 1e-9))
+def _near(number: float, target: float, allowed: float) -> bool:
+    return math.isclose(number, target, rel_tol=0.0, abs_tol=max(allowed, 1e-9))
 
 
 def _distance(number: float, actual: float, unit: str) -> str:

@@ -103,7 +103,8 @@ def standard_process(left: list[str], seed: int = 0) -> Iterator[None]:
     """
     before, nesting = [setting.read() for setting in SETTINGS], _autocast_nesting()
     wanted = [
-        found if setting.standard is None else setting.standard for setting, found in zip(SETTINGS, before, strict=True)
+        current if setting.standard is None else setting.standard
+        for setting, current in zip(SETTINGS, before, strict=True)
     ]
     _set(wanted)
     places, files = _Places(), OpenFiles()
@@ -121,9 +122,9 @@ def standard_process(left: list[str], seed: int = 0) -> Iterator[None]:
 
 def reset_process() -> list[str]:
     """Give every setting its standard value and put replaced functions back. Returns what was changed, in words."""
-    told = [*_set([setting.standard for setting in SETTINGS]), *put_back_functions()]
+    changes = [*_set([setting.standard for setting in SETTINGS]), *put_back_functions()]
     _leave_autocast(0)
-    return told
+    return changes
 
 
 def _autocast_nesting() -> int:
@@ -143,13 +144,13 @@ def _leave_autocast(nesting: int) -> None:
 
 def _set(wanted: list[Any]) -> list[str]:
     """Set every setting; returns the expressions of those that had another value, with that value."""
-    told = []
+    changes = []
     for setting, value in zip(SETTINGS, wanted, strict=True):
-        found = setting.read()
-        if value is not None and found != value:
+        current = setting.read()
+        if value is not None and current != value:
             setting.write(value)
-            told.append(f"{setting.asks} is {found if not isinstance(found, tuple) else found[0]}")
-    return told
+            changes.append(f"{setting.asks} is {current if not isinstance(current, tuple) else current[0]}")
+    return changes
 
 
 class _Places:
@@ -160,18 +161,18 @@ class _Places:
 
     def put_back(self) -> list[str]:
         """Put them back; returns what was changed."""
-        told = []
+        changes = []
         if os.getcwd() != self._folder:  # noqa: PTH109
             os.chdir(self._folder)
-            told.append("the working folder is another one")
+            changes.append("the working folder is another one")
         changed = [name for name, value in self._environment.items() if os.environ.get(name) != value]
         for name in changed:  # what is new stays: libraries set variables of their own
             os.environ[name] = self._environment[name]
-            told.append(f"os.environ[{name!r}] is changed")
+            changes.append(f"os.environ[{name!r}] is changed")
         if sys.path != self._path:
             sys.path[:] = self._path
-            told.append("sys.path is changed")
-        return told
+            changes.append("sys.path is changed")
+        return changes
 
 
 def told_left(left: Sequence[str]) -> str:

@@ -15,23 +15,23 @@ class QuizAnswer:
 
     head: str
     chosen: tuple[tuple[str, str], ...] = ()
-    others: tuple[tuple[str, str], ...] = ()
+    unchosen: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
         lines = [self.head, *(f"({option}) {answer}" for option, answer in self.chosen)]
-        if self.others:
-            lines.append("Other choices have other answers: " + ", ".join(f"({option})" for option, _ in self.others))
+        if self.unchosen:
+            lines.append("Other choices have other answers: " + ", ".join(f"({option})" for option, _ in self.unchosen))
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         chosen = "".join(f"<p>({_safe(option)}) {_safe(answer)}</p>" for option, answer in self.chosen)
-        others = "".join(
+        folded = "".join(
             f"<details><summary>What would have been said to ({_safe(option)})</summary>{_safe(answer)}</details>"
-            for option, answer in self.others
+            for option, answer in self.unchosen
         )
         return (
             '<div role="status" style="border-left:4px solid #0072B2;padding:0.4em 0.8em">'
-            f"<p><strong>{_safe(self.head)}</strong></p>{chosen}{others}</div>"
+            f"<p><strong>{_safe(self.head)}</strong></p>{chosen}{folded}</div>"
         )
 
 
@@ -60,17 +60,17 @@ def quiz_answer(choice: object, answers: Mapping[str, str], earlier: object = No
     option = before if choice is None else _option(choice, answers)
     listed = ", ".join(f'"{name}"' for name in answers)
     if option is None:
-        what = "No choice yet" if choice is None else f"There is no option {choice!r}"
-        return QuizAnswer(f"{what}. Put one of {listed} into the cell and run it again.")
-    said = [option]
+        problem = "No choice yet" if choice is None else f"There is no option {choice!r}"
+        return QuizAnswer(f"{problem}. Put one of {listed} into the cell and run it again.")
+    options = [option]
     head = f"You chose ({option})."
     if before not in (None, option):
         head = f"You chose ({option}); earlier it was ({before})."
-        said.append(str(before))
+        options.append(str(before))
     # Where a quiz is only asked, every option has the same answer, and there is nothing to fold.
-    told = {answers[name] for name in said}
-    others = tuple((name, answer) for name, answer in answers.items() if answer not in told)
-    return QuizAnswer(head, tuple((name, answers[name]) for name in said), others)
+    chosen_answers = {answers[name] for name in options}
+    unchosen = tuple((name, answer) for name, answer in answers.items() if answer not in chosen_answers)
+    return QuizAnswer(head, tuple((name, answers[name]) for name in options), unchosen)
 
 
 def _option(choice: object, answers: Mapping[str, str]) -> str | None:

@@ -26,13 +26,13 @@ def choose_rate_by_hand(sweep: LRFinderResult) -> None:
     figure = sweep.plot()
     figure.set_size_inches(6, 3.4)
     rate = sweep.suggestion
-    found = "No rate can be read from this sweep" if rate is None else f"The library would take {rate:.1e}"
+    suggestion = "No rate can be read from this sweep" if rate is None else f"The library would take {rate:.1e}"
     lowest = "" if rate is None else f" The loss is lowest at {_rate_of_lowest(sweep):.1e}."
     alt = (
         f"Loss over learning rates from {sweep.learning_rates[0]:.1e} to {sweep.learning_rates[-1]:.1e}, "
-        f"{len(sweep.losses)} steps. {found}.{lowest}"
+        f"{len(sweep.losses)} steps. {suggestion}.{lowest}"
     )
-    caption = f"{found}; it stopped because: {sweep.stopped_because}."
+    caption = f"{suggestion}; it stopped because: {sweep.stopped_because}."
     if widget := widget_data(lambda: rate_widget(sweep)):
         text = "(In a running notebook: the curve with a line to be moved.)"
         display_widget(widget, text, "The curve without a choice", image_tag(as_png(figure), "png", alt), alt)

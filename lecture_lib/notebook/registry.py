@@ -33,8 +33,8 @@ def find_question(question_id: str) -> PublicQuestion:
     try:
         return public_questions()[question_id]
     except KeyError:
-        known = ", ".join(public_questions())
-        raise KeyError(f"no question {question_id!r}; there are: {known}") from None
+        ids = ", ".join(public_questions())
+        raise KeyError(f"no question {question_id!r}; there are: {ids}") from None
 
 
 def visible_cases_path(question_id: str) -> Path:

@@ -42,10 +42,10 @@ _HOOKS = [
 _PYTORCH = str(Path(torch.__file__).parent)
 
 
-def _is_wrapped_by_pytorch(found: Any, value: Any) -> bool:
+def _is_wrapped_by_pytorch(current: Any, value: Any) -> bool:
     """Whether PyTorch wrapped a function itself, as it does with an optimizer's `step` when the first one is made."""
-    code = getattr(found, "__code__", None)
-    return getattr(found, "__wrapped__", None) is value and code is not None and code.co_filename.startswith(_PYTORCH)
+    code = getattr(current, "__code__", None)
+    return getattr(current, "__wrapped__", None) is value and code is not None and code.co_filename.startswith(_PYTORCH)
 
 
 class _Functions(NamedTuple):
@@ -63,17 +63,17 @@ class _Functions(NamedTuple):
         where = self.owner.__name__
         if isinstance(self.owner, type):
             where = f"{self.owner.__module__}.{self.owner.__qualname__}"
-        told = []
+        messages = []
         for name, value in list(self.everything.items()):
-            found = now.get(name)
-            if found is value or not (callable(value) or isinstance(value, _DESCRIPTORS)):
+            current = now.get(name)
+            if current is value or not (callable(value) or isinstance(value, _DESCRIPTORS)):
                 continue
-            if _is_wrapped_by_pytorch(found, value):
-                self.everything[name] = found
+            if _is_wrapped_by_pytorch(current, value):
+                self.everything[name] = current
                 continue
             setattr(self.owner, name, value)
-            told.append(f"{where}.{name} was replaced")
-        return told
+            messages.append(f"{where}.{name} was replaced")
+        return messages
 
 
 def _all_functions() -> list[_Functions]:
@@ -85,31 +85,31 @@ def _all_functions() -> list[_Functions]:
         for value in vars(module).values():
             if isinstance(value, type) and value.__module__.split(".")[0] in ("torch", "lecture_lib"):
                 owners[id(value)] = value
-    found = [_Functions(owner, dict(vars(owner))) for owner in owners.values()]
+    functions = [_Functions(owner, dict(vars(owner))) for owner in owners.values()]
     for name in ("input", "exit", "quit"):  # of builtins; the kernel replaces or hides them while a cell runs
-        found[0].everything.pop(name, None)
-    return found
+        functions[0].everything.pop(name, None)
+    return functions
 
 
-_known: list[_Functions] = []
+_originals: list[_Functions] = []
 
 
 def remember_functions() -> None:
     """Note the functions as they are now, before a student's code runs; a later call changes nothing."""
-    if not _known:
-        _known.extend(_all_functions())
+    if not _originals:
+        _originals.extend(_all_functions())
 
 
 def put_back_functions() -> list[str]:
     """Put replaced functions of PyTorch, NumPy and the library back; returns what was replaced."""
-    if not _known:
+    if not _originals:
         return []
-    told = [text for functions in _known for text in functions.put_back()]
+    changes = [text for functions in _originals for text in functions.put_back()]
     for hooks in _HOOKS:
         if hooks:
             hooks.clear()
-            told.append("a hook on all modules was registered")
+            changes.append("a hook on all modules was registered")
     while torch._C._len_torch_function_stack() > 0:
         torch._C._pop_torch_function_stack()
-        told.append("a torch function mode was left on")
-    return told
+        changes.append("a torch function mode was left on")
+    return changes

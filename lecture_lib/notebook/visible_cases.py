@@ -23,9 +23,9 @@ def with_visible_cases(question: PublicQuestion, path: Path) -> PublicQuestion:
 
 def as_json(cases: tuple[PublicCase, ...], misconceptions: Mapping[str, Misconception]) -> str:
     """What `with_visible_cases` reads. Numbers keep every bit."""
-    told = [_entries(_lists(asdict(case)), "   ") for case in cases]
+    objects = [_entries(_lists(asdict(case)), "   ") for case in cases]
     words = _entries({name: asdict(text) for name, text in misconceptions.items()}, "  ")
-    listed = ",\n  ".join(told)
+    listed = ",\n  ".join(objects)
     return f'{{\n "cases": [\n  {listed}\n ],\n "misconceptions": {words}\n}}\n'
 
 

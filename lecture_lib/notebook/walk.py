@@ -45,7 +45,7 @@ def walk_widget(rows: Trace) -> Any:
     import ipywidgets
 
     slider = ipywidgets.IntSlider(max=rows.last_position, description="Step", layout={"width": "30em"})
-    sentence, shown = ipywidgets.HTML(), ipywidgets.HTML()
+    sentence, graph = ipywidgets.HTML(), ipywidgets.HTML()
 
     def button(text: str, tooltip: str, target: Any) -> Any:
         made = ipywidgets.Button(description=text, tooltip=tooltip, layout={"width": "7em"})
@@ -64,11 +64,11 @@ def walk_widget(rows: Trace) -> Any:
 
     def show(_: object = None) -> None:
         moment = rows.at(slider.value)
-        told = html.escape(f"Step {moment.position} of {rows.last_position}. {moment.sentence}")
+        text = html.escape(f"Step {moment.position} of {rows.last_position}. {moment.sentence}")
         # The paragraph is a new one each time; screen readers announce a new element only when it is an alert.
-        sentence.value = f'<p role="alert">{told}</p>'
-        shown.value = f'<div style="overflow-x:auto">{picture(rows, moment, ink="currentColor").svg}</div>'
+        sentence.value = f'<p role="alert">{text}</p>'
+        graph.value = f'<div style="overflow-x:auto">{picture(rows, moment, ink="currentColor").svg}</div>'
 
     slider.observe(show, names="value")
     show()
-    return ipywidgets.VBox([slider, buttons, sentence, shown])
+    return ipywidgets.VBox([slider, buttons, sentence, graph])

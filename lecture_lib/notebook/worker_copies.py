@@ -18,27 +18,27 @@ def worker_copies(value: Any, count: int) -> list[Any]:
         pickle.PicklingError, TypeError, AttributeError: something in it cannot travel, a lambda or an open file say.
 
     """
-    file, known = io.BytesIO(), dict[int, Any]()
-    _ForWorker(file, known).dump(value)
-    return [_InWorker(io.BytesIO(file.getvalue()), known).load() for _ in range(count)]
+    file, by_id = io.BytesIO(), dict[int, Any]()
+    _ForWorker(file, by_id).dump(value)
+    return [_InWorker(io.BytesIO(file.getvalue()), by_id).load() for _ in range(count)]
 
 
 class _ForWorker(pickle.Pickler):
-    def __init__(self, file: io.BytesIO, known: dict[int, Any]) -> None:
+    def __init__(self, file: io.BytesIO, by_id: dict[int, Any]) -> None:
         super().__init__(file)
-        self.known = known
+        self.by_id = by_id
 
     def persistent_id(self, value: Any) -> int | None:
         if not isinstance(value, type | types.FunctionType) or not value.__qualname__.isidentifier():
             return None  # a lambda or a local function has no name by which a worker would find it
-        self.known[id(value)] = value
+        self.by_id[id(value)] = value
         return id(value)
 
 
 class _InWorker(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, known: dict[int, Any]) -> None:
+    def __init__(self, file: io.BytesIO, by_id: dict[int, Any]) -> None:
         super().__init__(file)
-        self.known = known
+        self.by_id = by_id
 
     def persistent_load(self, name: Any) -> Any:
-        return self.known[name]
+        return self.by_id[name]
