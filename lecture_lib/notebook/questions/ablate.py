@@ -25,11 +25,11 @@ class _Runs:
             for name, config in sides.items()
             for seed, score in zip(inputs["seeds"], inputs[name], strict=True)
         }
-        self.asked: list[tuple[str, int]] = []
+        self.calls: list[tuple[str, int]] = []
 
     def __call__(self, config: Mapping[str, Any], seed: int) -> float:
-        self.asked.append((describe(config), int(seed)))
-        return self.scores.get(self.asked[-1], 0.0)
+        self.calls.append((describe(config), int(seed)))
+        return self.scores.get(self.calls[-1], 0.0)
 
 
 def _call(functions: Functions, inputs: Inputs, runs: Callable[..., float], base: dict[str, Any]) -> Any:
@@ -43,8 +43,8 @@ def _call(functions: Functions, inputs: Inputs, runs: Callable[..., float], base
 def _experiment(functions: Functions, inputs: Inputs) -> dict[str, Any]:
     runs, base = _Runs(inputs), dict(inputs["base"])
     _call(functions, inputs, runs, base)
-    asked = sorted(f"{config}; seed {seed}" for config, seed in runs.asked)
-    return {"runs": asked, "base afterwards": describe(base)}
+    descriptions = sorted(f"{config}; seed {seed}" for config, seed in runs.calls)
+    return {"runs": descriptions, "base afterwards": describe(base)}
 
 
 def _reading(functions: Functions, inputs: Inputs) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def _reading(functions: Functions, inputs: Inputs) -> dict[str, Any]:
 def _refusal(functions: Functions, inputs: Inputs) -> dict[str, Any]:
     runs = _Runs(inputs)
     refused = _call(functions, inputs, runs, dict(inputs["base"])) is REFUSED
-    return {"ValueError": "yes" if refused else "no", "runs before": len(runs.asked)}
+    return {"ValueError": "yes" if refused else "no", "runs before": len(runs.calls)}
 
 
 QUESTION = PublicQuestion(

@@ -91,8 +91,8 @@ def changes(before: nn.Module, after: nn.Module) -> dict[str, list[str]]:
     """Names of the parameters, buffers and modules' modes that differ from those of a copy made before."""
     tensors = (("parameters", nn.Module.named_parameters), ("buffers", nn.Module.named_buffers))
     changed = {
-        what: [name for (name, old), (_, new) in zip(named(before), named(after), strict=True) if not old.equal(new)]
-        for what, named in tensors
+        kind: [name for (name, old), (_, new) in zip(named(before), named(after), strict=True) if not old.equal(new)]
+        for kind, named in tensors
     }
     modules = zip(before.named_modules(), after.modules(), strict=True)
     return {**changed, "modes": [name or "the model" for (name, old), new in modules if old.training != new.training]}

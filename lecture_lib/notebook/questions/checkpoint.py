@@ -31,15 +31,15 @@ class Centred(nn.Module):
 
     def __init__(self, mean: np.ndarray, rate: float, shift: np.ndarray) -> None:
         super().__init__()
-        self.running_mean, self.seen = nn.Buffer(torch.tensor(mean)), nn.Buffer(torch.tensor(0))
+        self.running_mean, self.examples = nn.Buffer(torch.tensor(mean)), nn.Buffer(torch.tensor(0))
         self.shift = nn.Parameter(torch.tensor(shift), requires_grad=False)
         self.rate = rate
 
     def forward(self, x: Tensor) -> Tensor:
         """One example [F]."""
         if self.training:
-            self.seen.add_(1)
-            self.running_mean.lerp_(x, self.rate / self.seen.item())
+            self.examples.add_(1)
+            self.running_mean.lerp_(x, self.rate / self.examples.item())
         return x - self.running_mean + self.shift
 
 
@@ -120,8 +120,8 @@ def _saved(functions: Functions, inputs: Inputs, path: Path) -> None:
 
 
 def _resumed(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
-        path, moved = Path(folder) / "run.pt", Path(other) / "moved.pt"
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as new_folder:
+        path, moved = Path(folder) / "run.pt", Path(new_folder) / "moved.pt"
         _saved(functions, inputs, path)
         if path.is_file():
             path.rename(moved)  # what goes on has the file, and nothing else

@@ -12,8 +12,8 @@ ACTIONS = ("lower-rate", "overfit-one-batch", "larger-model", "check-split", "re
 
 def told(label: Any) -> dict[str, Any]:
     """A label, and of each one whether it was given: a label earns points by itself."""
-    given = {name: "given" if isinstance(label, str) and label == name else "not given" for name in LABELS}
-    return {"label": label, **given}
+    labels = {name: "given" if isinstance(label, str) and label == name else "not given" for name in LABELS}
+    return {"label": label, **labels}
 
 
 def _diagnosis(functions: Functions, inputs: Inputs) -> dict[str, Any]:

@@ -81,9 +81,9 @@ def _epoch(loader: Any) -> dict[str, Any]:
 
 
 def _validation(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    seen = _epoch(functions["make_loader"](_examples(inputs), inputs["batch_size"], False, inputs["seed"]))
-    flat = seen["labels"].tolist()
-    return {**seen, "in the files' order": _yes(flat == list(inputs["labels"])[: len(flat)])}
+    epoch = _epoch(functions["make_loader"](_examples(inputs), inputs["batch_size"], False, inputs["seed"]))
+    flat = epoch["labels"].tolist()
+    return {**epoch, "in the files' order": _yes(flat == list(inputs["labels"])[: len(flat)])}
 
 
 def _orders(functions: Functions, inputs: Inputs) -> dict[str, Any]:
@@ -112,21 +112,23 @@ def order_facts(epochs: Mapping[str, Any], inputs: Inputs) -> dict[str, Any]:
     labels, size = list(inputs["labels"]), inputs["batch_size"]
     every = [epoch for name in ("one", "again", "other") for epoch in epochs[name]]
     places = [[labels.index(label) if label in labels else -1 for label in epoch["labels"].tolist()] for epoch in every]
-    one, again, other = places[:2], places[2:4], places[4:]
+    first, again, other_seed = places[:2], places[2:4], places[4:]
     # By chance, two neighbours in the files are also neighbours in about two places of an epoch.
     runs = [sum(abs(b - a) == 1 for a, b in pairwise(order)) >= 0.8 * (len(order) - 1) for order in places]
     left_out = set(range(len(labels) - len(labels) % size, len(labels)))
     sizes = [epoch["sizes"].tolist() for epoch in every]
     return {
-        "batch sizes": sizes[0] if all(found == sizes[0] for found in sizes) else "not the same in every epoch",
+        "batch sizes": sizes[0]
+        if all(batch_sizes == sizes[0] for batch_sizes in sizes)
+        else "not the same in every epoch",
         "each example once": _yes(all(len(set(order)) == len(order) and -1 not in order for order in places)),
         "images with their labels": _yes(
             all(agree(epoch["images"], np.float32(epoch["labels"] + 0.5), 1e-5) for epoch in every)
         ),
         "shuffled": _yes(not any(runs)),
-        "another order in the second epoch": _yes(one[0] != one[1]),
-        "the same seed, the same order": _yes(one == again),
-        "another seed, another order": _yes(one != other),
+        "another order in the second epoch": _yes(first[0] != first[1]),
+        "the same seed, the same order": _yes(first == again),
+        "another seed, another order": _yes(first != other_seed),
         "the last files come too": _yes(not left_out or any(left_out & set(order) for order in places)),
     }
 
@@ -134,22 +136,22 @@ def order_facts(epochs: Mapping[str, Any], inputs: Inputs) -> dict[str, Any]:
 def _workers(functions: Functions, inputs: Inputs) -> dict[str, Any]:
     """Two data sets at once, and copies of the first as two workers would get them; no process is started."""
     first, last = inputs["asked"][0], inputs["asked"][-1]
-    with _opened(functions, inputs) as one, _opened(functions, inputs, "other files") as other:
-        loader = functions["make_loader"](one, inputs["batch_size"], True, inputs["seed"], workers=1)
-        seen = {"refused": "", "copies": 2, "workers": loader.num_workers}
-        images = [one[first][0], other[first][0]]
+    with _opened(functions, inputs) as dataset, _opened(functions, inputs, "other files") as second:
+        loader = functions["make_loader"](dataset, inputs["batch_size"], True, inputs["seed"], workers=1)
+        facts = {"refused": "", "copies": 2, "workers": loader.num_workers}
+        images = [dataset[first][0], second[first][0]]
         try:
-            copies = worker_copies(one, seen["copies"])
+            copies = worker_copies(dataset, facts["copies"])
         except (pickle.PicklingError, TypeError, AttributeError) as error:
-            return {**seen, "refused": f"{type(error).__name__}: {error}", "copies": 0, "images": images}
-        images += [copies[0][last][0], copies[1][first][0], other[last][0]]
-    return {**seen, "images": images, **shared_fact(images)}
+            return {**facts, "refused": f"{type(error).__name__}: {error}", "copies": 0, "images": images}
+        images += [copies[0][last][0], copies[1][first][0], second[last][0]]
+    return {**facts, "images": images, **shared_fact(images)}
 
 
 def shared_fact(images: Any) -> dict[str, str]:
     """Whether two data sets with different files show the same image, in places where one shows different ones."""
-    one, other, last = (np.asarray(image) for image in images[:3])
-    return {"shared": _yes(agree(other, one, 1e-5) and not agree(last, one, 1e-5))}
+    first, second, last = (np.asarray(image) for image in images[:3])
+    return {"shared": _yes(agree(second, first, 1e-5) and not agree(last, first, 1e-5))}
 
 
 def _yes(holds: bool) -> str:

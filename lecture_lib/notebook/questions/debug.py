@@ -162,18 +162,18 @@ def _network(function: Callable[..., Any], data: Data) -> Data:
     """The shapes of the parameters, the outputs for given weights, and how often a hidden unit is dropped."""
     model = function(data["features"], data["classes"]).double()
     parameters = list(model.parameters())
-    seen: Data = {"parameters": [list(parameter.shape) for parameter in parameters]}
+    observation: Data = {"parameters": [list(parameter.shape) for parameter in parameters]}
     for parameter, weight in zip(parameters, data["weights"], strict=True):
         parameter.data.copy_(torch.tensor(weight))
     x = torch.tensor(data["x"])
-    seen["outputs"] = model.eval()(x)
+    observation["outputs"] = model.eval()(x)
     # Every hidden unit gives 1, and the outputs add up the first of them only.
     for parameter, weight in zip(parameters, (0.0, 1.0, 0.0, 0.0), strict=True):
         parameter.data.fill_(weight)
     parameters[2].data[:, 0] = torch.linspace(1, 2, data["classes"])
     outputs = model.train()(torch.zeros(4000, data["features"], dtype=torch.float64))
     dropped = (outputs == outputs[:, :1]).all(dim=1).double().mean().item()
-    return {**seen, "a fifth dropped": abs(dropped - 0.2) < 0.04}
+    return {**observation, "a fifth dropped": abs(dropped - 0.2) < 0.04}
 
 
 def _optimizer(function: Callable[..., Any], data: Data) -> Data:

@@ -14,13 +14,13 @@ PROBLEMS = ("range", "dtype", "labels", "duplicates", "class-stacked")
 
 def _inspect(functions: Functions, inputs: Inputs) -> dict[str, Any]:
     arrays = [torch.tensor(inputs[name]) for name in ("x_train", "y_train", "x_val", "y_val")]
-    found = functions["inspect_data"](*arrays, inputs["classes"])
-    if not isinstance(found, Set):
-        raise TypeError(f"inspect_data returned a {type(found).__name__}, not a set of problem names")
-    unknown = set(found) - set(PROBLEMS)
+    names = functions["inspect_data"](*arrays, inputs["classes"])
+    if not isinstance(names, Set):
+        raise TypeError(f"inspect_data returned a {type(names).__name__}, not a set of problem names")
+    unknown = set(names) - set(PROBLEMS)
     if unknown:
         raise TypeError(f"{sorted(map(repr, unknown))[0]} is not one of the names {', '.join(PROBLEMS)}")
-    return {name: "reported" if name in found else "not reported" for name in PROBLEMS}
+    return {name: "reported" if name in names else "not reported" for name in PROBLEMS}
 
 
 QUESTION = PublicQuestion(

@@ -73,8 +73,8 @@ def _run(functions: Functions, inputs: Inputs) -> tuple[Centred, list[float], An
     """The model after a sweep, the losses that were computed, and what was returned."""
     model, loss_fn = _model(inputs), _Loss(inputs["penalty"])
     ends = inputs["start"], inputs["stop"], inputs["steps"]
-    found = functions["run_sweep"](model, _batches(inputs), loss_fn, *ends)
-    return model, loss_fn.computed, found
+    result = functions["run_sweep"](model, _batches(inputs), loss_fn, *ends)
+    return model, loss_fn.computed, result
 
 
 def _sweep(functions: Functions, inputs: Inputs) -> dict[str, Any]:
@@ -94,12 +94,12 @@ def _computed(functions: Functions, inputs: Inputs) -> dict[str, Any]:
 
 def trained(computed: Iterable[float], inputs: Inputs) -> str:
     """Whether the computed losses are those of a model that learns: else there was nothing to put back."""
-    found = _finite(computed)
+    losses = _finite(computed)
     for mode in (True, False):
         model, loss_fn = _model(inputs).train(mode), _Loss(inputs["penalty"])
-        for (x, y), _ in zip(cycle(_batches(inputs)), found, strict=False):
+        for (x, y), _ in zip(cycle(_batches(inputs)), losses, strict=False):
             loss_fn(model(x), y)
-        if len(found) < 2 or agree(_finite(loss_fn.computed), found, 1e-9):
+        if len(losses) < 2 or agree(_finite(loss_fn.computed), losses, 1e-9):
             return "no"
     return "yes"
 
@@ -117,8 +117,8 @@ def _log10(rates: Iterable[Any]) -> np.ndarray:
 
 def _finite(numbers: Iterable[Any]) -> np.ndarray:
     """Numbers, with -1 for one that is not finite: NaN equals nothing, not even itself."""
-    found = np.asarray([float(number) for number in numbers], dtype=np.float64)
-    return np.where(np.isfinite(found), found, -1.0)
+    values = np.asarray([float(number) for number in numbers], dtype=np.float64)
+    return np.where(np.isfinite(values), values, -1.0)
 
 
 QUESTION = PublicQuestion(

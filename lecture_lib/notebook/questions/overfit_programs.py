@@ -57,9 +57,9 @@ class Tempered(nn.Sequential):
 
 def floor_of_smoothing(smoothing: float, classes: int) -> float:
     """The lowest cross-entropy (nats) with label smoothing: the entropy of the smoothed labels."""
-    others = smoothing / classes
-    true = 1 - smoothing + others
-    return -true * math.log(true) - ((classes - 1) * others * math.log(others) if others else 0.0)
+    wrong = smoothing / classes
+    right = 1 - smoothing + wrong
+    return -right * math.log(right) - ((classes - 1) * wrong * math.log(wrong) if wrong else 0.0)
 
 
 def draw_program(rng: np.random.Generator, classes: int, **settings: Any) -> dict[str, Any]:

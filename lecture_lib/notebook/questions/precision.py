@@ -46,10 +46,10 @@ def _step(functions: Functions, inputs: Inputs) -> dict[str, Any]:
 
 
 def _dtypes(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    found = _stepped(functions, inputs)[1]
-    if not isinstance(found, dict):
-        raise TypeError(f"autocast_step returned {found!r:.80}, not a dict of dtypes")
-    return {str(name): str(dtype).removeprefix("torch.") for name, dtype in found.items()}
+    dtypes = _stepped(functions, inputs)[1]
+    if not isinstance(dtypes, dict):
+        raise TypeError(f"autocast_step returned {dtypes!r:.80}, not a dict of dtypes")
+    return {str(name): str(dtype).removeprefix("torch.") for name, dtype in dtypes.items()}
 
 
 def _fate(functions: Functions, inputs: Inputs) -> dict[str, Any]:

@@ -40,8 +40,8 @@ class _Watch:
     def forward(self, module: nn.Module, arguments: tuple[Tensor, ...], output: Tensor) -> None:
         if isinstance(module, nn.Linear) and module.in_features == self._features and output.requires_grad:
             points = arguments[0].detach().float().cpu().numpy()
-            found = [self._row_of.get(point.tobytes(), -1) for point in points.reshape(-1, self._features)]
-            output.register_hook(lambda gradient: self.rows.extend(found))
+            rows = [self._row_of.get(point.tobytes(), -1) for point in points.reshape(-1, self._features)]
+            output.register_hook(lambda gradient: self.rows.extend(rows))
 
     def step(self, optimizer: Optimizer, *_: Any) -> None:
         self.sizes.append(len(self.rows) - sum(self.sizes))
@@ -84,9 +84,9 @@ def _run(functions: Functions, inputs: Inputs, seed: int, arguments: tuple[Any, 
         record = asdict(record)
     if not isinstance(record, Mapping):
         raise TypeError(f"the record is a {type(record).__name__}, neither a RunRecord nor a dict")
-    seen: dict[str, Any] = {name: np.array(getattr(watch, name)) for name in ("rows", "sizes", "rates")}
-    seen |= {"start": start, "weights": [tensor.detach().clone() for tensor in state.values()]}
-    return seen | {name: _column(record, name) for name in ("val_loss", "val_metric")}, record
+    run: dict[str, Any] = {name: np.array(getattr(watch, name)) for name in ("rows", "sizes", "rates")}
+    run |= {"start": start, "weights": [tensor.detach().clone() for tensor in state.values()]}
+    return run | {name: _column(record, name) for name in ("val_loss", "val_metric")}, record
 
 
 def _column(record: Mapping[str, Any], name: str) -> np.ndarray:
@@ -97,16 +97,16 @@ def _column(record: Mapping[str, Any], name: str) -> np.ndarray:
 def _training(functions: Functions, inputs: Inputs) -> dict[str, Any]:
     """A run, the same once more, and one with another seed, all on the same tensors."""
     seed, arguments = inputs["config"]["seed"], _arguments(inputs)
-    first, again, other = (_run(functions, inputs, number, arguments)[0] for number in (seed, seed, seed + 1))
-    return {"run": first, "same": again, "other": other}
+    first, again, other_seed = (_run(functions, inputs, number, arguments)[0] for number in (seed, seed, seed + 1))
+    return {"run": first, "same": again, "other": other_seed}
 
 
-def training_facts(seen: Mapping[str, Any], inputs: Inputs, held_out: Sequence[np.ndarray]) -> dict[str, bool | str]:
+def training_facts(runs: Mapping[str, Any], inputs: Inputs, held_out: Sequence[np.ndarray]) -> dict[str, bool | str]:
     """What can be said of three runs, whatever the recipe is."""
     config, training = inputs["config"], inputs["split"][0]
-    run, same, other = seen["run"], seen["same"], seen["other"]
+    run, same, other_seed = runs["run"], runs["same"], runs["other"]
     count, size, rate, epochs = len(training), *(config[n] for n in ("batch_size", "learning_rate", "epochs"))
-    orders = [_epochs(found["rows"], epochs) for found in (run, other)]
+    orders = [_epochs(result["rows"], epochs) for result in (run, other_seed)]
     return {
         "right on new points": not _equal(run["weights"], run["start"])  # chance alone may be right often enough
         and bool((scores(run["weights"], held_out[0]).argmax(1) == held_out[1]).mean() >= ENOUGH),
@@ -117,13 +117,13 @@ def training_facts(seen: Mapping[str, Any], inputs: Inputs, held_out: Sequence[n
         "a new order in each epoch": len(np.unique(orders[0], axis=0)) == epochs,
         "no row twice in an epoch": bool(np.diff(np.sort(orders[0], axis=1)).all()),
         "same seed, same weights": _equal(run["weights"], same["weights"]),
-        "other seed, other first weights": not _equal(run["start"], other["start"]),
+        "other seed, other first weights": not _equal(run["start"], other_seed["start"]),
         "other seed, other order": not np.array_equal(orders[0], orders[1]),
-        "other seed, other weights": not _equal(run["weights"], other["weights"]),
+        "other seed, other weights": not _equal(run["weights"], other_seed["weights"]),
         "the weights have the lowest recorded val_loss": min(
-            (_best(found, inputs)[0] for found in (run, other)), key=str
+            (_best(result, inputs)[0] for result in (run, other_seed)), key=str
         ),
-        "the weights have the val_metric of that row": all(_best(found, inputs)[1] for found in (run, other)),
+        "the weights have the val_metric of that row": all(_best(result, inputs)[1] for result in (run, other_seed)),
     }
 
 
@@ -144,24 +144,24 @@ def scores(weights: Weights, x: np.ndarray) -> np.ndarray:
 
 
 def _recorded(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    seen, record = _run(functions, inputs, inputs["config"]["seed"], _arguments(inputs))
+    run, record = _run(functions, inputs, inputs["config"]["seed"], _arguments(inputs))
     kept = {name: record.get(name) for name in (*ENTRIES, "config", "code", "hardware")}
     here = {"python": platform.python_version(), "torch": torch.__version__}
-    return {"record": kept, "here": here, "val_loss": seen["val_loss"], "val_metric": seen["val_metric"]}
+    return {"record": kept, "here": here, "val_loss": run["val_loss"], "val_metric": run["val_metric"]}
 
 
-def record_facts(seen: Mapping[str, Any], inputs: Inputs) -> dict[str, Any]:
+def record_facts(observation: Mapping[str, Any], inputs: Inputs) -> dict[str, Any]:
     """What a record says."""
     config, code, machine = (
-        entry if isinstance(entry := seen["record"].get(name), Mapping) else {}
+        entry if isinstance(entry := observation["record"].get(name), Mapping) else {}
         for name in ("config", "code", "hardware")
     )
-    return {name: seen["record"].get(name) for name in ENTRIES} | {
+    return {name: observation["record"].get(name) for name in ENTRIES} | {
         "config": all(bool(config.get(name) == number) for name, number in inputs["config"].items()),
         "code": isinstance(code.get("commit") or code.get("reason"), str),
-        "hardware": all(machine.get(name) == version for name, version in seen["here"].items()),
-        "rows of metrics": min(len(seen["val_loss"]), len(seen["val_metric"])),
-        "rows that differ": 2 * len(np.unique(seen["val_loss"])) > len(seen["val_loss"]),
+        "hardware": all(machine.get(name) == version for name, version in observation["here"].items()),
+        "rows of metrics": min(len(observation["val_loss"]), len(observation["val_metric"])),
+        "rows that differ": 2 * len(np.unique(observation["val_loss"])) > len(observation["val_loss"]),
     }
 
 

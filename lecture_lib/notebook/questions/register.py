@@ -24,17 +24,17 @@ class Shift(nn.Module):
         return x + self.shift
 
 
-def _made(functions: Functions, inputs: Inputs, *, other: bool = False) -> nn.Module:
-    """The student's module; with `other`, one of the same shapes and other values."""
-    layers: list[nn.Module] = [Shift(torch.tensor(shift + np.float32(other))) for shift in inputs["shifts"]]
+def _made(functions: Functions, inputs: Inputs, *, moved: bool = False) -> nn.Module:
+    """The student's module; with `moved`, one of the same shapes and other values."""
+    layers: list[nn.Module] = [Shift(torch.tensor(shift + np.float32(moved))) for shift in inputs["shifts"]]
     for number, (weight, bias) in enumerate(zip(inputs["weights"], inputs["biases"], strict=True)):
         linear = nn.Linear(weight.shape[1], weight.shape[0])
         with torch.no_grad():
-            linear.weight.copy_(torch.tensor(weight + other))
-            linear.bias.copy_(torch.tensor(bias + other))
+            linear.weight.copy_(torch.tensor(weight + moved))
+            linear.bias.copy_(torch.tensor(bias + moved))
         layers += [nn.ReLU(), linear] if number else [linear]
-    mean = torch.tensor(inputs["mean"] + np.float32(other))
-    module = functions["Scaled"](layers, mean, float(inputs["temperature"]) * (1 + other))
+    mean = torch.tensor(inputs["mean"] + np.float32(moved))
+    module = functions["Scaled"](layers, mean, float(inputs["temperature"]) * (1 + moved))
     if not isinstance(module, nn.Module):
         raise TypeError(f"Scaled(...) is a {type(module).__name__}, not an nn.Module")
     return module
@@ -66,7 +66,7 @@ def _registered(functions: Functions, inputs: Inputs) -> dict[str, Any]:
 
 def _state(functions: Functions, inputs: Inputs) -> dict[str, Any]:
     """Another module, once it has loaded the state_dict of one that has trained: what it computes in eval mode."""
-    module, restored = _made(functions, inputs).train(), _made(functions, inputs, other=True).eval()
+    module, restored = _made(functions, inputs).train(), _made(functions, inputs, moved=True).eval()
     x = torch.tensor(inputs["x"])
     module(x)
     state = module.state_dict()
@@ -84,7 +84,7 @@ def _moves(functions: Functions, inputs: Inputs) -> dict[str, Any]:
     module, x = _made(functions, inputs).eval().double(), torch.tensor(inputs["x"])
     dtypes = [str(tensor.dtype).removeprefix("torch.") for tensor in _tensors(module)]
     with torch.no_grad():
-        for moved, tensor in zip(_tensors(module), _tensors(_made(functions, inputs, other=True)), strict=True):
+        for moved, tensor in zip(_tensors(module), _tensors(_made(functions, inputs, moved=True)), strict=True):
             moved.copy_(tensor)
     output = module(x.double())
     module.to("meta")

@@ -37,24 +37,24 @@ def facts(rows: Mapping[str, Any], inputs: Inputs) -> dict[str, str]:
     if not np.array_equal(np.sort(np.concatenate(numbers)), np.arange(len(column))):
         return {ONCE: "no"}
     train, val = (column[part.astype(np.int64)] for part in numbers)
-    said = {ONCE: "yes", SIZE: _size(len(val), fraction, len(column))}
+    answers = {ONCE: "yes", SIZE: _size(len(val), fraction, len(column))}
     if kind == "later days":
-        said[ORDER] = "after" if _before(train, val) else "before" if _before(val, train) else "in between"
+        answers[ORDER] = "after" if _before(train, val) else "before" if _before(val, train) else "in between"
     else:
-        said[shared(kind)] = "no" if set(train.tolist()).isdisjoint(val.tolist()) else "yes"
+        answers[shared(kind)] = "no" if set(train.tolist()).isdisjoint(val.tolist()) else "yes"
     if kind == "new patients":
         in_val = labels[numbers[1].astype(np.int64)]
-        sizes = [_size(np.sum(in_val == one), fraction, np.sum(labels == one)) for one in np.unique(labels)]
-        said[CLASSES] = "yes" if set(sizes) == {"right"} else "no"
-    return said
+        sizes = [_size(np.sum(in_val == label), fraction, np.sum(labels == label)) for label in np.unique(labels)]
+        answers[CLASSES] = "yes" if set(sizes) == {"right"} else "no"
+    return answers
 
 
 def _before(first: np.ndarray, second: np.ndarray) -> bool:
     return len(first) > 0 and len(second) > 0 and bool(first.max() < second.min())
 
 
-def _size(found: int, fraction: float, records: int) -> str:
-    gap = found / records - fraction
+def _size(count: int, fraction: float, records: int) -> str:
+    gap = count / records - fraction
     return "right" if abs(gap) <= TOLERANCE + 1e-9 else "too large" if gap > 0 else "too small"
 
 

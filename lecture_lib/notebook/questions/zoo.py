@@ -62,7 +62,7 @@ def small_run(images: Tensor, labels: Tensor, seed: int, permuted: bool = False)
     """
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(labels), generator=generator)
-    few, others = order[:72], order[72:372]
+    few, held_out = order[:72], order[72:372]
     y = labels[few][torch.randperm(72, generator=generator)] if permuted else labels[few]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -74,5 +74,5 @@ def small_run(images: Tensor, labels: Tensor, seed: int, permuted: bool = False)
         optimizer.step()
     constant = ((torch.bincount(y, minlength=10) + 1) / (len(y) + 10)).log()
     with torch.no_grad():
-        loss = nn.functional.cross_entropy(model(images[others]), labels[others])
-    return loss.item(), -constant[labels[others]].mean().item()
+        loss = nn.functional.cross_entropy(model(images[held_out]), labels[held_out])
+    return loss.item(), -constant[labels[held_out]].mean().item()
