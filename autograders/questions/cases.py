@@ -40,21 +40,21 @@ def draw_until(draw: Callable[[], Drawn], clear: Callable[[Drawn], bool], most: 
 
 def value(observation: Observation, part: str) -> Mapping[str, Any] | None:
     """The fields that a part returned, or None when it returned nothing readable."""
-    seen = observation.get(part)
-    found = seen.get("value") if isinstance(seen, Mapping) else None
-    return found if isinstance(found, Mapping) else None
+    outcome = observation.get(part)
+    fields = outcome.get("value") if isinstance(outcome, Mapping) else None
+    return fields if isinstance(fields, Mapping) else None
 
 
 def why_none(observation: Observation, part: str) -> str:
     """Why `value` is None: not answered, or the exception in the student's own words."""
-    seen = observation.get(part)
-    if not isinstance(seen, Mapping):
+    outcome = observation.get(part)
+    if not isinstance(outcome, Mapping):
         return "nothing was observed"
-    if "unanswered" in seen:
+    if "unanswered" in outcome:
         return "not answered"
-    if "unusable" in seen:
-        return str(seen["unusable"])[:300]
-    return f"your code raised {str(seen.get('raised', 'something unreadable'))[:300]}"
+    if "unusable" in outcome:
+        return str(outcome["unusable"])[:300]
+    return f"your code raised {str(outcome.get('raised', 'something unreadable'))[:300]}"
 
 
 def read_field(observation: Observation, part: str, name: str) -> tuple[Any, str]:
@@ -65,7 +65,7 @@ def read_field(observation: Observation, part: str, name: str) -> tuple[Any, str
 
 def all_unanswered(observations: Iterable[Observation]) -> bool:
     """Whether no part was answered in any case."""
-    return all("unanswered" in seen for observation in observations for seen in observation.values())
+    return all("unanswered" in outcome for observation in observations for outcome in observation.values())
 
 
 def of_kind(case: Case, part: str, message: str) -> str:

@@ -67,19 +67,19 @@ class Description:
         usual = self._usual
         for _ in range(_MOST_DRAWS):
             cases = self.draw(rng)
-            found = self._consequences(cases)
-            if found.costs == usual.costs and found.alike <= usual.alike:
+            consequences = self._consequences(cases)
+            if consequences.costs == usual.costs and consequences.alike <= usual.alike:
                 return cases
-        if found.costs == usual.costs:
-            first, second = min(found.alike - usual.alike)
+        if consequences.costs == usual.costs:
+            first, second = min(consequences.alike - usual.alike)
             raise DescriptionError(
                 f"{self.id}: the mistakes {first} and {second} give the same values on each of {_MOST_DRAWS} sets, and "
                 "not on the first: let `draw` give a case that tells them apart always"
             )
-        other = next(form for form, parts in found.costs.items() if parts != usual.costs[form])
-        before, last = (" and ".join(sorted(each.costs[other])) or "nothing" for each in (usual, found))
+        form = next(form for form, parts in consequences.costs.items() if parts != usual.costs[form])
+        before, last = (" and ".join(sorted(each.costs[form])) or "nothing" for each in (usual, consequences))
         raise DescriptionError(
-            f"{self.id}: the mistake {other} costs {before} on one set and {last} on another, and none of "
+            f"{self.id}: the mistake {form} costs {before} on one set and {last} on another, and none of "
             f"{_MOST_DRAWS} sets was like the first: let `draw` give cases that show it in the same parts always"
         )
 
@@ -88,10 +88,10 @@ class Description:
         """The consequences of mistakes on the first of some sets on which every one costs a part."""
         rng = np.random.default_rng(0)
         for _ in range(_MOST_DRAWS):
-            found = self._consequences(self.draw(rng))
-            unseen = next((form for form, parts in found.costs.items() if not parts), None)
+            consequences = self._consequences(self.draw(rng))
+            unseen = next((form for form, parts in consequences.costs.items() if not parts), None)
             if unseen is None:
-                return found
+                return consequences
         raise DescriptionError(
             f"{self.id}: the mistake {unseen} gives the right values on all hidden cases that were drawn "
             f"{_MOST_DRAWS} times: let `draw` give a case that shows it"
@@ -110,20 +110,22 @@ class Description:
                 for owner, name in map(split, part.fields)
             )
 
-        costs, seen = {}, {}
+        costs, values = {}, {}
         forms = [form for mistake in self.mistakes if not mistake.constant for form in mistake.forms().items()]
         for form, simulate in forms:
             simulated = [
                 changed_fields(simulate(case), right, tolerance) for case, right in zip(cases, expected, strict=True)
             ]
             costs[form] = frozenset(part.name for part in self.parts if wrong_on(part, simulated))
-            seen[form] = frozen(simulated)
-        alike = frozenset((one, other) for one, other in combinations(sorted(seen), 2) if seen[one] == seen[other])
+            values[form] = frozen(simulated)
+        alike = frozenset(
+            (first, second) for first, second in combinations(sorted(values), 2) if values[first] == values[second]
+        )
         return Consequences(costs, alike)
 
     def judge(self, cases: Sequence[Case], observations: Sequence[Observation]) -> Verdict:
         """Points part by part, and the misconception that explains the first part without full points."""
-        facts = [self.facts(case, seen) for case, seen in zip(cases, observations, strict=True)]
+        facts = [self.facts(case, observation) for case, observation in zip(cases, observations, strict=True)]
         tolerance = find_question(self.id).relative_tolerance
         expected = [nested(self.reference(case)) for case in cases]
         judged = Judgement(self.parts, self.mistakes, tolerance, cases, expected, facts)
@@ -148,37 +150,37 @@ class Description:
         for case in self.visible:
             expected = nested(self.reference(case))
             forms = {name: form for mistake in self._published for name, form in mistake.forms().items()}
-            shown = {name: changed_fields(simulate(case), expected, tolerance) for name, simulate in forms.items()}
-            shown = {name: fields for name, fields in shown.items() if fields}
-            cases.append(PublicCase(case.kind, case.inputs, expected, shown))
+            mistakes = {name: changed_fields(simulate(case), expected, tolerance) for name, simulate in forms.items()}
+            mistakes = {name: fields for name, fields in mistakes.items() if fields}
+            cases.append(PublicCase(case.kind, case.inputs, expected, mistakes))
         self._refuse_alike(cases, tolerance)
         return tuple(cases)
 
     def _refuse_alike(self, cases: Sequence[PublicCase], tolerance: float) -> None:
-        seen: dict[str, list[Fields]] = {}
-        shown = [mistake for mistake in self._published if not (mistake.hidden_only or mistake.constant)]
-        for name in (name for mistake in shown for name in mistake.forms()):
+        earlier: dict[str, list[Fields]] = {}
+        visible = [mistake for mistake in self._published if not (mistake.hidden_only or mistake.constant)]
+        for name in (name for mistake in visible for name in mistake.forms()):
             fields = [case.mistakes.get(name, {}) for case in cases]
             if not any(fields):
                 raise DescriptionError(
                     f"{self.id}: the mistake {name} gives the right values on every visible case: add a case "
                     "that shows it, or say hidden_only=True"
                 )
-            for other, its in seen.items():
-                if agree(fields, its, tolerance):
+            for earlier_name, earlier_fields in earlier.items():
+                if agree(fields, earlier_fields, tolerance):
                     raise DescriptionError(
-                        f"{self.id}: on the visible cases the mistakes {other} and {name} give the same: add a "
+                        f"{self.id}: on the visible cases the mistakes {earlier_name} and {name} give the same: add a "
                         "case that tells them apart, or say hidden_only=True for one of them"
                     )
-            seen[name] = fields
+            earlier[name] = fields
 
     def check(self) -> None:
         """Raise DescriptionError when names in the description do not fit together."""
         mistakes = [mistake.id for mistake in self.mistakes]
         names = [part.name for part in self.parts]
-        for what, ids in (("mistake", mistakes), ("part", names)):
+        for kind, ids in (("mistake", mistakes), ("part", names)):
             for doubled in sorted({name for name in ids if ids.count(name) > 1}):
-                raise DescriptionError(f"{self.id}: two {what}s are called {doubled}")
+                raise DescriptionError(f"{self.id}: two {kind}s are called {doubled}")
         public = find_question(self.id)
         for part in self.parts:
             for unknown in sorted({*part.unless, *part.forgives} - set(mistakes)):

@@ -53,10 +53,15 @@ def first_difference(
 
 def _in_full(description: Description, case: Case) -> Description:
     """With every part asked of this case, in the fields that the reference has for it."""
-    asked = description.reference(case)
+    reference = description.reference(case)
     parts = [
         replace(
-            part, on=(), unless=(), forgives=(), needs="", fields=tuple(path for path in part.fields if path in asked)
+            part,
+            on=(),
+            unless=(),
+            forgives=(),
+            needs="",
+            fields=tuple(path for path in part.fields if path in reference),
         )
         for part in description.parts
     ]

@@ -38,7 +38,7 @@ class Judgement:
             if part.needs and graded[part.name].points and not graded[part.needs].points:
                 message = f"counts once the part `{part.needs}` is right"
                 graded[part.name] = Part(part.name, 0.0, part.points, message)
-            elif graded[part.name].points and sum(other.points > 0 for other in graded.values()) <= part.after:
+            elif graded[part.name].points and sum(earlier.points > 0 for earlier in graded.values()) <= part.after:
                 message = f"counts once {part.after} of the parts before it are right"
                 graded[part.name] = Part(part.name, 0.0, part.points, message)
         return tuple(graded.values())

@@ -28,13 +28,13 @@ def mutants(source: str, types_of: Names) -> list[Mutant]:
     """Every mutant of an answer's text, without those that compile to the same code as the answer or another one."""
     tree = ast.parse(source)
     text = Text(source)
-    seen = {_code(source)}
+    compiled = {_code(source)}
     kept = []
     for edits in _groups(tree, text, types_of):
         changed = text.edited(edits)
         code = _code(changed)
-        if code is not None and code not in seen:
-            seen.add(code)
+        if code is not None and code not in compiled:
+            compiled.add(code)
             first = min(edits, key=lambda edit: edit.start)
             old = text.line(first)
             new = Text(changed).line(Edit("", first.start, first.start, ""))

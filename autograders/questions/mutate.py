@@ -73,7 +73,7 @@ def _chosen(question: Question) -> list[Answer]:
     right = [answer for answer in question.answers() if answer.points == question.points and not answer.misconception]
     if len(right) < 2:
         return right
-    likeness = [difflib.SequenceMatcher(None, right[0].source, other.source).ratio() for other in right[1:]]
+    likeness = [difflib.SequenceMatcher(None, right[0].source, answer.source).ratio() for answer in right[1:]]
     return [right[0], right[1 + likeness.index(min(likeness))]]
 
 
@@ -125,17 +125,17 @@ class _Trial:
         """
         visible = encode_inputs([Case(case.name, case.inputs) for case in self.question.public.cases])
         on_visible = list(self._observe(group, visible, 0))
-        shown = [_right_on_visible(self.question, seen) for seen in on_visible]
-        open_ones = [number for number in range(len(group)) if shown[number]]
+        right_on_visible = [_right_on_visible(self.question, observed) for observed in on_visible]
+        open_ones = [number for number in range(len(group)) if right_on_visible[number]]
         on_set = list(self._observe([group[number] for number in open_ones], self._inputs(0), 1))
-        full = [self._full_points(0, seen) for seen in on_set]
-        ended = any(seen.incident is not None for seen in [*on_visible, *on_set])
-        if len(group) > 1 and (ended or not (shown[-1] and full[-1])):
+        full = [self._full_points(0, observed) for observed in on_set]
+        ended = any(observed.incident is not None for observed in [*on_visible, *on_set])
+        if len(group) > 1 and (ended or not (right_on_visible[-1] and full[-1])):
             return [self.fates([mutant])[0] for mutant in group]
-        found = [(Fate.VISIBLE, "")] * len(group)
+        fates = [(Fate.VISIBLE, "")] * len(group)
         for number, right in zip(open_ones, full, strict=False):
-            found[number] = self._on_all_sets(group[number]) if right else (Fate.HIDDEN, "")
-        return found
+            fates[number] = self._on_all_sets(group[number]) if right else (Fate.HIDDEN, "")
+        return fates
 
     def _observe(self, group: Sequence[Mutant], inputs: list[Any], seed: int) -> Iterator[Observed]:
         """Each mutant, and at last the answer that they were made from."""
@@ -146,7 +146,7 @@ class _Trial:
     def _on_all_sets(self, mutant: Mutant) -> tuple[Fate, str]:
         sources = [*self.setup, mutant.source]
         rest = observe_sets(self.question, sources, list(map(self._inputs, range(1, POOL))), self.seconds)
-        losing = [index for index, seen in enumerate(rest, 1) if not self._full_points(index, seen)]
+        losing = [index for index, observed in enumerate(rest, 1) if not self._full_points(index, observed)]
         if losing:
             return Fate.SOME_SETS, f"loses on set {', '.join(map(str, losing))} of {POOL}"
         try:
@@ -168,10 +168,10 @@ class _Trial:
 def _right_on_visible(question: Question, observed: Observed) -> bool:
     if observed.incident is not None:
         return False
-    seen = question.read(observed.published[0], len(question.public.cases))
+    observations = question.read(observed.published[0], len(question.public.cases))
     return not any(
         difference(dict(observation[part].get("value") or {}), dict(expected), question.public.relative_tolerance)
-        for case, observation in zip(question.public.cases, seen, strict=True)
+        for case, observation in zip(question.public.cases, observations, strict=True)
         for part, expected in case.expected.items()
     )
 

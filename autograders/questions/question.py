@@ -105,9 +105,9 @@ class Question:
         What the judge computes for them once (a reference curve, a trained model) is kept with them: a class shares
         eight sets. Each call gives a copy of its own.
         """
-        asked = self.of_course(secret)
-        cases: list[Case] = pickle.loads(_drawn(asked.description.draw_set, secret, version, self.id, index)[0])
-        return [replace(case, variant=asked.variant.name) for case in cases] if asked.variant else cases
+        question = self.of_course(secret)
+        cases: list[Case] = pickle.loads(_drawn(question.description.draw_set, secret, version, self.id, index)[0])
+        return [replace(case, variant=question.variant.name) for case in cases] if question.variant else cases
 
     def inputs(self, secret: bytes, version: str, index: int) -> str:
         """The inputs of these cases as they travel to the student's process: JSON."""
@@ -132,8 +132,8 @@ class Question:
             verdict = self._of(cases).judge(cases, observations)
         except Exception as error:
             # Whatever a student's process sent, it costs this question only; a judge's own fault is found by verify.
-            told = f"{type(error).__name__}: {str(error)[:100]}"
-            return self.zero(Reason(Kind.NOT_JUDGED, f"the observation could not be judged ({told})"))
+            problem = f"{type(error).__name__}: {str(error)[:100]}"
+            return self.zero(Reason(Kind.NOT_JUDGED, f"the observation could not be judged ({problem})"))
         return replace(self._explained(verdict), left=_left(published[0]))
 
     def read(self, published: Any, cases: int) -> list[dict[str, Any]]:
@@ -147,10 +147,10 @@ class Question:
     def _explained(self, verdict: Verdict) -> Verdict:
         parts = tuple(replace(part, message=part.message[:MAX_MESSAGE]) for part in verdict.parts)
         verdict = replace(verdict, parts=parts)
-        known = self.words(verdict.misconception)
-        if known is None:
+        words = self.words(verdict.misconception)
+        if words is None:
             return verdict
-        return replace(verdict, meaning=known.what, look_at=known.look_at)
+        return replace(verdict, meaning=words.what, look_at=words.look_at)
 
 
 def answers_to(grade_id: str) -> list[Answer]:
@@ -187,8 +187,8 @@ def _read(question_id: str, published: Any, cases: int) -> list[dict[str, Any]]:
     for entry in entries:
         if not isinstance(entry, Mapping):
             raise MalformedObservation("a case is not a mapping")
-        observation = {str(part): decode(seen) for part, seen in entry.items()}
-        if not all(isinstance(seen, dict) for seen in observation.values()):
+        observation = {str(part): decode(outcome) for part, outcome in entry.items()}
+        if not all(isinstance(outcome, dict) for outcome in observation.values()):
             raise MalformedObservation("a part of a case is not a mapping")
         observations.append(observation)
     return observations
@@ -196,9 +196,11 @@ def _read(question_id: str, published: Any, cases: int) -> list[dict[str, Any]]:
 
 def _left(published: Mapping[str, Any]) -> tuple[str, ...]:
     """What the published parts say was left changed, each once; anything else that stands there is passed over."""
-    parts = [seen for case in published["cases"] for seen in case.values() if isinstance(seen, Mapping)]
-    lists = [published.get("left"), *(decode(seen).get("left") for seen in parts)]
-    texts = [text[:_MOST_LEFT] for found in lists if isinstance(found, list) for text in found if isinstance(text, str)]
+    parts = [outcome for case in published["cases"] for outcome in case.values() if isinstance(outcome, Mapping)]
+    lists = [published.get("left"), *(decode(outcome).get("left") for outcome in parts)]
+    texts = [
+        text[:_MOST_LEFT] for listed in lists if isinstance(listed, list) for text in listed if isinstance(text, str)
+    ]
     return tuple(dict.fromkeys(text for text in texts if text.isprintable()))[:_MOST_LEFT]
 
 

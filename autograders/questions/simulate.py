@@ -36,14 +36,14 @@ def simulate(course: Course, assignments: Sequence[str], students: int) -> Path:
                 cell for cell in nb.cells if cell.metadata.get("nbgrader", {}).get("solution")
             ):
                 grade_id = cell.metadata["nbgrader"]["grade_id"]
-                asked = QUESTIONS.get(grade_id)
-                bank = asked.of_course(read_secret(course.secret)).answers() if asked else answers_to(grade_id)
+                question = QUESTIONS.get(grade_id)
+                bank = question.of_course(read_secret(course.secret)).answers() if question else answers_to(grade_id)
                 choices: list[Answer | None] = [*bank, None]
                 answer = choices[(number + shift) % len(choices)]
                 if answer is not None:
                     cell.source = answer.source
                 if grade_id in QUESTIONS:
-                    rows.append((student, assignment, grade_id, *_known(answer)))
+                    rows.append((student, assignment, grade_id, *_known_row(answer)))
             target = course.notebook("submitted", assignment, student)
             target.parent.mkdir(parents=True, exist_ok=True)
             nbformat.write(nb, target)
@@ -53,13 +53,13 @@ def simulate(course: Course, assignments: Sequence[str], students: int) -> Path:
 
 def _refuse_real_class(course: Course, simulated: Sequence[str]) -> None:
     """Invented students must not end up among real ones."""
-    others = sorted({path.name for path in course.step("submitted", "").glob("*")} - set(simulated))
-    if others and not course.known.exists():
+    real = sorted({path.name for path in course.step("submitted", "").glob("*")} - set(simulated))
+    if real and not course.known.exists():
         raise CourseError(
-            f"{course.root} holds submissions of {len(others)} students ({others[0]}, …): simulate a class in a folder "
-            "of its own, with --course DIR."
+            f"{course.root} holds submissions of {len(real)} students ({real[0]}, …): simulate a class "
+            "in a folder of its own, with --course DIR."
         )
 
 
-def _known(answer: Answer | None) -> tuple[str, float, str]:
+def _known_row(answer: Answer | None) -> tuple[str, float, str]:
     return ("(empty)", 0.0, UNANSWERED) if answer is None else (answer.name, answer.points, answer.misconception or "")

@@ -125,14 +125,14 @@ def _changes(node: ast.AST, text: Text, types_of: Names) -> Iterator[tuple[str, 
     """Operator, place and new text of each edit of one node."""
     of = text.of
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-        for other, kind in types_of.items():
-            if other != node.id and kind == types_of.get(node.id):
-                yield "variable exchanged", node, other
-        yield from (("confused", node, other) for other in _confused(node.id))
+        for name, kind in types_of.items():
+            if name != node.id and kind == types_of.get(node.id):
+                yield "variable exchanged", node, name
+        yield from (("confused", node, name) for name in _confused(node.id))
     elif isinstance(node, ast.Attribute):
         end = text.place(node)[1]
-        for other in _confused(node.attr):
-            yield "confused", (end - len(node.attr), end), other
+        for name in _confused(node.attr):
+            yield "confused", (end - len(node.attr), end), name
     elif isinstance(node, ast.Constant):
         yield from (("constant", node, new) for new in _constants(node.value))
     elif isinstance(node, ast.BinOp):
@@ -155,9 +155,9 @@ def _changes(node: ast.AST, text: Text, types_of: Names) -> Iterator[tuple[str, 
             yield "close taken for equal", node, close
     elif isinstance(node, ast.BoolOp):
         for value in node.values:
-            others = [of(other) for other in node.values if other is not value]
+            operands = [of(operand) for operand in node.values if operand is not value]
             word = " and " if isinstance(node.op, ast.And) else " or "
-            yield "condition dropped", node, word.join(f"({other})" for other in others)
+            yield "condition dropped", node, word.join(f"({operand})" for operand in operands)
     elif isinstance(node, ast.IfExp):
         yield "branch taken always", node, of(node.body)
         yield "branch taken always", node, of(node.orelse)
@@ -167,7 +167,7 @@ def _changes(node: ast.AST, text: Text, types_of: Names) -> Iterator[tuple[str, 
         yield from _subscripts(node, text)
     elif isinstance(node, ast.List | ast.Set) and len(node.elts) > 1:
         for item in node.elts:
-            rest = ", ".join(of(other) for other in node.elts if other is not item)
+            rest = ", ".join(of(element) for element in node.elts if element is not item)
             yield "element dropped", node, f"[{rest}]" if isinstance(node, ast.List) else f"{{{rest}}}"
     elif isinstance(node, ast.Return) and node.value is not None:
         yield "return dropped", node, of(node.value)
@@ -186,8 +186,8 @@ def _changes(node: ast.AST, text: Text, types_of: Names) -> Iterator[tuple[str, 
 
 def _symbol(text: Text, node: ast.BinOp) -> str:
     between = text.source[text.place(node.left)[1] : text.place(node.right)[0]]
-    found = re.search(r"[-+*/%@]+", between)
-    return found[0] if found else "-"
+    symbol = re.search(r"[-+*/%@]+", between)
+    return symbol[0] if symbol else "-"
 
 
 def _confused(name: str) -> Iterator[str]:
@@ -212,12 +212,12 @@ def _constants(value: object) -> tuple[str, ...]:
 
 def _calls(node: ast.Call, text: Text) -> Iterator[tuple[str, ast.AST | tuple[int, int], str]]:
     of = text.of
-    given = [argument for argument in node.args if not isinstance(argument, ast.Starred)]
+    positional = [argument for argument in node.args if not isinstance(argument, ast.Starred)]
     if isinstance(node.func, ast.Attribute):
         yield "call dropped", node, of(node.func.value)
-    if given:
-        yield "call dropped", node, of(given[0])
-    for first, second in itertools.pairwise(given):
+    if positional:
+        yield "call dropped", node, of(positional[0])
+    for first, second in itertools.pairwise(positional):
         start, end = text.place(first)[0], text.place(second)[1]
         yield "arguments exchanged", (start, end), f"{of(second)}, {of(first)}"
     arguments = [*node.args, *node.keywords]

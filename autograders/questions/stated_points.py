@@ -24,8 +24,8 @@ def with_points(text: str) -> str:
     for number, line in enumerate(lines):
         if heading := _SECTION.match(line):
             section = heading[1]
-        if asked := _HEADING.match(line):
-            lines[number] = _replaced(asked, line, _points(asked[2], float(asked[3])))
+        if question_heading := _HEADING.match(line):
+            lines[number] = _replaced(question_heading, line, _points(question_heading[2], float(question_heading[3])))
         if graded := _GRADED.match(line):
             points = _points(graded[2].removesuffix("-test"), float(graded[3]))
             lines[number] = _replaced(graded, line, points)
@@ -44,5 +44,5 @@ def _points(question: str, stated: float) -> float:
     return QUESTIONS[question].points if question in QUESTIONS else stated
 
 
-def _replaced(found: re.Match[str], line: str, points: float) -> str:
-    return f"{line[: found.start(3)]}{points:g}{line[found.end(3) :]}"
+def _replaced(match: re.Match[str], line: str, points: float) -> str:
+    return f"{line[: match.start(3)]}{points:g}{line[match.end(3) :]}"

@@ -56,11 +56,11 @@ class Verdict:
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the journal: the incident's sentence, its kind and its detail."""
-        told = self.incident
+        reason = self.incident
         incident = {
-            "incident": told and told.text,
-            "incident_kind": told and told.kind,
-            "incident_detail": told and told.detail,
+            "incident": reason and reason.text,
+            "incident_kind": reason and reason.kind,
+            "incident_detail": reason and reason.detail,
         }
         return {**asdict(self), **incident, "points": self.points, "maximum": self.maximum}
 

@@ -39,15 +39,15 @@ class VerdictCache:
 
     def read(self, keys: Iterable[str]) -> dict[str, Result]:
         """The results that are known for some of `keys`."""
-        found: dict[str, Result] = {}
+        results: dict[str, Result] = {}
         with self._open() as database:
             if database is None:
-                return found
+                return results
             for key in keys:
                 row = database.execute("SELECT points, misconception, incident FROM results WHERE key = ?", [key])
                 if (values := row.fetchone()) is not None:
-                    found[key] = Result(*values)
-        return found
+                    results[key] = Result(*values)
+        return results
 
     def write(self, results: dict[str, Result]) -> None:
         """Keep results."""
@@ -116,5 +116,5 @@ def _reached(start: Iterable[Path]) -> set[Path]:
             if isinstance(node, ast.ImportFrom):
                 names = {(node.module or "").split(".")[-1], *(alias.name for alias in node.names)}
                 beside = [folder / f"{name}.py" for folder in _QUESTION_FOLDERS for name in names]
-                waiting += [other for other in beside if other.is_file()]
+                waiting += [file for file in beside if file.is_file()]
     return reached

@@ -53,14 +53,16 @@ class Outcome:
 
     def __str__(self) -> str:
         declared = _told(self.answer.points, self.answer.misconception)
-        seen: dict[str, list[int]] = {}
+        indices_of: dict[str, list[int]] = {}
         for index, result in zip(self.sets.indices, self.results, strict=True):
             if index in self.differing:
-                told = _told(result.points, result.misconception) + (f", {result.incident}" if result.incident else "")
-                seen.setdefault(told, []).append(index)
-        told = "; ".join(f"{what} on set {', '.join(map(str, indices))}" for what, indices in seen.items())
-        asked = f"{self.question} ({self.variant})" if self.variant else self.question
-        return f"{asked}, {self.answer.name}: declares {declared}; got {told or 'that on every set'}"
+                result_text = _told(result.points, result.misconception) + (
+                    f", {result.incident}" if result.incident else ""
+                )
+                indices_of.setdefault(result_text, []).append(index)
+        differences = "; ".join(f"{text} on set {', '.join(map(str, indices))}" for text, indices in indices_of.items())
+        question = f"{self.question} ({self.variant})" if self.variant else self.question
+        return f"{question}, {self.answer.name}: declares {declared}; got {differences or 'that on every set'}"
 
 
 def _told(points: float, misconception: str | None) -> str:
@@ -85,10 +87,10 @@ def verify(
     """
     sets, cache = sets or Sets(), cache or VerdictCache()
     wanted = [
-        (asked, setup, answer)
+        (variation, setup, answer)
         for question in (QUESTIONS.values() if questions is None else questions)
-        for asked in question.of_each_course()
-        for setup, answers in [_answers(asked)]
+        for variation in question.of_each_course()
+        for setup, answers in [_answers(variation)]
         for answer in answers
     ]
     pool = ThreadPoolExecutor(workers or os.cpu_count())
@@ -100,7 +102,7 @@ def verify(
 
 def count(questions: Sequence[Question]) -> int:
     """How many outcomes `verify` gives for these questions."""
-    return sum(len(asked.answers()) + 1 for question in questions for asked in question.of_each_course())
+    return sum(len(variation.answers()) + 1 for question in questions for variation in question.of_each_course())
 
 
 def _answers(question: Question) -> tuple[list[str], list[Answer]]:
@@ -115,19 +117,23 @@ def _outcome(question: Question, setup: list[str], answer: Answer, sets: Sets, c
     keys = {
         index: result_key(question.file, question.id, sources, sets.secret, drawn_from, index) for index in sets.indices
     }
-    known = cache.read(keys.values())
-    missing = [index for index in sets.indices if keys[index] not in known]
+    results = cache.read(keys.values())
+    missing = [index for index in sets.indices if keys[index] not in results]
     if missing:
         drawn = [question.draw(sets.secret, sets.version, index) for index in missing]
-        observed = observe_sets(question, sources, list(map(encode_inputs, drawn)))
+        observed_sets = observe_sets(question, sources, list(map(encode_inputs, drawn)))
         fresh = {}
-        for index, cases, seen in zip(missing, drawn, observed, strict=True):
-            verdict = question.judge(cases, seen.published) if seen.incident is None else question.zero(seen.incident)
-            told = None if verdict.incident is None else verdict.incident.text
-            fresh[keys[index]] = Result(verdict.points, verdict.misconception, told)
+        for index, cases, observed in zip(missing, drawn, observed_sets, strict=True):
+            verdict = (
+                question.judge(cases, observed.published)
+                if observed.incident is None
+                else question.zero(observed.incident)
+            )
+            incident = None if verdict.incident is None else verdict.incident.text
+            fresh[keys[index]] = Result(verdict.points, verdict.misconception, incident)
         cache.write(fresh)
-        known |= fresh
-    return Outcome(question.id, answer, tuple(known[keys[index]] for index in sets.indices), sets, variant)
+        results |= fresh
+    return Outcome(question.id, answer, tuple(results[keys[index]] for index in sets.indices), sets, variant)
 
 
 def cells(question: Question) -> tuple[list[str], str]:
@@ -151,11 +157,11 @@ def table(outcomes: Sequence[Outcome]) -> str:
     rows: dict[tuple[str, str], list[Outcome]] = {}
     for outcome in outcomes:
         rows.setdefault((outcome.question, outcome.answer.name), []).append(outcome)
-    for (question, answer), found in rows.items():
-        results = [result for outcome in found for result in outcome.results]
+    for (question, answer), answer_outcomes in rows.items():
+        results = [result for outcome in answer_outcomes for result in outcome.results]
         got = " / ".join(f"{points:g}" for points in sorted({result.points for result in results}))
         named = " / ".join(sorted({str(result.misconception or "–") for result in results}))
-        wrong = [outcome.answer for outcome in found if not outcome.holds]
+        wrong = [outcome.answer for outcome in answer_outcomes if not outcome.holds]
         verdict = f"no: declares {wrong[0].points:g}, {wrong[0].misconception}" if wrong else "yes"
         lines.append(f"| {question} | {answer} | {got} | {named} | {verdict} |")
     return "\n".join(lines)
@@ -169,9 +175,9 @@ def update_readme(outcomes: Sequence[Outcome]) -> None:
     path = notebooks.ROOT / "autograders/README.md"
     head, rest = path.read_text("utf-8").split(_BEGIN)
     written, tail = rest.split(_END)
-    asked = {outcome.question for outcome in outcomes}
+    questions = {outcome.question for outcome in outcomes}
     heading, rows = _lines(table(outcomes))
-    kept = [row for row in _lines(written)[1] if row.split(" | ")[0].strip("| ") not in asked]
+    kept = [row for row in _lines(written)[1] if row.split(" | ")[0].strip("| ") not in questions]
     rows = sorted([*kept, *rows], key=lambda row: row.split(" | ")[0])  # the rows of a question keep their order
     write_text_atomically(path, "\n".join([f"{head}{_BEGIN}", *heading, *rows, f"{_END}{tail}"]))
 

@@ -37,15 +37,15 @@ def stale() -> Iterator[tuple[Path, str]]:
             yield path, text
 
 
-def _same(found: Any, derived: Any) -> bool:
-    if isinstance(found, dict) and isinstance(derived, dict):
-        return list(found) == list(derived) and all(_same(found[key], derived[key]) for key in derived)
-    if isinstance(found, list) and isinstance(derived, list):
-        return len(found) == len(derived) and all(map(_same, found, derived))
-    if isinstance(found, float) and isinstance(derived, float):
-        close = math.isclose(found, derived, rel_tol=1e-9, abs_tol=1e-12)
-        return close or (math.isnan(found) and math.isnan(derived))
-    return bool(type(found) is type(derived) and found == derived)
+def _same(stored: Any, derived: Any) -> bool:
+    if isinstance(stored, dict) and isinstance(derived, dict):
+        return list(stored) == list(derived) and all(_same(stored[key], derived[key]) for key in derived)
+    if isinstance(stored, list) and isinstance(derived, list):
+        return len(stored) == len(derived) and all(map(_same, stored, derived))
+    if isinstance(stored, float) and isinstance(derived, float):
+        close = math.isclose(stored, derived, rel_tol=1e-9, abs_tol=1e-12)
+        return close or (math.isnan(stored) and math.isnan(derived))
+    return bool(type(stored) is type(derived) and stored == derived)
 
 
 def write_visible_cases() -> list[Path]:

@@ -14,9 +14,9 @@ ANSWERS = {"a": "Too slow.", "b": "Hides <the> fault.", "c": "Takes seconds."}
 def test_each_option_has_its_own_answer(option: str) -> None:
     shown = quiz_answer(option, ANSWERS)
     assert shown.chosen == ((option, ANSWERS[option]),)
-    assert {name for name, _ in shown.others} == set(ANSWERS) - {option}
+    assert {name for name, _ in shown.unchosen} == set(ANSWERS) - {option}
     assert ANSWERS[option] in repr(shown)
-    assert not any(answer in repr(shown) for _, answer in shown.others)
+    assert not any(answer in repr(shown) for _, answer in shown.unchosen)
 
 
 @pytest.mark.parametrize("written", ["c", "C", "(c)", " c ", "c."])
@@ -55,7 +55,7 @@ def test_an_earlier_choice_is_remembered_and_answered_too(capsys: pytest.Capture
 def test_a_quiz_that_is_only_asked_folds_nothing() -> None:
     shown = quiz_answer("a", dict.fromkeys("abc", "Kept."))
     assert shown.chosen == (("a", "Kept."),)
-    assert shown.others == ()
+    assert shown.unchosen == ()
 
 
 def test_the_page_escapes_answers_and_folds_the_others() -> None:
