@@ -50,9 +50,9 @@ def check_master(assignment: str, nb: NotebookNode) -> list[str]:
         where = f"{assignment}, cell {grade_id or cell.get('id', '')}"
         problems += [f"{where}: {problem}" for problem in _unpaired(cell.source)]
         problems += [
-            f"{where}: it probes {asked}, which has no judge. Add one to autograders/questions/question.py."
-            for asked in _PROBE.findall(cell.source)
-            if asked not in QUESTIONS
+            f"{where}: it probes {question}, which has no judge. Add one to autograders/questions/question.py."
+            for question in _PROBE.findall(cell.source)
+            if question not in QUESTIONS
         ]
         if not meta.get("grade"):
             continue
@@ -126,19 +126,23 @@ def refuse_other_database(
     if not path.is_file():
         return
     remedy = "Put this course's database back, or use another folder (--course DIR)."
-    known = _known_to(path)
-    if known is None:
+    assignments_in_database = _known_to(path)
+    if assignments_in_database is None:
         raise CourseError(f"{path} cannot be read as nbgrader's database. {remedy}")
     ours = set(assignments) | {path.name for path in course.step("source", "").glob("*")}
-    others = sorted(set(known) - ours - {path.stem for path in NOTEBOOKS.glob("[0-9]*.py")})
-    if known and others and not ours & set(known):
-        raise CourseError(f"{path} is of another course: it holds {', '.join(others)}. {remedy}")
+    unknown = sorted(set(assignments_in_database) - ours - {path.stem for path in NOTEBOOKS.glob("[0-9]*.py")})
+    if assignments_in_database and unknown and not ours & set(assignments_in_database):
+        raise CourseError(f"{path} is of another course: it holds {', '.join(unknown)}. {remedy}")
     for assignment, cells in (worth or {}).items():
-        if known.get(assignment) != cells:
-            found = known.get(assignment)
-            what = "no such assignment" if found is None else f"other questions ({', '.join(sorted(found)) or 'none'})"
+        if assignments_in_database.get(assignment) != cells:
+            cells_in_database = assignments_in_database.get(assignment)
+            difference = (
+                "no such assignment"
+                if cells_in_database is None
+                else f"other questions ({', '.join(sorted(cells_in_database)) or 'none'})"
+            )
             raise CourseError(
-                f"{path} is of another course or an older release: it has {what} for {assignment}. "
+                f"{path} is of another course or an older release: it has {difference} for {assignment}. "
                 f"Run `autograde release` again if it is of this course. {remedy}"
             )
 
@@ -150,7 +154,7 @@ def _known_to(path: Path) -> dict[str, dict[str, float]] | None:
     try:
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, timeout=LOCK_SECONDS)
         try:
-            found: dict[str, dict[str, float]] = {
+            cells_of: dict[str, dict[str, float]] = {
                 name: {} for (name,) in connection.execute("SELECT name FROM assignment")
             }
             rows = connection.execute(
@@ -158,8 +162,8 @@ def _known_to(path: Path) -> dict[str, dict[str, float]] | None:
                 "JOIN notebook n ON b.notebook_id = n.id JOIN assignment a ON n.assignment_id = a.id"
             )
             for assignment, cell, points in rows:
-                found[assignment][cell] = points
-            return found
+                cells_of[assignment][cell] = points
+            return cells_of
         finally:
             connection.close()
     except sqlite3.DatabaseError as error:

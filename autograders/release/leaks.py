@@ -70,29 +70,29 @@ def tokens(text: str, *, comments: bool = False) -> tuple[str, ...]:
     return tuple(map(str.lower, _TOKEN.findall(text if comments else _COMMENT.sub(" ", text))))
 
 
-def runs(found: tuple[str, ...]) -> set[tuple[str, ...]]:
+def runs(sequence: tuple[str, ...]) -> set[tuple[str, ...]]:
     """Every run of RUN tokens. A text that is a little shorter is one run by itself."""
-    if _SHORTEST <= len(found) < RUN:
-        return {found}
-    return {found[start : start + RUN] for start in range(len(found) - RUN + 1)}
+    if _SHORTEST <= len(sequence) < RUN:
+        return {sequence}
+    return {sequence[start : start + RUN] for start in range(len(sequence) - RUN + 1)}
 
 
 class KnownRuns:
     """A set of runs that is quickly looked for in texts: hardly any place of a text begins as one of them does."""
 
-    def __init__(self, known: Iterable[tuple[str, ...]]) -> None:
-        self._known = set(known)
-        self._starts = {run[:_SHORTEST] for run in self._known}
-        self._lengths = sorted({len(run) for run in self._known})
+    def __init__(self, known_runs: Iterable[tuple[str, ...]]) -> None:
+        self._runs = set(known_runs)
+        self._starts = {run[:_SHORTEST] for run in self._runs}
+        self._lengths = sorted({len(run) for run in self._runs})
 
-    def anywhere(self, found: tuple[str, ...]) -> set[tuple[str, ...]]:
+    def anywhere(self, sequence: tuple[str, ...]) -> set[tuple[str, ...]]:
         """The known runs that stand somewhere in a text of these tokens."""
         return {
             run
-            for start in range(len(found) - _SHORTEST + 1)
-            if found[start : start + _SHORTEST] in self._starts
+            for start in range(len(sequence) - _SHORTEST + 1)
+            if sequence[start : start + _SHORTEST] in self._starts
             for length in self._lengths
-            if (run := found[start : start + length]) in self._known
+            if (run := sequence[start : start + length]) in self._runs
         }
 
     def among_the_runs(self, texts: Iterable[str]) -> set[tuple[str, ...]]:
@@ -100,9 +100,9 @@ class KnownRuns:
         return {
             run
             for text in texts
-            for found in {tokens(text), tokens(text, comments=True)}
-            for run in self.anywhere(found)
-            if len(run) == RUN or run == found
+            for sequence in {tokens(text), tokens(text, comments=True)}
+            for run in self.anywhere(sequence)
+            if len(run) == RUN or run == sequence
         }
 
 
@@ -117,11 +117,11 @@ class LeakCheck:
         A stub is in every answer to its question, and most of a short one.
         """
         whole = {secret: runs(tokens(_without_imports(secret.text))) for secret in secrets}
-        known = KnownRuns(run for all_runs in whole.values() for run in all_runs)
-        given = known.among_the_runs(stubs)
-        common = known.among_the_runs(allowed) | given
-        printed = common | known.among_the_runs(code)
-        self._whole = {secret: all_runs - given for secret, all_runs in whole.items()}
+        all_known = KnownRuns(run for all_runs in whole.values() for run in all_runs)
+        in_stubs = all_known.among_the_runs(stubs)
+        common = all_known.among_the_runs(allowed) | in_stubs
+        printed = common | all_known.among_the_runs(code)
+        self._whole = {secret: all_runs - in_stubs for secret, all_runs in whole.items()}
         self._own = {
             run: secret
             for secret, all_runs in self._whole.items()
@@ -136,8 +136,8 @@ class LeakCheck:
     def search(self, where: str, text: str) -> list[Leak]:
         """The secrets whose content `text` holds, one leak for each."""
         leaks: dict[Secret, Leak] = {}
-        for found in {tokens(text), tokens(text, comments=True)}:
-            present = self._searched.anywhere(found)
+        for sequence in {tokens(text), tokens(text, comments=True)}:
+            present = self._searched.anywhere(sequence)
             for run in present & self._own.keys():
                 leaks.setdefault(self._own[run], Leak(where, self._own[run].name, " ".join(run)))
             shared: dict[Secret, list[tuple[str, ...]]] = {}

@@ -102,12 +102,12 @@ def _digest(folder: Path) -> str:
 
 def _not_committed(folder: Path) -> list[str]:
     """Files of the checkout that git ignores, such as somebody's notes or keys in lecture_lib."""
-    known = committed_files(ROOT)
-    found = (path.relative_to(folder).as_posix() for part in FOLDERS for path in (folder / part).rglob("*"))
+    committed = committed_files(ROOT)
+    names = (path.relative_to(folder).as_posix() for part in FOLDERS for path in (folder / part).rglob("*"))
     return [
         f"{name} is in no commit; move it out of the checkout's folder"
-        for name in sorted(found)
-        if name not in known and (folder / name).is_file()
+        for name in sorted(names)
+        if name not in committed and (folder / name).is_file()
     ]
 
 

@@ -152,10 +152,15 @@ def leak_check(masters: dict[str, NotebookNode], released: dict[str, NotebookNod
     ]
     code = [cell.source for nb in released.values() for cell in nb.cells if cell.cell_type == "code"]
     # Cells that show or prepare something hold the idioms of training loops. A whole answer in them is still found.
-    shown = [cell.source for nb in masters.values() for cell in nb.cells if {"demo", "setup"} & set(_tags(cell))]
+    demonstrations = [
+        cell.source for nb in masters.values() for cell in nb.cells if {"demo", "setup"} & set(_tags(cell))
+    ]
     # The numbers of a visible case stand in its description too, and are given away as a stub is.
     return LeakCheck(
-        [*_secrets(masters), *_other_variants(stubs)], [*library, *prose, *shown], code, [*stubs, *_visible_words()]
+        [*_secrets(masters), *_other_variants(stubs)],
+        [*library, *prose, *demonstrations],
+        code,
+        [*stubs, *_visible_words()],
     )
 
 
@@ -198,8 +203,8 @@ def _secrets(masters: dict[str, NotebookNode]) -> Iterator[Secret]:
             if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign):
                 yield Secret(f"the description {path.name}", ast.unparse(_WithoutSentences().visit(node)))
     for name in sorted({*QUESTIONS, *(path.stem for path in ANSWERS.glob("*.md"))}):
-        asked = QUESTIONS[name].of_each_course() if name in QUESTIONS else []
-        for answer in [answer for each in asked for answer in each.answers()] or answers_to(name):
+        variants = QUESTIONS[name].of_each_course() if name in QUESTIONS else []
+        for answer in [answer for each in variants for answer in each.answers()] or answers_to(name):
             yield Secret(f"the answer {name}/{answer.name}", answer.source)
 
 
@@ -220,12 +225,12 @@ def _output_text(output: NotebookNode) -> str:
 
 def _markers(bundle: Path) -> list[str]:
     """Marked regions that nbgrader should have removed."""
-    found = []
+    problems = []
     for path in sorted(bundle.rglob("*.ipynb")):
         for cell in notebooks.read(path).cells:
             if match := _MARKERS.search(cell.source):
-                found.append(f"{path.relative_to(bundle)}, cell {cell['id']} holds the marker {match[0]}")
-    return found
+                problems.append(f"{path.relative_to(bundle)}, cell {cell['id']} holds the marker {match[0]}")
+    return problems
 
 
 def _replace(new: Path, target: Path) -> None:

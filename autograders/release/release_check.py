@@ -41,11 +41,11 @@ def verify_on(secret: bytes, versions: Mapping[str, str], *, new_secret: bool, p
     Raises WrongVerdicts, which names each answer and the sets.
 
     """
-    asked = {name: [question.of_course(secret) for question in _questions(name)] for name in versions}
-    total = sum(map(count, asked.values()))
+    questions_of_assignment = {name: [question.of_course(secret) for question in _questions(name)] for name in versions}
+    total = sum(map(count, questions_of_assignment.values()))
     wrong = []
     with tqdm(total=total, desc="verifying graders", unit="answer", disable=not progress) as bar:
-        for name, questions in asked.items():
+        for name, questions in questions_of_assignment.items():
             for outcome in verify(questions, Sets(secret, versions[name])):
                 bar.update()
                 if not outcome.holds:

@@ -71,9 +71,9 @@ class Repository:
     def badges(self, tag: str, notebook: str) -> str:
         """Links to Colab and Binder as Markdown; their pictures' alt texts name the notebook."""
         colab = self.colab(tag, notebook)
-        found = [] if colab is None else [(f"Open {notebook} in Colab", f"{_COLAB}/assets/colab-badge.svg", colab)]
-        found.append((f"Open {notebook} on Binder", f"{_BINDER}/badge_logo.svg", self.binder(tag, notebook)))
-        return " ".join(f"[![{words}]({picture})]({link})" for words, picture, link in found)
+        badges = [] if colab is None else [(f"Open {notebook} in Colab", f"{_COLAB}/assets/colab-badge.svg", colab)]
+        badges.append((f"Open {notebook} on Binder", f"{_BINDER}/badge_logo.svg", self.binder(tag, notebook)))
+        return " ".join(f"[![{words}]({picture})]({link})" for words, picture, link in badges)
 
 
 def _problem(text: str) -> str:

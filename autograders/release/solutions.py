@@ -76,7 +76,11 @@ def last_due(course: Course, name: str) -> datetime | None:
         with Gradebook(course.gradebook) as gradebook:
             try:
                 date = date or gradebook.find_assignment(name).duedate
-                extensions = [found.extension for found in gradebook.assignment_submissions(name) if found.extension]
+                extensions = [
+                    submission.extension
+                    for submission in gradebook.assignment_submissions(name)
+                    if submission.extension
+                ]
             except MissingEntry:
                 pass
     return date + max(extensions) if date is not None and extensions else date
@@ -107,8 +111,8 @@ def _folded(cell: NotebookNode) -> NotebookNode:
     """A solution as a cell that opens on a click."""
     name = cell.metadata.nbgrader.grade_id
     text = notebooks.without_markers(cell.source)
-    shown = f"```python\n{text}\n```" if cell.cell_type == "code" else text
+    solution = f"```python\n{text}\n```" if cell.cell_type == "code" else text
     title = f"A solution of {name}" if cell.cell_type == "code" else f"An answer to {name}"
-    folded = nbformat.v4.new_markdown_cell(f"<details><summary>{title}</summary>\n\n{shown}\n\n</details>")
+    folded = nbformat.v4.new_markdown_cell(f"<details><summary>{title}</summary>\n\n{solution}\n\n</details>")
     folded.id = f"solution-{name}"
     return folded
