@@ -160,8 +160,8 @@ def _simulate(options: argparse.Namespace) -> int:
     from .questions.simulate import simulate
 
     course, assignments = _course(options)
-    known = simulate(course, assignments, options.students)
-    print(f"{options.students} students handed in {', '.join(assignments)}; what each must get is in {known}")
+    path = simulate(course, assignments, options.students)
+    print(f"{options.students} students handed in {', '.join(assignments)}; what each must get is in {path}")
     return OK
 
 
@@ -193,12 +193,12 @@ def _gradebook(options: argparse.Namespace) -> int:
     if not course.known.exists():
         open_states = (State.FAILED, State.TO_CONFIRM, State.NOT_PLACED)
         return SET_ASIDE if any(row.state in open_states for row in rows) else OK
-    known, differences = compare_known(course)
+    count, differences = compare_known(course)
     if differences:
-        print(f"{len(differences)} of {known} scores differ from the known ones:")
+        print(f"{len(differences)} of {count} scores differ from the known ones:")
         print("\n".join(f"  {plain(difference)}" for difference in differences))
         return FAILED
-    print(f"simulated class: all {known} scores and misconceptions equal the known ones")
+    print(f"simulated class: all {count} scores and misconceptions equal the known ones")
     return OK
 
 

@@ -50,8 +50,8 @@ def master_path(assignment: str) -> Path:
     """The executed notebook with solutions. Raises NotebookError with the known names."""
     path = NOTEBOOKS / assignment / f"{assignment}.ipynb"
     if not path.exists():
-        known = ", ".join(assignments()) or "none: run `make notebooks`"
-        raise NotebookError(f"no assignment {assignment!r}; there are: {known}")
+        names = ", ".join(assignments()) or "none: run `make notebooks`"
+        raise NotebookError(f"no assignment {assignment!r}; there are: {names}")
     return path
 
 
@@ -197,8 +197,8 @@ def _points_of(nb: NotebookNode) -> dict[str, float]:
 def not_filled_in(text: Path) -> list[str]:
     """What a notebook's author has still to write, each with its line."""
     lines = enumerate(text.read_text("utf-8").splitlines(), 1)
-    asked = ((number, line.partition(TO_FILL_IN)[2].strip(' |"')) for number, line in lines if TO_FILL_IN in line)
-    return [f"line {number}: {what}" for number, what in asked]
+    gaps = ((number, line.partition(TO_FILL_IN)[2].strip(' |"')) for number, line in lines if TO_FILL_IN in line)
+    return [f"line {number}: {text}" for number, text in gaps]
 
 
 def build(text: Path, *, discard_edits: bool = False) -> Path:

@@ -123,11 +123,13 @@ def _holder(file: TextIO) -> dict[str, Any]:
 
 
 def _busy(course: Course, holder: dict[str, Any]) -> str:
-    who = "another command"
+    writer = "another command"
     if holder:
-        who = f"`autograde {holder['command']}` (process {holder['pid']} on {holder['host']}, since {holder['since']})"
+        writer = (
+            f"`autograde {holder['command']}` (process {holder['pid']} on {holder['host']}, since {holder['since']})"
+        )
     return (
-        f"{course.root} is being written by {who}, and a gradebook has one writer at a time. Wait until it ends, or "
+        f"{course.root} is being written by {writer}, and a gradebook has one writer at a time. Wait until it ends, or "
         "stop it: what it finished is kept, and the same command goes on from there. Nothing was written."
     )
 

@@ -47,8 +47,8 @@ def _release(options: argparse.Namespace, choose: Choose) -> int:
     verify, progress = not options.skip_verify, not options.quiet
     for name, version in release(course, assignments, verify=verify, progress=progress).items():
         print(f"released {name}, version {version}")
-    for told in chosen_variants(read_secret(course.secret), assignments):
-        print(told)
+    for variant in chosen_variants(read_secret(course.secret), assignments):
+        print(variant)
     print(f"for students: {course.bundle} (the same as one file: {course.bundle}.zip)")
     return OK
 

@@ -77,8 +77,8 @@ def grade(
     check_course(course, assignments)
     due_dates(course, {*notebooks.assignments(), *released(course)})
     if students:
-        known = {student for name in assignments for student in submitted_students(course, name)}
-        if strangers := sorted(set(students) - known - set(Roster(course).names)):
+        submitted = {student for name in assignments for student in submitted_students(course, name)}
+        if strangers := sorted(set(students) - submitted - set(Roster(course).names)):
             raise CourseError(f"nobody is called {', '.join(strangers)}: `autograde gradebook` lists the class.")
     course = with_consent(course)
     # Opened once before anything runs: a damaged or locked gradebook stops the run, not each submission.

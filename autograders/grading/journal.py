@@ -115,9 +115,10 @@ def _checksum(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _damaged(course: Course, assignment: str, student: str, what: str) -> DamagedRecord:
+def _damaged(course: Course, assignment: str, student: str, problem: str) -> DamagedRecord:
     path = course.journal(assignment, student)
     return DamagedRecord(
-        f"the journal record {path} is damaged ({what[:200]}). Put it back from a copy, or remove it: the submission "
-        "is then graded again, and only its earlier attempts are forgotten. Manual scores stand in the gradebook."
+        f"the journal record {path} is damaged ({problem[:200]}). Put it back from a copy, or remove it: the "
+        "submission is then graded again, and only its earlier attempts are forgotten. Manual scores stand in the "
+        "gradebook."
     )

@@ -72,10 +72,10 @@ def read_note(course: Course, assignment: str, student: str) -> Note | None:
     try:
         content = json.loads(path.read_text("utf-8"))
         # Another version of this package may have written fewer fields, or more.
-        known = {entry.name: content[entry.name] for entry in fields(Note) if entry.name in content}
-        known["others"] = [UngradedFile(**file) for file in known.get("others", [])]
-        known["held"] = [HeldNotebook(**notebook) for notebook in known.get("held", [])]
-        return Note(**known)
+        values = {entry.name: content[entry.name] for entry in fields(Note) if entry.name in content}
+        values["others"] = [UngradedFile(**file) for file in values.get("others", [])]
+        values["held"] = [HeldNotebook(**notebook) for notebook in values.get("held", [])]
+        return Note(**values)
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, AttributeError) as error:

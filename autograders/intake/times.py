@@ -102,11 +102,11 @@ def handed_in(folder: Path) -> HandedIn:
     return HandedIn(time)
 
 
-def due_dates(course: Course, known: Collection[str] | None = None) -> dict[str, Due]:
+def due_dates(course: Course, assignments: Collection[str] | None = None) -> dict[str, Due]:
     """The due dates in the course's `assignments.csv`: columns `assignment`, `due`, and optionally `late_penalty`.
 
-    Raises CourseError with the remedy when a line cannot be read, or names an assignment that is not among those that
-    are `known`. Without the file, nbgrader's own due dates hold.
+    Raises CourseError with the remedy when a line cannot be read, or names an assignment that is not among
+    `assignments`. Without the file, nbgrader's own due dates hold.
     """
     path = course.root / "assignments.csv"
     if not path.exists():
@@ -125,8 +125,10 @@ def due_dates(course: Course, known: Collection[str] | None = None) -> dict[str,
                 f"{path}, line {number}: {text!r} is not a due date; write 2026-03-01 23:59 +0100, with the zone"
             )
         name = (row["assignment"] or "").strip()
-        if known is not None and name not in known:
-            raise CourseError(f"{path}, line {number}: no assignment {name!r}; there are: {', '.join(sorted(known))}")
+        if assignments is not None and name not in assignments:
+            raise CourseError(
+                f"{path}, line {number}: no assignment {name!r}; there are: {', '.join(sorted(assignments))}"
+            )
         if penalty and penalty not in PENALTIES:
             raise CourseError(
                 f"{path}, line {number}: late_penalty {penalty!r}; nbgrader has {' and '.join(PENALTIES)}"

@@ -200,10 +200,11 @@ def _incidents(student_rows: Iterable[Row], names: bool) -> list[Incident]:
     students: dict[tuple[str, str], list[str]] = defaultdict(list)
     for row in student_rows:
         if row.state in (*INCIDENTS, *SET_ASIDE):
-            for what in sorted({cut(reason) for reason in row.reasons if reason.kind != Kind.NOTE}):
-                students[row.state, what].append(row.student)
+            for reason_text in sorted({cut(reason) for reason in row.reasons if reason.kind != Kind.NOTE}):
+                students[row.state, reason_text].append(row.student)
     incidents = [
-        Incident(state, what, len(involved), involved if names else []) for (state, what), involved in students.items()
+        Incident(state, reason_text, len(involved), involved if names else [])
+        for (state, reason_text), involved in students.items()
     ]
     return sorted(incidents, key=lambda incident: (-incident.count, incident.state, incident.what))
 

@@ -134,9 +134,9 @@ def _groups() -> Finding:
 def _warm() -> Finding:
     """Whether one warm parent can fork the kernels of all notebooks, each behind walls of its own."""
     cold = why_cold()
-    what = "kernels are forked from a warm parent" if cold is None else f"each kernel is started alone ({cold})"
+    finding = "kernels are forked from a warm parent" if cold is None else f"each kernel is started alone ({cold})"
     remedy = "none needed: scores are the same, a submission takes seconds longer"
-    return Finding("warm kernels", cold is None, what, remedy, essential=False)
+    return Finding("warm kernels", cold is None, finding, remedy, essential=False)
 
 
 def _version() -> str:
@@ -184,8 +184,8 @@ def _try_inside(missing: str | None) -> list[Finding]:
         lines = trial.stdout.splitlines()
         results = json.loads(lines[0]) if lines else {}
     return [
-        Finding(name, results.get(name, False), what if results.get(name) else failure, remedy)
-        for name, what, remedy in _TRIED
+        Finding(name, results.get(name, False), success if results.get(name) else failure, remedy)
+        for name, success, remedy in _TRIED
     ]
 
 

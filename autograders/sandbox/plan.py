@@ -71,11 +71,11 @@ class Plan:
         if step.kind == TEST and step.question is not None:
             (self.observed if observed else self._failed).add(step.question)
 
-    def suspect(self, step: Step, what: str) -> None:
+    def suspect(self, step: Step, symptom: str) -> None:
         """Note that a cell left something running; it goes first if the kernel ends later."""
         source = self._source(step)
         if source is not None:
-            self._suspects.setdefault(source.index, what)
+            self._suspects.setdefault(source.index, symptom)
 
     def is_suspect(self, step: Step) -> bool:
         """Whether a cell, or the answer that a test cell runs, has left something running."""
@@ -105,14 +105,16 @@ class Plan:
         if culprit is None:
             raise NobodyToBlame(reason.text)
         source = self._source(culprit)
-        suspects = {index: what for index, what in self._suspects.items() if source is None or index != source.index}
+        suspects = {
+            index: symptom for index, symptom in self._suspects.items() if source is None or index != source.index
+        }
         self._suspects.clear()
         if died and culprit.question is not None:
             self._died.add(culprit.question)
         if suspects and (source is None or source.index not in suspects):
-            for index, what in suspects.items():
+            for index, symptom in suspects.items():
                 suspect = next(step for step in self._steps if step.index == index)
-                self._drop(suspect, replace(reason, text=f"{reason.text} ({what})"))
+                self._drop(suspect, replace(reason, text=f"{reason.text} ({symptom})"))
             return
         self._furthest = max(self._furthest, step.index)
         if culprit.kind == TEST and culprit.question not in self.observed and source is not None:

@@ -151,12 +151,12 @@ def _search(
     names_of: Names,
 ) -> None:
     """Look for an answer whose cell lost its id: code by the names it defines, text by where it stands."""
-    known = {cell.source.strip() for cell in release.cells}
+    released_sources = {cell.source.strip() for cell in release.cells}
     ids = {cell["id"] for cell in release.cells}
     free = [
         position
         for position, cell in enumerate(submitted.cells)
-        if position not in claimed and cell.source.strip() and cell.source.strip() not in known
+        if position not in claimed and cell.source.strip() and cell.source.strip() not in released_sources
     ]
     if released.cell_type == "code":
         _search_code(matches, grade_id, released, submitted.cells, free, names_of)

@@ -150,9 +150,9 @@ def _refuse_too_much(cells: list[NotebookNode]) -> None:
     pictures = sum(len(data) for files in attachments for data in files.values())
     code = sum(len(cell.source) for cell in cells if cell.cell_type == "code")
     total = sum(len(cell.source) for cell in cells) + pictures
-    for what, count, most in (("code cells", code, MAX_ALL_CODE), ("cells", total, MAX_ALL)):
+    for kind, count, most in (("code cells", code, MAX_ALL_CODE), ("cells", total, MAX_ALL)):
         if count > most:
-            raise Unreadable(f"{count:,} characters in its {what}, {most:,} are allowed: remove what is not an answer")
+            raise Unreadable(f"{count:,} characters in its {kind}, {most:,} are allowed: remove what is not an answer")
 
 
 def _limit_notes(notes: list[str]) -> tuple[str, ...]:

@@ -64,7 +64,7 @@ def prepare(settings: dict[str, Any]) -> None:
 def meter(session: Any, most: int) -> None:
     """Let a session show at most `most` characters a cell. An observation is not counted: it is what is graded."""
     send = session.send
-    shown: dict[str, int] = {}
+    shown_characters: dict[str, int] = {}
 
     def metered(
         stream: Any, message: Any, content: Any = None, parent: Any = None, *positional: Any, **keywords: Any
@@ -76,9 +76,9 @@ def meter(session: Any, most: int) -> None:
         header = message["parent_header"] if isinstance(message, dict) else parent
         cell = str((header or {}).get("msg_id") or (header or {}).get("header", {}).get("msg_id"))
         size = len(body["text"]) if kind == "stream" else len(repr(body))
-        before = shown.get(cell, 0)
-        shown[cell] = before + size + 100
-        if shown[cell] <= most:
+        before = shown_characters.get(cell, 0)
+        shown_characters[cell] = before + size + 100
+        if shown_characters[cell] <= most:
             return send(stream, message, content, parent, *positional, **keywords)
         if before <= most:
             note = f"\n[output cut: while grading, a cell shows at most {most:,} characters]\n"

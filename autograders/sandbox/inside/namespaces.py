@@ -23,11 +23,11 @@ _NAMES = ("inputs", "files", "kernel")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _checked(result: int, what: str) -> None:
+def _checked(result: int, call: str) -> None:
     """Raise OSError with the reason when a call of the C library failed."""
     if result != 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+        raise OSError(number, f"{call}: {os.strerror(number)}")
 
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str = "") -> None:
