@@ -134,7 +134,7 @@ def check_result(question_id: str, *functions: Callable[..., Any]) -> CheckResul
     left: dict[str, None] = {}
     observations = [observe(question, named, case.inputs) for case in question.cases]
     for case, observation in zip(question.cases, observations, strict=True):
-        left.update(dict.fromkeys(text for part in observation.values() for text in part.get("left", ())))
+        left.update(dict.fromkeys(text for outcome in observation.values() for text in outcome.get("left", ())))
         lines += [_check_part(question, case, part, observations, observation[part]) for part in case.expected]
     left.update(dict.fromkeys(put_back_functions()))
     return CheckResult(f"{question.id} · {question.title}", tuple(lines), tuple(left))
@@ -151,21 +151,15 @@ def name_functions(
 
 
 def _check_part(
-    question: PublicQuestion,
-    case: PublicCase,
-    part: str,
-    observations: list[dict[str, Any]],
-    observation: dict[str, Any],
+    question: PublicQuestion, case: PublicCase, part: str, observations: list[dict[str, Any]], outcome: dict[str, Any]
 ) -> Line:
-    if "unanswered" in observation:
+    if "unanswered" in outcome:
         return Line(case.name, part, UNANSWERED)
-    if "raised" in observation:
-        return Line(
-            case.name, part, WRONG, f"your code raised {observation['raised']}", "what that line was given here"
-        )
-    if "unusable" in observation:
-        return Line(case.name, part, WRONG, observation["unusable"], "what the question says that the function returns")
-    values, expected = observation["value"], case.expected[part]
+    if "raised" in outcome:
+        return Line(case.name, part, WRONG, f"your code raised {outcome['raised']}", "what that line was given here")
+    if "unusable" in outcome:
+        return Line(case.name, part, WRONG, outcome["unusable"], "what the question says that the function returns")
+    values, expected = outcome["value"], case.expected[part]
     wrong = difference(values, expected, question.relative_tolerance, part)
     if wrong is None:
         return Line(case.name, part, RIGHT, _exactness(values, expected))

@@ -61,14 +61,14 @@ def _observe_part(
     with standard_process(left, seed):
         try:
             values = run(recording, inputs)
-            observation: dict[str, Any] = {"value": {field: plain(value) for field, value in values.items()}}
+            outcome: dict[str, Any] = {"value": {field: plain(value) for field, value in values.items()}}
         except (Exception, SystemExit) as error:
-            observation = {"raised": _described(error, recording.called)}
+            outcome = {"raised": _described(error, recording.called)}
             if recording.returned is not None and not _own_frames(error, recording.called):
-                observation = {"unusable": recording.unusable(error)}
+                outcome = {"unusable": recording.unusable(error)}
     if any(is_stub(function) for function in recording.called):
         return dict(UNANSWERED)
-    return {**observation, "left": left} if left else observation
+    return {**outcome, "left": left} if left else outcome
 
 
 def _own_frames(error: BaseException, called: list[Callable[..., Any]]) -> list[traceback.FrameSummary]:

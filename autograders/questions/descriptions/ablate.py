@@ -49,10 +49,12 @@ def fault(base: Config, change: Config) -> str | None:
     return None if set(change) <= set(base) else FAULTS[4]
 
 
-def asked(base: Config, change: Config, seeds: Sequence[int], other: Sequence[int], first: Sequence[int]) -> list[str]:
-    """The runs of base with the seeds `first` and of the change with the seeds `other`."""
-    runs = [f"{describe(base)}; seed {seed}" for seed in first]
-    return sorted([*runs, *(f"{describe({**base, **change})}; seed {seed}" for seed in other)])
+def asked(
+    base: Config, change: Config, seeds: Sequence[int], changed_seeds: Sequence[int], base_seeds: Sequence[int]
+) -> list[str]:
+    """The runs of base with the seeds `base_seeds` and of the change with the seeds `changed_seeds`."""
+    runs = [f"{describe(base)}; seed {seed}" for seed in base_seeds]
+    return sorted([*runs, *(f"{describe({**base, **change})}; seed {seed}" for seed in changed_seeds)])
 
 
 def interval(
@@ -96,8 +98,8 @@ def with_seeds(choose: Any) -> Simulation:
 
     def runs(case: Case) -> Mapping[str, Any]:
         base, change, seeds, *_ = case.inputs.values()
-        first, other = choose(seeds)
-        return {RUNS: asked(base, change, seeds, other, first)}
+        base_seeds, changed_seeds = choose(seeds)
+        return {RUNS: asked(base, change, seeds, changed_seeds, base_seeds)}
 
     return where_run(runs)
 
@@ -170,29 +172,29 @@ def switched(rng: np.random.Generator, on: bool) -> Case:
 
 def experiment(rng: np.random.Generator, half_widths: float, first: str = "") -> Case:
     """One change whose mean difference is so many half widths of its interval away from 0."""
-    base, others = configuration(rng, first)
+    base, settings = configuration(rng, first)
     # The seeds' own luck is ten times larger than what is left of it in the differences; the middle is not the mean.
     luck = rng.uniform(70, 80) + rng.permutation([-4.0, 0.0, 4.0]) + rng.uniform(-0.5, 0.5, 3)
     noise = rng.uniform(0.2, 0.45) * (rng.permutation([-1.0, -0.4, 1.4]) + rng.uniform(-0.1, 0.1, 3))
     half = QUANTILE * stdev(noise.tolist()) / math.sqrt(3)
     after = luck + noise - noise.mean() + half_widths * half
     kind = verdict_of(half_widths - 1, half_widths + 1)
-    return Case(kind, inputs(rng, base, dict(others[:1]), luck, after))
+    return Case(kind, inputs(rng, base, dict(settings[:1]), luck, after))
 
 
 def refused(rng: np.random.Generator, reason: str) -> Case:
     # The equal value is of another type: neither `is` nor a comparison as text finds it.
-    base, others = configuration(rng, str(rng.choice(["augment", "width"])) if reason == "the same value" else "")
-    name, other = others[0]
+    base, settings = configuration(rng, str(rng.choice(["augment", "width"])) if reason == "the same value" else "")
+    name, new_value = settings[0]
     equal = float(base[name]) if reason == "the same value" else None
-    second = others[1][0]
+    second = settings[1][0]
     change = {
-        "two settings": dict(others[:2]),
-        "two settings, one as in base": {name: other, second: base[second]},
+        "two settings": dict(settings[:2]),
+        "two settings, one as in base": {name: new_value, second: base[second]},
         "no setting": {},
         "the same value": {name: equal},
-        "an unknown setting": {f"{name}_": other},
-        "two settings, one unknown": dict([(name, other), (f"{second}_", 1)][:: rng.choice([-1, 1])]),
+        "an unknown setting": {f"{name}_": new_value},
+        "two settings, one unknown": dict([(name, new_value), (f"{second}_", 1)][:: rng.choice([-1, 1])]),
     }[reason]
     scores = rng.uniform(70, 80, 3)
     return Case(reason, inputs(rng, base, change, scores, scores + rng.uniform(1, 2, 3)))
@@ -234,8 +236,8 @@ VISIBLE_BASE = {"augment": False, "width": 32}
 
 def visible(name: str, change: Config, before: list[float], differences: list[float]) -> Case:
     after = [score + difference for score, difference in zip(before, differences, strict=True)]
-    told = {"base": VISIBLE_BASE, "change": change, "seeds": [5, 3, 8]}
-    return Case(name, {**told, "base_scores": before, "changed_scores": after})
+    shared = {"base": VISIBLE_BASE, "change": change, "seeds": [5, 3, 8]}
+    return Case(name, {**shared, "base_scores": before, "changed_scores": after})
 
 
 UNUSED = [81.0, 82.0, 83.0], [1.5, 2.0, 2.5]  # scores of experiments that are refused

@@ -107,10 +107,10 @@ def domain(rng: np.random.Generator) -> Case:
 ACCURACY, CONSTANT, INITIAL = (f"{name}.{name}" for name in ("majority_accuracy", "constant_loss", "initial_loss"))
 
 
-def mistake(name: str, what: str, look_at: str, **numbers: Number) -> Mistake:
+def mistake(name: str, explanation: str, look_at: str, **numbers: Number) -> Mistake:
     """One that shows in any of the numbers that it concerns."""
-    first, *others = (given({f"{field}.{field}": number}) for field, number in numbers.items())
-    return Mistake(name, what, look_at, first, also=tuple(others))
+    first, *further = (given({f"{field}.{field}": number}) for field, number in numbers.items())
+    return Mistake(name, explanation, look_at, first, also=tuple(further))
 
 
 def visible(name: str, y_train: list[int], y_val: list[int], classes: int) -> Case:

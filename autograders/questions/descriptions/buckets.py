@@ -87,11 +87,11 @@ def last(of: Alone) -> str:
     return best(dict(reversed(of.items())))
 
 
-def by_gain(which: Callable[..., Alone], choose: Callable[[Alone], str] = best) -> dict[str, Callable[..., Any]]:
-    """The two fields of the component that `choose` takes from what `which` computes."""
+def by_gain(gains_of: Callable[..., Alone], choose: Callable[[Alone], str] = best) -> dict[str, Callable[..., Any]]:
+    """The two fields of the component that `choose` takes from what `gains_of` computes."""
     return {
-        NAME: lambda **inputs: choose(which(**inputs)),
-        GAIN: lambda **inputs: which(**inputs)[choose(which(**inputs))],
+        NAME: lambda **inputs: choose(gains_of(**inputs)),
+        GAIN: lambda **inputs: gains_of(**inputs)[choose(gains_of(**inputs))],
     }
 
 

@@ -31,7 +31,7 @@ class State:
     w: np.ndarray
     b: float
     mean: np.ndarray
-    seen: int
+    examples: int
     shift: np.ndarray
     velocity: tuple[Any, float]
     rate: float
@@ -43,8 +43,8 @@ class State:
         for _ in range(epochs):
             count = len(inputs["x"])
             for i in torch.randperm(count, generator=self.generator) if inputs["shuffle"] else range(count):
-                self.seen += 1
-                self.mean = self.mean + inputs["mean_rate"] / self.seen * (inputs["x"][i] - self.mean)
+                self.examples += 1
+                self.mean = self.mean + inputs["mean_rate"] / self.examples * (inputs["x"][i] - self.mean)
                 x = inputs["x"][i] - self.mean + self.shift
                 slope = 2 * (self.w @ x + self.b - inputs["y"][i, 0])
                 old = [inputs["momentum"] * part for part in self.velocity]
@@ -78,9 +78,9 @@ def lacking(inputs: Inputs, lost: Mapping[str, Any]) -> np.ndarray:
     """
     run, new = start(inputs), start(inputs, "another_")
     run.go_on(inputs, inputs["stop"])
-    given = {"seed": start(inputs).generator, "epochs": inputs["stop"]}
+    wrong_values = {"seed": start(inputs).generator, "epochs": inputs["stop"]}
     for name in set(lost) - {"epoch"}:
-        setattr(run, name, given.get(lost[name], getattr(new, name)))
+        setattr(run, name, wrong_values.get(lost[name], getattr(new, name)))
     steps = inputs["stop"] * (len(inputs["x"]) if inputs["after_each_example"] else 1)  # of the schedule
     epoch = lost.get("epoch", 0)
     returned = {"zero": 0, "steps": steps}[epoch] if isinstance(epoch, str) else inputs["stop"] + epoch
@@ -95,8 +95,8 @@ def resumed(**lost: Any) -> Simulation:
 def forms(**lost: Any) -> dict[str, Any]:
     """The same mistake alone and beside buffers or a random stream that is lost as well."""
     random, buffers = {"generator": True}, BUFFERS
-    others = (random, buffers, random | buffers)
-    return {"simulate": resumed(**lost), "also": tuple(resumed(**lost | other) for other in others)}
+    further = (random, buffers, random | buffers)
+    return {"simulate": resumed(**lost), "also": tuple(resumed(**lost | also_lost) for also_lost in further)}
 
 
 def saved(text: str) -> Simulation:
@@ -104,12 +104,12 @@ def saved(text: str) -> Simulation:
 
 
 WEIGHTS, OPTIMIZER = {"w": True, "b": True, "shift": True}, {"rate": True, "velocity": True}
-BUFFERS = {"mean": True, "seen": True}
+BUFFERS = {"mean": True, "examples": True}
 SCHEDULE = ({**OPTIMIZER, "count": True}, OPTIMIZER, {"count": True})
 # What a resumed run may lack, by the kind of run in which it shows.
 LOST: dict[str, tuple[dict[str, Any], ...]] = {
     "position": (WEIGHTS, {"shift": True}, {"epoch": "zero"}, {"epoch": "steps"}, {"epoch": 1}, {"epoch": -1}),
-    "buffers": (BUFFERS, {"mean": True}, {"seen": True}),
+    "buffers": (BUFFERS, {"mean": True}, {"examples": True}),
     "momentum": ({"velocity": True},),
     "schedule": SCHEDULE,
     "schedule of batches": (*SCHEDULE, {"count": "epochs"}),
@@ -270,7 +270,7 @@ QUESTION = Description(
             "the parameters came back and the buffers did not: the running mean or its count is the new model's own",
             "what `state_dict()` holds that `parameters()` does not",
             resumed(**BUFFERS),
-            also=(resumed(**BUFFERS, generator=True), resumed(mean=True), resumed(seen=True)),
+            also=(resumed(**BUFFERS, generator=True), resumed(mean=True), resumed(examples=True)),
         ),
         Mistake(
             "only-weights",

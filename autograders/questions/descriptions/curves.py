@@ -82,8 +82,8 @@ def label_of(case: Case, rules: Mapping[str, Rule] = RULES, end: Any = median_of
         return next((label for label, holds in rules.items() if holds(read)), "sweet spot")
 
 
-def fields(label: str, **others: str) -> dict[str, str]:
-    return {f"diagnosis.{name}": said for name, said in {**told(label), **others}.items()}
+def fields(label: str, **entries: str) -> dict[str, str]:
+    return {f"diagnosis.{name}": text for name, text in {**told(label), **entries}.items()}
 
 
 def labelled(rules: Mapping[str, Rule] = RULES, end: Any = median_of_five) -> Simulation:
@@ -113,10 +113,10 @@ def swapped(case: Case) -> Mapping[str, str]:
 
 def facts(case: Case, observation: Observation) -> Observation:
     """An action counts where its label is right; elsewhere it costs nothing more."""
-    seen, label = value(observation, "diagnosis"), label_of(case)
-    if seen is None or seen.get("label") == label:
+    diagnosis, label = value(observation, "diagnosis"), label_of(case)
+    if diagnosis is None or diagnosis.get("label") == label:
         return observation
-    return {**observation, "diagnosis": {"value": {**seen, "action": ACTIONS[label]}}}
+    return {**observation, "diagnosis": {"value": {**diagnosis, "action": ACTIONS[label]}}}
 
 
 # Curves in shares of the first training loss. A maker takes a uniform draw and a number of epochs.
@@ -170,14 +170,14 @@ def waving(end: Range, size: Range, ratio: float, share: float = 0.5) -> Maker:
     return make
 
 
-def hit(make: Maker, which: str, places: Any, factor: Range | float) -> Maker:
+def hit(make: Maker, curve_names: str, places: Any, factor: Range | float) -> Maker:
     """Some epochs of one curve, or of both, multiplied by a factor."""
 
     def changed(u: Uniform, n: int) -> Curves:
         train, val = make(u, n)
         times = u(*factor) if isinstance(factor, tuple) else factor
         for name, curve in (("train", train), ("val", val)):
-            if name in which:
+            if name in curve_names:
                 curve[places] *= times
         return train, val
 
@@ -302,9 +302,9 @@ def domain(rng: np.random.Generator) -> Case:
     makers = [make for kinds in KINDS.values() for make in kinds.values()]
 
     def mixed(u: Uniform, epochs: int) -> Curves:
-        make, another = (makers[index] for index in rng.integers(len(makers), size=2))
-        first = make(u, epochs)
-        return first[0], (another(u, epochs) if rng.integers(2) else first)[1]
+        make_train, make_val = (makers[index] for index in rng.integers(len(makers), size=2))
+        first = make_train(u, epochs)
+        return first[0], (make_val(u, epochs) if rng.integers(2) else first)[1]
 
     return draw_until(
         lambda: curves(rng, "domain", mixed, int(rng.integers(10, 61)), 10 ** rng.uniform(-3.3, 2.8)), is_clear

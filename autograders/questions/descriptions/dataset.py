@@ -87,7 +87,9 @@ TRUE = (
 def reference(case: Case) -> Mapping[str, Any]:
     inputs = case.inputs
     first, last = inputs["asked"][0], inputs["asked"][-1]
-    one, other = ([tensor(inputs[files][index]) for index in (first, last)] for files in ("files", "other files"))
+    own_images, other_images = (
+        [tensor(inputs[files][index]) for index in (first, last)] for files in ("files", "other files")
+    )
     return {
         "items.length": len(inputs["files"]),
         "items.labels": np.array([inputs["labels"][index] for index in inputs["asked"]]),
@@ -101,19 +103,19 @@ def reference(case: Case) -> Mapping[str, Any]:
         "workers.refused": "",
         "workers.copies": 2,
         "workers.workers": 1,
-        WORKERS: [one[0], other[0], one[1], one[0], other[1]],
+        WORKERS: [own_images[0], other_images[0], own_images[1], own_images[0], other_images[1]],
         "workers.shared": "no",
     }
 
 
 def facts(case: Case, observation: Observation) -> Observation:
     """What the epochs and the images show is found here once more: the student's process is not asked for it."""
-    seen = {name: part for name, part in observation.items() if name != "orders"}
+    facts_of_case = {name: part for name, part in observation.items() if name != "orders"}
     orders, workers = value(observation, "orders"), value(observation, "workers")
-    seen["training"] = observation["orders"] if orders is None else {"value": order_facts(orders, case.inputs)}
+    facts_of_case["training"] = observation["orders"] if orders is None else {"value": order_facts(orders, case.inputs)}
     if workers is not None and workers["copies"]:
-        seen["workers"] = {"value": {**workers, **shared_fact(workers["images"])}}
-    return seen
+        facts_of_case["workers"] = {"value": {**workers, **shared_fact(workers["images"])}}
+    return facts_of_case
 
 
 def images(convert: Convert) -> Simulation:

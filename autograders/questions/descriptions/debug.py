@@ -52,8 +52,8 @@ def in_both(data: Data, everything: bool = False) -> dict[str, Any]:
 
 def standardise(data: Data, by: str = "x_train") -> dict[str, Any]:
     parts = {"training": data["x_train"], "validation": data["x_val"]}
-    known = np.concatenate([*parts.values()]) if by == "both" else data[by]
-    return {name: (x - known.mean()) / known.std(ddof=1) for name, x in parts.items()}
+    reference_rows = np.concatenate([*parts.values()]) if by == "both" else data[by]
+    return {name: (x - reference_rows.mean()) / reference_rows.std(ddof=1) for name, x in parts.items()}
 
 
 def network(data: Data, hidden: Any = lambda x: np.maximum(x, 0.0), last: Any = lambda x: x) -> dict[str, Any]:
@@ -155,14 +155,14 @@ def reference(case: Case) -> Mapping[str, Any]:
 
 def facts(faults: tuple[str, ...], case: Case, observation: Observation) -> Observation:
     """An observation with what is named judged, fault by fault."""
-    seen = value(observation, "diagnosis")
-    named = seen.get("named") if seen is not None else None
+    diagnosis = value(observation, "diagnosis")
+    named = diagnosis.get("named") if diagnosis is not None else None
     if not isinstance(named, Mapping):
         return observation
     judged = {}
     for place, fault in zip(PLACES, (FAULTS[name] for name in faults), strict=True):
         rung = named.get(fault.function)
-        right = any(agree(rung, one, 0.0) for one in fault.rungs)
+        right = any(agree(rung, accepted, 0.0) for accepted in fault.rungs)
         judged[place] = RIGHT_RUNG if right else NOT_NAMED if rung is None else OTHER_RUNG
     if len(named) > len(PLACES):
         judged = dict.fromkeys(PLACES, TOO_MANY)
@@ -178,14 +178,14 @@ def of(name: str, mistaken: Run) -> Simulation:
     )
 
 
-def naming(places: tuple[str, ...], told: str) -> Simulation:
-    return lambda case: {} if "seed" in case.inputs else {f"diagnosis.{place}": told for place in places}
+def naming(places: tuple[str, ...], verdict: str) -> Simulation:
+    return lambda case: {} if "seed" in case.inputs else {f"diagnosis.{place}": verdict for place in places}
 
 
-def slip(name: str, identity: str, what: str, look_at: str, mistaken: Run, *also: Run) -> Mistake:
+def slip(name: str, identity: str, explanation: str, look_at: str, mistaken: Run, *also: Run) -> Mistake:
     """A mistake in one function. Its words would say what students are to find, so they do not ship."""
     forms = tuple(of(name, form) for form in also)
-    return Mistake(identity, what, look_at, of(name, mistaken), hidden_only=True, unpublished=True, also=forms)
+    return Mistake(identity, explanation, look_at, of(name, mistaken), hidden_only=True, unpublished=True, also=forms)
 
 
 MISTAKES = (
@@ -238,9 +238,9 @@ MISTAKES = (
     Mistake("misnamed", "a function that had a fault is not among those named, or has another rung",
             "the table of rungs at the top: which is the lowest whose question this fault fails",
             naming(PLACES[:1], OTHER_RUNG), hidden_only=True,
-            also=tuple(naming(places, told) for told in (OTHER_RUNG, NOT_NAMED)
+            also=tuple(naming(places, verdict) for verdict in (OTHER_RUNG, NOT_NAMED)
                        for places in (PLACES[:1], PLACES[1:2], PLACES[2:], PLACES[:2], PLACES[1:], PLACES[::2], PLACES)
-                       if (told, places) != (OTHER_RUNG, PLACES[:1]))),
+                       if (verdict, places) != (OTHER_RUNG, PLACES[:1]))),
     Mistake("too-many-named", "more than three functions are named", "the functions that your repair changed",
             naming(PLACES, TOO_MANY), hidden_only=True),
 )  # fmt: skip

@@ -142,7 +142,7 @@ def data(
     weight = {"weight": rng.normal(size=(CLASSES, FEATURES))}
     steep = {"weight": apart * weight["weight"]}
     each = [examples(rng, size) for size in batches]
-    several = {"x": [one["x"] for one in each], "y": [one["y"] for one in each], "rate": 0.5, **weight}
+    several = {"x": [batch["x"] for batch in each], "y": [batch["y"] for batch in each], "rate": 0.5, **weight}
     labels = examples(rng, 12)
     labels["y"][unlabelled] = -1
     return {

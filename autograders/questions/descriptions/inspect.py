@@ -65,8 +65,8 @@ def told(conditions: Mapping[str, Condition]) -> Simulation:
     """What is reported of these problems."""
 
     def simulate(case: Case) -> dict[str, str]:
-        given = case.inputs
-        parts = (given["x_train"], given["x_val"]), (given["y_train"], given["y_val"]), given["classes"]
+        inputs = case.inputs
+        parts = (inputs["x_train"], inputs["x_val"]), (inputs["y_train"], inputs["y_val"]), inputs["classes"]
         return {f"problems.{name}": word(holds(*parts)) for name, holds in conditions.items()}
 
     return simulate
@@ -74,12 +74,12 @@ def told(conditions: Mapping[str, Condition]) -> Simulation:
 
 def reported(case: Case) -> set[str]:
     """The paths of the problems that a data set has."""
-    return {path for path, said in told(RIGHT)(case).items() if said == word(True)}
+    return {path for path, state in told(RIGHT)(case).items() if state == word(True)}
 
 
 def first_only(case: Case) -> dict[str, str]:
     paths = told(RIGHT)(case)
-    first = next((path for path, said in paths.items() if said == word(True)), "")
+    first = next((path for path, state in paths.items() if state == word(True)), "")
     return {path: word(path == first) for path in paths}
 
 
@@ -131,10 +131,12 @@ def visible(
     return Case(name, {**x, **y, "classes": labels.get("classes", 2)})
 
 
-def wrong(name: str, what: str, look_at: str, *forms: Mapping[str, Condition], hidden_only: bool = False) -> Mistake:
+def wrong(
+    name: str, explanation: str, look_at: str, *forms: Mapping[str, Condition], hidden_only: bool = False
+) -> Mistake:
     """A mistake that shows in each of the forms by itself."""
-    first, *others = map(told, forms)
-    return Mistake(name, what, look_at, first, also=tuple(others), hidden_only=hidden_only)
+    first, *further = map(told, forms)
+    return Mistake(name, explanation, look_at, first, also=tuple(further), hidden_only=hidden_only)
 
 
 QUESTION = Description(

@@ -37,8 +37,8 @@ RATES, LOSSES, CHOICE = "sweep.log10_rates", "sweep.losses", "choice.log10_rate"
 
 def swept(**how: Any) -> Simulation:
     def simulate(case: Case) -> Mapping[str, Any]:
-        found = sweep(case.inputs, **how)
-        return {RATES: found["log10_rates"], LOSSES: found["losses"]}
+        result = sweep(case.inputs, **how)
+        return {RATES: result["log10_rates"], LOSSES: result["losses"]}
 
     return simulate
 

@@ -60,15 +60,17 @@ def sweep(
             gradient = [old + new for old, new in zip(gradient, fresh, strict=True)]
             new_w, new_b = w - learn * rate * gradient[0], b - learn * rate * gradient[1]
             shift -= learn * rate * (step < slides[frozen])
-            shown = loss if record == "before" else loss_of(centred @ new_w.T + new_b + shift, y, inputs["penalty"])[0]
+            loss_to_record = (
+                loss if record == "before" else loss_of(centred @ new_w.T + new_b + shift, y, inputs["penalty"])[0]
+            )
             limit = DIVERGED * compared(losses, than)
         gradient = gradient if zero == "never" else [0.0 * w, 0.0 * b]
-        ends = {"never": False, "divergence": shown > limit, "not finite": not np.isfinite(shown)}
-        ends["equal"] = shown >= limit or ends["not finite"]
+        ends = {"never": False, "divergence": loss_to_record > limit, "not finite": not np.isfinite(loss_to_record)}
+        ends["equal"] = loss_to_record >= limit or ends["not finite"]
         ended = ends.get(stop, ends["divergence"] or ends["not finite"])
         if not ended or keep_end:
             recorded.append(rate)
-            losses.append(shown)
+            losses.append(loss_to_record)
         if ended:
             break
         w, b = new_w, new_b
@@ -130,12 +132,12 @@ def exact(rng: np.random.Generator, sweeps: str, modes: str) -> dict[str, Any]:
 
     Or a loss of 0, twice, before one that is larger.
     """
-    one, start = float(rng.integers(2, 20)) / 8, float(rng.uniform(0.003, 0.005))
+    unit, start = float(rng.integers(2, 20)) / 8, float(rng.uniform(0.003, 0.005))
     how = {"modes": list(MODES[modes]), "start": start, "stop": 5 * start}
     if sweeps == ZERO:
-        return by_hand([one, one, 0.0, 0.0, one], (2, 3), steps=8, **how)
-    below, above = (2 * one * np.sqrt(share) for share in (0.999, 1.001))
-    targets = [1.5 * one, 1.5 * one, one, 2 * one, below, *[1.5 * one] * 8, above]  # the lowest is long past
+        return by_hand([unit, unit, 0.0, 0.0, unit], (2, 3), steps=8, **how)
+    below, above = (2 * unit * np.sqrt(share) for share in (0.999, 1.001))
+    targets = [1.5 * unit, 1.5 * unit, unit, 2 * unit, below, *[1.5 * unit] * 8, above]  # the lowest is long past
     return by_hand(targets, range(2, 14), steps=14, **how)
 
 
@@ -204,10 +206,10 @@ def ratios(losses: np.ndarray) -> np.ndarray:
 
 def ends_apart(inputs: Inputs) -> bool:
     """Whether the loss diverges clearly, and at another step than by another comparison."""
-    found = ratios(sweep(inputs, stop="not finite")["losses"])
-    ended = np.flatnonzero(found > 0.91 * DIVERGED)
+    multiples = ratios(sweep(inputs, stop="not finite")["losses"])
+    ended = np.flatnonzero(multiples > 0.91 * DIVERGED)
     first = int(ended[0]) if len(ended) else 0
-    if not 4 <= first < inputs["steps"] - 2 or found[first] < 1.1 * DIVERGED:
+    if not 4 <= first < inputs["steps"] - 2 or multiples[first] < 1.1 * DIVERGED:
         return False
     return all(len(sweep(inputs, than=than)["losses"]) != first for than in ("first", "last"))
 
@@ -220,9 +222,9 @@ def goes_to_its_end(inputs: Inputs) -> bool:
     right, full = sweep(inputs)["losses"], sweep(inputs, stop="not finite")["losses"]
     variants: list[dict[str, Any]] = [{"zero": "never"}, {"zero": "after"}, {"mode": "eval"}, {"record": "after"}]
     variants.append({"frozen": "always"})
-    others = [sweep(inputs, **how)["losses"] for how in variants]
+    variant_losses = [sweep(inputs, **how)["losses"] for how in variants]
     return not (ratios(full) > 0.91 * DIVERGED).any() and all(
-        len(other) == len(right) and np.abs(other - right).max() > 1e-4 * max(right) for other in others
+        len(losses) == len(right) and np.abs(losses - right).max() > 1e-4 * max(right) for losses in variant_losses
     )
 
 

@@ -104,9 +104,9 @@ def summed(examples: Examples) -> float:
 
 
 def softmax_twice(examples: Examples) -> float:
-    known = examples.known
-    exponentials = np.exp(known.logits - known.logits.max(axis=1, keepdims=True))
-    return mean_loss(Examples(exponentials / exponentials.sum(axis=1, keepdims=True), known.labels))
+    labelled = examples.known
+    exponentials = np.exp(labelled.logits - labelled.logits.max(axis=1, keepdims=True))
+    return mean_loss(Examples(exponentials / exponentials.sum(axis=1, keepdims=True), labelled.labels))
 
 
 def choice(change: Callable[[Rows], Any]) -> Simulation:
@@ -220,20 +220,20 @@ QUESTION = Description(
             "labels-only",
             "a class that is predicted but never a label was left out: its F1 is 0, and it counts",
             "which classes the question takes the mean over",
-            whole(f1=over(lambda found: found.labelled)),
+            whole(f1=over(lambda tallies: tallies.labelled)),
         ),
         Mistake(
             "predictions-only",
             "a class that is a label but never predicted was left out: its F1 is 0, and it counts",
             "which classes the question takes the mean over",
-            whole(f1=over(lambda found: found.predicted)),
+            whole(f1=over(lambda tallies: tallies.predicted)),
         ),
         Mistake(
             "in-both-only",
             "a class without a correct prediction was left out, or made the mean nan: its F1 is 0, and it counts",
             "precision and recall of a class that is never predicted, or never right: which of them is 0/0",
-            whole(f1=over(lambda found: found.both)),
-            also=(whole(f1=undefined), whole(f1=over(lambda found: found.predicted * found.labelled))),
+            whole(f1=over(lambda tallies: tallies.both)),
+            also=(whole(f1=undefined), whole(f1=over(lambda tallies: tallies.predicted * tallies.labelled))),
         ),
         Mistake(
             "unlabelled-predicted",
@@ -251,14 +251,14 @@ QUESTION = Description(
             "recall",
             "this is the mean recall: predictions of a class that are wrong do not count against it",
             "the denominator of F1",
-            whole(f1=over(lambda found: found.labelled, recall)),
+            whole(f1=over(lambda tallies: tallies.labelled, recall)),
             also=(whole(f1=over(either, recall)),),
         ),
         Mistake(
             "precision",
             "this is the mean precision: examples of a class that were missed do not count against it",
             "the denominator of F1",
-            whole(f1=over(lambda found: found.predicted, precision)),
+            whole(f1=over(lambda tallies: tallies.predicted, precision)),
             also=(whole(f1=over(either, precision)),),
         ),
         Mistake(
@@ -266,7 +266,7 @@ QUESTION = Description(
             "the correct predictions count once in the denominator: this is the overlap of the two sets, not F1",
             "the formula of F1, with its factors of 2",
             whole(f1=over(either, overlap)),
-            also=(whole(f1=over(either, lambda found: f1_of(found) / 2)),),
+            also=(whole(f1=over(either, lambda tallies: f1_of(tallies) / 2)),),
         ),
         Mistake(
             "second-class-only",

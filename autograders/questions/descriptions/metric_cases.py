@@ -14,10 +14,10 @@ from .metric_measures import NO_LABEL, Array, Rows
 def logits_for(rng: np.random.Generator, predicted: Array, classes: int, size: float) -> Array:
     """Random logits whose largest in each row, by a tenth at least, is that of the predicted class."""
     logits = rng.uniform(-size, size, (len(predicted), classes))
-    for row, one in zip(logits, predicted, strict=True):
+    for row, label in zip(logits, predicted, strict=True):
         top = row.argmax()
-        row[[one, top]] = row[[top, one]]
-        row[one] += 0.1
+        row[[label, top]] = row[[top, label]]
+        row[label] += 0.1
     return logits
 
 
@@ -59,9 +59,9 @@ def table(
         winner = winners[number % models]
         column[[winner, best]] = column[[best, winner]]
         if tied == number:
-            other = rng.choice([model for model in range(models) if model != winner])
-            column[other] = column[winner]
-            pair = sorted((int(winner), int(other)))
+            rival = rng.choice([model for model in range(models) if model != winner])
+            column[rival] = column[winner]
+            pair = sorted((int(winner), int(rival)))
     if tied is not None:
         following = columns[(tied + 1) % 3]
         following[pair] = np.sort(following[pair])[:: -1 if first_higher else 1]
@@ -95,11 +95,11 @@ def examples(
     rng: np.random.Generator, count: int, labels: Sequence[int], predicted: Sequence[int]
 ) -> tuple[Array, Array]:
     """Labels and predictions of these classes, in random order: each class occurs, is right once and wrong often."""
-    shared = [one for one in labels if one in predicted]
-    some = [*labels, *shared], [*rng.choice(predicted, len(labels)), *shared]
-    rest = count - len(some[0])
-    of = np.array([*some[0], *rng.choice(labels, rest)]), np.array([*some[1], *rng.choice(predicted, rest)])
-    missed = [one for one in predicted if one not in of[1]]
+    shared = [label for label in labels if label in predicted]
+    required = [*labels, *shared], [*rng.choice(predicted, len(labels)), *shared]
+    rest = count - len(required[0])
+    of = np.array([*required[0], *rng.choice(labels, rest)]), np.array([*required[1], *rng.choice(predicted, rest)])
+    missed = [label for label in predicted if label not in of[1]]
     of[1][: len(missed)] = missed
     order = rng.permutation(count)
     return of[0][order], of[1][order]
@@ -127,9 +127,9 @@ def draw(rng: np.random.Generator) -> list[Case]:
     cases.append(case(rng, EMPTY, labels, predicted, [5, 4, 7], 3, tied=1, first_higher=False, close=True, **single))
 
     classes = rng.permutation(4)
-    some, three, two = list(range(4)), sorted(classes[:3]), sorted(classes[:2])
-    cases.append(case(rng, NEVER_PREDICTED, *examples(rng, 15, some, three), [8, 1, 6], 4, models=4))
-    cases.append(case(rng, NEVER_A_LABEL, *examples(rng, 15, three, some), [3, 10, 2], 4, **single))
+    four, three, two = list(range(4)), sorted(classes[:3]), sorted(classes[:2])
+    cases.append(case(rng, NEVER_PREDICTED, *examples(rng, 15, four, three), [8, 1, 6], 4, models=4))
+    cases.append(case(rng, NEVER_A_LABEL, *examples(rng, 15, three, four), [3, 10, 2], 4, **single))
     # The absent class is predicted where there is no label.
     labels, predicted = examples(rng, 13, two, two)
     labels, predicted = np.append(labels, NO_LABEL), np.append(predicted, classes[3])

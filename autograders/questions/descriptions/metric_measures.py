@@ -67,18 +67,18 @@ class Counts(NamedTuple):
 
 
 def counts(examples: Examples, predicted: Array | None = None) -> Counts:
-    known = examples.known
-    got = known.predicted if predicted is None else predicted
+    labelled = examples.known
+    got = labelled.predicted if predicted is None else predicted
     classes = range(examples.logits.shape[1])
-    hits = known.labels[known.predicted == known.labels]
-    tallies = [[int((values == one).sum()) for one in classes] for values in (hits, got, known.labels)]
+    hits = labelled.labels[labelled.predicted == labelled.labels]
+    tallies = [[int((values == label).sum()) for label in classes] for values in (hits, got, labelled.labels)]
     return Counts(*(np.array(tally, dtype=np.float64) for tally in tallies))
 
 
-def f1_of(found: Counts) -> Array:
+def f1_of(tallies: Counts) -> Array:
     """F1 of each class; NaN for one that nobody has and nobody gets."""
     with np.errstate(invalid="ignore"):
-        return np.asarray(2 * found.both / (found.predicted + found.labelled))
+        return np.asarray(2 * tallies.both / (tallies.predicted + tallies.labelled))
 
 
 def macro_f1(examples: Examples) -> float:
@@ -96,28 +96,28 @@ def over(chosen: Callable[[Counts], Array], of: Callable[[Counts], Array] = f1_o
     """The mean over some classes only; NaN where there are none."""
 
     def measure(examples: Examples) -> float:
-        found = counts(examples)
+        tallies = counts(examples)
         with np.errstate(invalid="ignore", divide="ignore"):
-            values = of(found)[chosen(found).astype(bool)]
+            values = of(tallies)[chosen(tallies).astype(bool)]
         return float(values.mean()) if len(values) else NAN
 
     return measure
 
 
-def either(found: Counts) -> Array:
-    return np.asarray(found.predicted + found.labelled > 0)
+def either(tallies: Counts) -> Array:
+    return np.asarray(tallies.predicted + tallies.labelled > 0)
 
 
-def recall(found: Counts) -> Array:
-    return np.where(found.labelled > 0, found.both / found.labelled, 0.0)
+def recall(tallies: Counts) -> Array:
+    return np.where(tallies.labelled > 0, tallies.both / tallies.labelled, 0.0)
 
 
-def precision(found: Counts) -> Array:
-    return np.where(found.predicted > 0, found.both / found.predicted, 0.0)
+def precision(tallies: Counts) -> Array:
+    return np.where(tallies.predicted > 0, tallies.both / tallies.predicted, 0.0)
 
 
-def overlap(found: Counts) -> Array:
-    return np.asarray(found.both / (found.predicted + found.labelled - found.both))
+def overlap(tallies: Counts) -> Array:
+    return np.asarray(tallies.both / (tallies.predicted + tallies.labelled - tallies.both))
 
 
 def undefined(examples: Examples) -> float:
@@ -126,15 +126,15 @@ def undefined(examples: Examples) -> float:
 
 
 def of_means(examples: Examples) -> float:
-    found = counts(examples)
+    tallies = counts(examples)
     with np.errstate(invalid="ignore", divide="ignore"):
-        p, r = (float(of(found)[either(found)].mean()) for of in (precision, recall))
+        p, r = (float(of(tallies)[either(tallies)].mean()) for of in (precision, recall))
     return 2 * p * r / (p + r) if p + r else 0.0
 
 
 def by_support(examples: Examples) -> float:
-    found = counts(examples)
-    return float(np.nansum(f1_of(found) * found.labelled) / found.labelled.sum())
+    tallies = counts(examples)
+    return float(np.nansum(f1_of(tallies) * tallies.labelled) / tallies.labelled.sum())
 
 
 def with_unlabelled(examples: Examples) -> float:

@@ -116,7 +116,7 @@ def reference(case: Case) -> Mapping[str, Any]:
 
 def left(**fields: str) -> Simulation:
     """A model that is not put back, where it was trained."""
-    return lambda case: {} if one_class(case) else {f"rung.{name}": said for name, said in fields.items()}
+    return lambda case: {} if one_class(case) else {f"rung.{name}": state for name, state in fields.items()}
 
 
 def buffers_left(case: Case, outside: bool = False) -> Mapping[str, Any]:
@@ -185,7 +185,7 @@ def plans(rng: np.random.Generator, classes: int) -> list[tuple[str, str, dict[s
         ("slow", "holds", {"learning_rate": 0.015}),
         ("contradictions", "fails", contradicting(rng, classes)),
         ("normalised", "holds", {"norm": True}),
-        *[("smoothed labels", "holds", {"smoothing": one}) for one in smoothing],
+        *[("smoothed labels", "holds", {"smoothing": share}) for share in smoothing],
         ("tempered", "holds", {"temper": 0.05, **SLOWER}),
         ("tempered by itself", "holds", {"own_temper": 0.05, **SLOWER}),
         ("second softmax", "fails", {"softmax": True, "learning_rate": 0.5}),
@@ -202,10 +202,10 @@ def plans(rng: np.random.Generator, classes: int) -> list[tuple[str, str, dict[s
     ]
 
 
-def drawn(rng: np.random.Generator, classes: int, kind: str, said: str, settings: dict[str, Any]) -> Case:
+def drawn(rng: np.random.Generator, classes: int, kind: str, verdict_text: str, settings: dict[str, Any]) -> Case:
     return draw_until(
         lambda: trained(rng, kind, classes, **settings),
-        lambda case: is_clear(case) and reference(case)[VERDICT] == said,
+        lambda case: is_clear(case) and reference(case)[VERDICT] == verdict_text,
     )
 
 

@@ -49,7 +49,7 @@ def fate(numbers: Array, name: str, tolerance: float = 0.0) -> list[str]:
         ["overflow", "underflow", "exact"],
         "rounded",
     )
-    return [str(one) for one in fates]
+    return [str(outcome) for outcome in fates]
 
 
 def gradient(case: Case, autocast: bool = True) -> Array:
@@ -75,8 +75,8 @@ def dtypes(case: Case, **changes: str) -> dict[str, str]:
     stored = case.inputs["stored"]
     output = "float64" if stored == "float64" else "bfloat16"
     loss = "float32" if output == "bfloat16" and case.inputs["loss"] == "mean squared error" else output
-    found = {**dict.fromkeys(TENSORS, stored), "output": output, "loss": loss, **changes}
-    return {f"dtypes.{name}": dtype for name, dtype in found.items()}
+    names = {**dict.fromkeys(TENSORS, stored), "output": output, "loss": loss, **changes}
+    return {f"dtypes.{name}": dtype for name, dtype in names.items()}
 
 
 def fates(rule: Rule) -> Simulation:
@@ -101,8 +101,8 @@ def below_normal(numbers: Array, name: str) -> Array:
     return (np.abs(numbers) < SMALLEST_NORMAL[name]) & (numbers != 0)
 
 
-def has(what: str) -> Callable[[Array, str], Array]:
-    return lambda numbers, name: np.array(fate(numbers, name)) == what
+def has(fate_name: str) -> Callable[[Array, str], Array]:
+    return lambda numbers, name: np.array(fate(numbers, name)) == fate_name
 
 
 def converted(case: Case) -> dict[str, Any]:

@@ -51,14 +51,14 @@ def reference(case: Case) -> Mapping[str, Any]:
 
 
 def facts(case: Case, observation: Observation) -> Observation:
-    told = dict(observation)
+    judged = dict(observation)
     for part, find in (
-        ("training", lambda seen: training_facts(seen, case.inputs, case.key)),
-        ("record", lambda seen: record_facts(seen, case.inputs)),
+        ("training", lambda fields: training_facts(fields, case.inputs, case.key)),
+        ("record", lambda fields: record_facts(fields, case.inputs)),
     ):
-        if (seen := value(observation, part)) is not None:
-            told[part] = {"value": find(seen)}
-    return told
+        if (fields := value(observation, part)) is not None:
+            judged[part] = {"value": find(fields)}
+    return judged
 
 
 def points(rng: np.random.Generator, centres: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -123,16 +123,16 @@ def visible(kind: str, rate: float, seed: int, *sizes: int) -> Case:
     return replace(case, inputs={**case.inputs, **on_grid, "config": {**case.inputs["config"], "seed": seed}})
 
 
-def never(*found: str) -> Simulation:
+def never(*facts_of_run: str) -> Simulation:
     """The mistake that makes some facts of the runs false; a single epoch cannot show those of EPOCHS_COMPARED."""
     return lambda case: {
-        f"training.{fact}": fact in EPOCHS_COMPARED and case.inputs["config"]["epochs"] == 1 for fact in found
+        f"training.{fact}": fact in EPOCHS_COMPARED and case.inputs["config"]["epochs"] == 1 for fact in facts_of_run
     }
 
 
-def lacks(entry: str, found: Any) -> Simulation:
+def lacks(entry: str, wrong_value: Any) -> Simulation:
     """The mistake that makes one entry of the record another."""
-    return lambda case: {f"record.{entry}": found}
+    return lambda case: {f"record.{entry}": wrong_value}
 
 
 QUESTION = Description(

@@ -87,7 +87,7 @@ def decide(
 
 
 def answers(word: Callable[[Case], str]) -> Simulation:
-    return lambda case: {f"decision.{name}": said for name, said in named(word(case)).items()}
+    return lambda case: {f"decision.{name}": answer for name, answer in named(word(case)).items()}
 
 
 def deciding(**edit: Any) -> Simulation:
@@ -147,8 +147,8 @@ def planned() -> dict[str, Plan]:
     for name in FORMS:
         plans[f"none: P({name}) nearly changed"] = Plan("none", None, nearly(name))
         plans[f"none: P({name}) nearly changed within training"] = Plan("none", nearly(name))
-    for what in ("six examples", "larger inputs in the lower rows", "quarters of training that differ"):
-        plans[f"none: {what}"] = Plan("none", None)
+    for condition in ("six examples", "larger inputs in the lower rows", "quarters of training that differ"):
+        plans[f"none: {condition}"] = Plan("none", None)
     return plans
 
 

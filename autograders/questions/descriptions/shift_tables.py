@@ -97,22 +97,22 @@ def from_zero(pairs: Pairs) -> np.ndarray:
 
 def tables(rng: np.random.Generator, n: int) -> Tables:
     """Shares of all kinds: common and rare inputs and labels, labels that an input decides."""
-    ones = rng.beta(0.6, 0.6, (n, 3)).round(2)
-    ones *= np.where(rng.random((n, 1)) < 0.4, rng.uniform(0.1, 0.4, (n, 1)), 1)
-    ones = np.where(rng.random((n, 1)) < 0.5, ones, 1 - ones)
-    return np.stack([1 - ones, ones], axis=-1) * rng.dirichlet([3, 3, 3], n)[..., None]
+    share_of_ones = rng.beta(0.6, 0.6, (n, 3)).round(2)
+    share_of_ones *= np.where(rng.random((n, 1)) < 0.4, rng.uniform(0.1, 0.4, (n, 1)), 1)
+    share_of_ones = np.where(rng.random((n, 1)) < 0.5, share_of_ones, 1 - share_of_ones)
+    return np.stack([1 - share_of_ones, share_of_ones], axis=-1) * rng.dirichlet([3, 3, 3], n)[..., None]
 
 
 def moved(rng: np.random.Generator, first: Tables) -> Tables:
     """Each table with another P(x), P(y), P(y | x) or P(x | y), the last two for some of their conditions."""
     n, first = len(first), first / first.sum(axis=(1, 2), keepdims=True)
-    other, far = tables(rng, n), rng.uniform(0, 1, (n, 1, 1)) ** 2
+    target, far = tables(rng, n), rng.uniform(0, 1, (n, 1, 1)) ** 2
     marginals, conditionals = [], []
     for axis, shape in ((2, (3, 1)), (1, (1, 2))):
-        (old, new) = (table.sum(axis=axis, keepdims=True).clip(1e-9) for table in (first, other))
-        some = far * rng.integers(2, size=(n, *shape))
+        (old, new) = (table.sum(axis=axis, keepdims=True).clip(1e-9) for table in (first, target))
+        distance = far * rng.integers(2, size=(n, *shape))
         marginals.append(first / old * (old + far * (new - old)))
-        conditionals.append((first / old + some * (other / new - first / old)) * old)
+        conditionals.append((first / old + distance * (target / new - first / old)) * old)
     return np.choose(rng.choice([0, 1, 2, 3, 3, 3], size=(n, 1, 1)), marginals + conditionals)
 
 

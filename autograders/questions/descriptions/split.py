@@ -51,9 +51,9 @@ def patients(rng: np.random.Generator, count: int) -> Table:
     """Patients of five classes, numbered class by class, three images each."""
     counts = rng.permutation(count * np.array([1, 1, 1, 1, 2]))
     numbered = np.sort(100 + rng.choice(900, counts.sum(), replace=False))
-    others = {"video": rng.permutation(3 * len(numbered)) // 6, "day": uneven_days(rng, 3 * len(numbered))}
+    columns = {"video": rng.permutation(3 * len(numbered)) // 6, "day": uneven_days(rng, 3 * len(numbered))}
     classes = np.repeat(rng.choice(9, 5, replace=False), counts)
-    return {**others, "patient": np.repeat(numbered, 3), "label": np.repeat(classes, 3)}
+    return {**columns, "patient": np.repeat(numbered, 3), "label": np.repeat(classes, 3)}
 
 
 def table(rng: np.random.Generator, kind: str, count: int) -> Table:

@@ -40,8 +40,8 @@ def by(
         with np.errstate(invalid="ignore"):
             gained, spreads = gain(each), spread(each)
             held = holds(each, gained, spreads)
-        told = {GAIN: gained, SPREAD: spreads} if np.isfinite(losses).all() else {}
-        return {GAIN: NOT_LOOKED_AT, SPREAD: NOT_LOOKED_AT, **told, HOLDS: held}
+        numbers = {GAIN: gained, SPREAD: spreads} if np.isfinite(losses).all() else {}
+        return {GAIN: NOT_LOOKED_AT, SPREAD: NOT_LOOKED_AT, **numbers, HOLDS: held}
 
     return simulate
 
@@ -145,14 +145,14 @@ def domain(rng: np.random.Generator) -> Case:
 
 
 def visible(name: str, losses: list[float], constant: list[float] | float = 2.3) -> Case:
-    told = np.array(losses)
-    return Case(name, {"losses": told, "constant": np.broadcast_to(constant, told.shape).copy()})
+    array = np.array(losses)
+    return Case(name, {"losses": array, "constant": np.broadcast_to(constant, array.shape).copy()})
 
 
-def wrong(path: str, name: str, what: str, look_at: str, simulate: Simulation) -> Mistake:
+def wrong(path: str, name: str, explanation: str, look_at: str, simulate: Simulation) -> Mistake:
     """A wrong gain or spread: with the verdict that follows from it, with any other, or in the verdict alone."""
     also = (only(GAIN, simulate),) if path == GAIN else (only(SPREAD, simulate), only(HOLDS, simulate))
-    return Mistake(name, what, look_at, simulate, also=also)
+    return Mistake(name, explanation, look_at, simulate, also=also)
 
 
 QUESTION = Description(

@@ -48,7 +48,7 @@ def run(
         left_in_eval = came_in_eval if number == 0 else train in ("never", "before the loop")
         gradient = 0.0 * gradient if zero == "once an epoch" else gradient
         # The branch behind dropout learns only where the model was left in eval mode.
-        seen = np.array([1.0, float(left_in_eval)])[:, None]
+        branch_gates = np.array([1.0, float(left_in_eval)])[:, None]
         for x, y in zip(inputs["x"], inputs["y"], strict=True):
             before = weights
             if step != "after backward":
@@ -56,8 +56,8 @@ def run(
                 weights = weights - inputs["learning_rate"] * velocity
             for _ in range(0 if left_in_eval else calls):
                 mean_seen, batches = (mean_seen + x.mean(axis=0)) / 2, batches + 1
-            error, counts = errors(seen * (before if step == "before backward" else weights), x, y, "training")
-            new = seen * (2 / len(x)) * (counts * error) @ x
+            error, counts = errors(branch_gates * (before if step == "before backward" else weights), x, y, "training")
+            new = branch_gates * (2 / len(x)) * (counts * error) @ x
             gradient = {"before backward": new, "before the step": np.zeros_like(new)}.get(zero, gradient + new)
             if step == "after backward":
                 velocity = inputs["momentum"] * velocity + gradient
@@ -121,8 +121,8 @@ def nearly_shared(rng: np.random.Generator, first: int, second: int, above: floa
     """A run in which a share of 4e-6 decides which of two epochs has the lowest loss, on one validation example."""
     case = drawn(rng, CLOSE, [1], 0.9, above=1.0, learning_rate=0.1)
     (x,), epochs = case.inputs["x_val"], run(case)
-    one, other = (float((x @ epochs[number].weights.sum(axis=0))[0]) for number in (first, second))
-    middle = (one + other) / 2 + above * 5e-7 * (other - one)
+    first_output, second_output = (float((x @ epochs[number].weights.sum(axis=0))[0]) for number in (first, second))
+    middle = (first_output + second_output) / 2 + above * 5e-7 * (second_output - first_output)
     return Case(CLOSE, {**case.inputs, "y_val": [np.array([[middle]])]})
 
 
@@ -183,9 +183,9 @@ def tells_apart(case: Case) -> bool:
     if not by_margin(case) or at in (0, len(epochs) - 1) or highest == len(epochs) - 1:
         return False
     for how in VALIDATION:
-        seen = run(case, **how)
-        first, second = sorted(epoch.loss for epoch in seen)[:2]
-        if lowest(seen) in (at, highest) or second - first < 1e-3:
+        mistaken = run(case, **how)
+        first, second = sorted(epoch.loss for epoch in mistaken)[:2]
+        if lowest(mistaken) in (at, highest) or second - first < 1e-3:
             return False
     lasts = [run(case, **how)[-1].weights for how in ({}, *WEIGHTS)]
     gaps = [float(np.abs(a - b).max()) for i, a in enumerate(lasts) for b in lasts[:i]]
