@@ -5,6 +5,7 @@ The visible check's cases, the judge and the texts of the misconceptions are der
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,7 @@ from lecture_lib.notebook.compare import agree
 from lecture_lib.notebook.misconceptions import Fields
 from lecture_lib.notebook.question import Misconception, PublicCase
 from lecture_lib.notebook.registry import find_question
+from lecture_lib.notebook.visible_cases import practice_json
 
 from .cases import Case, Observation
 from .graded_parts import DescriptionError, Graded, Mistake, Simulation, changed_fields, frozen, nested, split
@@ -25,6 +27,8 @@ from .verdict import Verdict
 
 _MOST_DRAWS = 100
 """Sets that are drawn until one shows every mistake where it should."""
+_MOST_PRACTICE = 300_000
+"""Characters of the practice cases of a question."""
 
 
 class Consequences(NamedTuple):
@@ -41,6 +45,7 @@ class Description:
     `visible` are the cases of the visible check, each with its name as the kind. `draw` gives the hidden cases of one
     set. `domain` gives any case within the question's wording: every right answer agrees with the reference there.
     `facts` turns an observation into what the reference says, where many results are right and a case's key decides.
+    `practice` makes of a hidden case one that the visible check can try, or is None where there are none to be had.
     """
 
     id: str
@@ -51,6 +56,7 @@ class Description:
     draw: Callable[[np.random.Generator], list[Case]]
     domain: Callable[[np.random.Generator], Case]
     facts: Callable[[Case, Observation], Observation] = lambda case, observation: observation
+    practice: Callable[[Case], Case] | None = lambda case: case
 
     @property
     def points(self) -> dict[str, float]:
@@ -155,6 +161,18 @@ class Description:
             cases.append(PublicCase(case.kind, case.inputs, expected, mistakes))
         self._refuse_alike(cases, tolerance)
         return tuple(cases)
+
+    def practice_cases(self) -> tuple[PublicCase, ...]:
+        """A set drawn for everybody, in which an answer that loses points on hidden cases loses them too.
+
+        What does not fit into the file that ships is left out.
+        """
+        if self.practice is None:
+            return ()
+        drawn = map(self.practice, self.draw_set(np.random.default_rng(zlib.crc32(self.id.encode()))))
+        cases = [PublicCase(case.kind, case.inputs, nested(self.reference(case)), {}) for case in drawn]
+        sizes = np.cumsum([len(practice_json(case)) for case in cases])
+        return tuple(case for case, size in zip(cases, sizes, strict=True) if size <= _MOST_PRACTICE)
 
     def _refuse_alike(self, cases: Sequence[PublicCase], tolerance: float) -> None:
         earlier: dict[str, list[Fields]] = {}

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from lecture_lib.notebook.compare import agree, difference
-from lecture_lib.notebook.misconceptions import Fields, explains, general_mistake
+from lecture_lib.notebook.misconceptions import CORNER_CASE, Fields, explains, general_mistake
 
 from .cases import Case, Observation, of_kind, read_field, without_values
 from .cases import value as fields_of
 from .graded_parts import DescriptionError, Graded, Mistake, changed_fields, split
 from .verdict import Part
 
+STOPPED = {"raised": "raised", "unusable": "wrong-form"}
+"""The general mistake behind an outcome without a value."""
 _MOST_KINDS = 12
 """Kinds of cases that a message lists."""
+_KINDS_FOR_ONE_WRONG = 3
+"""An answer that is wrong on one kind of inputs in so many has a corner case, not a wrong idea."""
 
 
 @dataclass
@@ -141,16 +145,33 @@ class Judgement:
             for mistake in self.mistakes:
                 if self._explains_part(mistake, graded):
                     return mistake.id
-        return next((name for graded in lost if (name := self._general(graded)) is not None), None)
+        general = next((name for graded in lost if (name := self._general(graded)) is not None), None)
+        return general or (CORNER_CASE if any(map(self._is_corner_case, lost)) else None)
+
+    def _is_corner_case(self, part: Graded) -> bool:
+        """Whether a part is right on most kinds of cases, so that what is special about the others is the cause."""
+        wrong: dict[str, bool] = {}
+        for case, observation, expected in self._selected(part):
+            for owner, entry in map(split, part.fields):
+                value, _ = read_field(observation, owner, entry)
+                differs = difference(value, expected[owner][entry], self.tolerance) is not None
+                wrong[case.kind] = wrong.get(case.kind, False) or differs
+        return 0 < sum(wrong.values()) <= len(wrong) / _KINDS_FOR_ONE_WRONG
 
     def _general(self, part: Graded) -> str | None:
         """The general mistake that explains every wrong value of a part."""
-        names = set()
+        names: set[str | None] = set()
         for _, observation, expected in self._selected(part):
             for owner, entry in map(split, part.fields):
                 fields = fields_of(observation, owner)
                 if fields is None:
-                    return None
+                    outcome = observation.get(owner)
+                    names |= (
+                        {STOPPED.get(how) for how in outcome if how != "left"}
+                        if isinstance(outcome, Mapping)
+                        else {None}
+                    )
+                    continue
                 if not agree(fields.get(entry), expected[owner][entry], self.tolerance):
                     names.add(general_mistake(fields.get(entry), expected[owner][entry], self.tolerance))
         return names.pop() if len(names) == 1 else None

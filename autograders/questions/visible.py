@@ -23,7 +23,9 @@ def visible_cases(questions: Iterable[Question] | None = None) -> Iterator[tuple
             listed = "\n".join(f"  {entry}" for entry in missing)
             raise DescriptionError(f"{question.id} is not filled in; these lines ask for more:\n{listed}")
         question.description.check()
-        text = as_json(question.description.public_cases(), question.description.misconceptions(published=True))
+        described = question.description
+        words = described.misconceptions(published=True)
+        text = as_json(described.public_cases(), described.practice_cases(), words)
         yield visible_cases_path(question.id), text
 
 

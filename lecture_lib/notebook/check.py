@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .compare import agree, difference, show
@@ -22,6 +22,8 @@ _COLOUR = {RIGHT: "#009E73", UNANSWERED: "#808080", WRONG: "#D55E00"}
 
 _MOST_OF_INPUTS = 200
 """Characters of a case's inputs that a message shows."""
+_MOST_WRONG = 3
+"""Further cases of which the check tells what is wrong."""
 
 LATEST: dict[str, CheckResult] = {}
 """What `check` showed last for each question in this session, for `show_progress`."""
@@ -83,13 +85,13 @@ class CheckResult:
         """Mark, case, what happened and what to look at for each line; what was said before is not said again."""
         if self.state == UNANSWERED:
             return []
-        one_part = len({line.part for line in self.lines}) == 1
+        one_part = len({line.part for line in self.lines if line.part}) == 1
         first_places: dict[str, str] = {}
         rows = []
         for line in self.lines:
             message = (line.what or line.state).removeprefix(f"{line.part}: ")
             key = line.misconception or message
-            where = line.case if one_part else f"{line.case}, {line.part}"
+            where = line.case if one_part or not line.part else f"{line.case}, {line.part}"
             first = first_places.setdefault(key, where)
             repeated = line.state == WRONG and first != where
             text, look_at = (f"the same as in “{first}”", "") if repeated else (message, line.look_at)
@@ -136,8 +138,24 @@ def check_result(question_id: str, *functions: Callable[..., Any]) -> CheckResul
     for case, observation in zip(question.cases, observations, strict=True):
         left.update(dict.fromkeys(text for outcome in observation.values() for text in outcome.get("left", ())))
         lines += [_check_part(question, case, part, observations, observation[part]) for part in case.expected]
+    if all(line.state == RIGHT for line in lines):
+        lines += _practised(question, named)
     left.update(dict.fromkeys(put_back_functions()))
     return CheckResult(f"{question.id} · {question.title}", tuple(lines), tuple(left))
+
+
+def _practised(question: PublicQuestion, functions: Mapping[str, Callable[..., Any]]) -> list[Line]:
+    """What goes wrong on cases drawn like the hidden ones, for the first few; or one line that all are right."""
+    wrong: list[Line] = []
+    for case in question.practice:
+        observation = observe(question, functions, case.inputs)
+        lines = [_check_part(question, case, part, None, observation[part]) for part in case.expected]
+        wrong += [replace(line, case=f"a further case: {line.case}") for line in lines if line.state != RIGHT]
+        if len({line.case for line in wrong}) >= _MOST_WRONG:
+            break
+    if wrong or not question.practice:
+        return wrong
+    return [Line(f"{len(question.practice)} further cases, drawn like the hidden ones", "", RIGHT, "right")]
 
 
 def name_functions(
@@ -151,8 +169,13 @@ def name_functions(
 
 
 def _check_part(
-    question: PublicQuestion, case: PublicCase, part: str, observations: list[dict[str, Any]], outcome: dict[str, Any]
+    question: PublicQuestion,
+    case: PublicCase,
+    part: str,
+    observations: list[dict[str, Any]] | None,
+    outcome: dict[str, Any],
 ) -> Line:
+    """What a part did; `observations` of all cases tell a known mistake, where each case says what it gives there."""
     if "unanswered" in outcome:
         return Line(case.name, part, UNANSWERED)
     if "raised" in outcome:
@@ -163,7 +186,8 @@ def _check_part(
     wrong = difference(values, expected, question.relative_tolerance, part)
     if wrong is None:
         return Line(case.name, part, RIGHT, _exactness(values, expected))
-    mistake = _explaining(question, case, part, observations, values) or _general(question, values, expected)
+    known = None if observations is None else _explaining(question, case, part, observations, values)
+    mistake = known or _general(question, values, expected)
     words = words_of(question, mistake)
     if words is not None:
         return Line(case.name, part, WRONG, f"{words.what} ({wrong})", words.look_at, mistake)

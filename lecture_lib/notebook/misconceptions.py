@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,7 @@ def _observed(observation: Mapping[str, Any], part: str, name: str) -> Any:
     return values.get(name, _NOTHING) if isinstance(values, Mapping) else _NOTHING
 
 
+CORNER_CASE = "corner-case"
 GENERAL = {
     "nothing-returned": Misconception(
         "None came back where a value is due", "whether every way through your function ends with `return`"
@@ -69,6 +71,31 @@ GENERAL = {
     "wrong-shape": Misconception(
         "the numbers are right, in another shape than asked for",
         "the `shape` of your result beside the one that the question states",
+    ),
+    "raised": Misconception(
+        "an input that the question allows stopped your code with an error",
+        "the line that the error names, and which inputs of the question's wording it was not made for",
+    ),
+    "wrong-form": Misconception(
+        "what came back has another form than the question asks for",
+        "what the question says that the function returns: how many things, and of which type",
+    ),
+    "not-finite": Misconception(
+        "nan or infinity came back where the right value is finite",
+        "divisions, logarithms and differences of infinities, and the input at which they have no value",
+    ),
+    "sign": Misconception("the numbers are right but for their sign", "the order of each difference"),
+    "axes-exchanged": Misconception(
+        "the numbers are right, with their axes exchanged", "which axis of your result counts what"
+    ),
+    "wrong-order": Misconception("the right entries came back in another order", "what the question says of the order"),
+    "nearly-right": Misconception(
+        "the numbers are nearly right: off by less than a hundredth, and by more than rounding explains",
+        "what is added, left out or rounded on the way, and in which precision it is computed",
+    ),
+    CORNER_CASE: Misconception(
+        "most kinds of inputs are right and a few are not; the message names one that is not",
+        "what sets these inputs apart, and which line of your code did not expect them",
     ),
 }
 """Mistakes that can be made in any question, and are told by the values alone."""
@@ -83,9 +110,69 @@ def general_mistake(value: Any, expected: Any, relative_tolerance: float) -> str
     """Which of the general mistakes makes `value` differ from what is right, or None."""
     if _lacks(value, expected):
         return "nothing-returned"
-    if agree(_like(value, expected, reshape=False), expected, relative_tolerance):
-        return "wrong-dtype"
-    return "wrong-shape" if agree(_like(value, expected, reshape=True), expected, relative_tolerance) else None
+    for name, corrected in (
+        ("wrong-dtype", _like(value, expected, reshape=False)),
+        ("wrong-shape", _like(value, expected, reshape=True)),
+    ):
+        if agree(corrected, expected, relative_tolerance):
+            return name
+    leaves = list(_numbers(value, expected))
+    if any(not np.isfinite(number).all() and np.isfinite(right).all() for number, right in leaves):
+        return "not-finite"
+    if _is_permuted(value, expected):
+        return "wrong-order"
+    return next((name for name, alike in _RELATIONS.items() if leaves and _explained(leaves, alike)), None)
+
+
+def _exchanged(number: np.ndarray, right: np.ndarray) -> bool:
+    orders = permutations(range(number.ndim)) if 2 <= number.ndim <= _MOST_AXES else ()
+    return any(agree(number.transpose(order), right, _CLOSE) for order in orders)
+
+
+def _near(number: np.ndarray, right: np.ndarray) -> bool:
+    size = float(np.abs(right).max(initial=0.0))
+    return number.shape == right.shape and bool((np.abs(number - right) <= _NEARLY * size).all())
+
+
+_CLOSE, _NEARLY, _MOST_AXES = 1e-5, 1e-2, 4
+_RELATIONS: dict[str, Callable[[np.ndarray, np.ndarray], bool]] = {
+    "sign": lambda number, right: agree(-number, right, _CLOSE),
+    "axes-exchanged": _exchanged,
+    "nearly-right": _near,
+}
+"""How wrong numbers are related to the right ones; the same relation must hold for each array."""
+
+
+def _explained(
+    leaves: Sequence[tuple[np.ndarray, np.ndarray]], alike: Callable[[np.ndarray, np.ndarray], bool]
+) -> bool:
+    """Whether every array that is wrong is related in one way to what is right."""
+    return all(agree(number, right, _CLOSE) or alike(number, right) for number, right in leaves)
+
+
+def _numbers(value: Any, expected: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The floating-point arrays of both in pairs; whole numbers are counts or choices, where near means nothing."""
+    if isinstance(expected, Mapping) and isinstance(value, Mapping):
+        for name in expected.keys() & value.keys():
+            yield from _numbers(value[name], expected[name])
+    elif isinstance(expected, list | tuple) and isinstance(value, list | tuple):
+        for part, right in zip(value, expected, strict=False):
+            yield from _numbers(part, right)
+    elif isinstance(value, np.ndarray | float) and isinstance(expected, np.ndarray | float):
+        pair = np.asarray(value), np.asarray(expected)
+        if all(array.dtype.kind == "f" for array in pair):
+            yield pair[0].astype(np.float64), pair[1].astype(np.float64)
+
+
+def _is_permuted(value: Any, expected: Any) -> bool:
+    """Whether two lists of words hold the same entries in different orders."""
+    lists = [entry for entry in (value, expected) if isinstance(entry, list | tuple)]
+    return (
+        len(lists) == 2
+        and all(isinstance(word, str) for words in lists for word in words)
+        and list(value) != list(expected)
+        and sorted(value) == sorted(expected)
+    )
 
 
 def _lacks(value: Any, expected: Any) -> bool:

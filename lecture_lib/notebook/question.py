@@ -45,8 +45,9 @@ class PublicQuestion:
     """What is asked and how a student's functions are observed on one case.
 
     `parts` maps a part's name to a function of the student's functions and a case's inputs that returns what happened,
-    field by field. The same observation serves the visible check and the hidden one, on other inputs. `cases` and
-    `misconceptions` are read from the JSON file beside the question, which is written when the course is built.
+    field by field. The same observation serves the visible check and the hidden one, on other inputs. `cases`,
+    `practice` and `misconceptions` are read from the JSON file beside the question, which is written when the course is
+    built. `practice` are cases drawn like the hidden ones, which the check tries once its own cases are right.
     `ready_made` names functions ("module.name") that do what the question asks to be written. `look_at` says what to
     look at where no known mistake explains a wrong value; default: the inputs of the case.
     """
@@ -56,6 +57,7 @@ class PublicQuestion:
     functions: tuple[str, ...]
     parts: Mapping[str, Callable[[Functions, Inputs], dict[str, Any]]]
     cases: tuple[PublicCase, ...] = ()
+    practice: tuple[PublicCase, ...] = ()
     misconceptions: Mapping[str, Misconception] = field(default_factory=dict)
     ready_made: tuple[str, ...] = ()
     relative_tolerance: float = 1e-6

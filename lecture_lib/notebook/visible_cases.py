@@ -16,17 +16,29 @@ from .question import Misconception, PublicCase, PublicQuestion
 def with_visible_cases(question: PublicQuestion, path: Path) -> PublicQuestion:
     """`question` with the cases and the words of its misconceptions that the file at `path` holds."""
     written = json.loads(path.read_text("utf-8"))
-    cases = tuple(PublicCase(**_arrays(case)) for case in written["cases"])
+    cases, practice = (
+        tuple(PublicCase(**{"mistakes": {}, **_arrays(case)}) for case in written.get(name, []))
+        for name in ("cases", "practice")
+    )
     texts = {name: Misconception(**words) for name, words in written["misconceptions"].items()}
-    return replace(question, cases=cases, misconceptions=texts)
+    return replace(question, cases=cases, practice=practice, misconceptions=texts)
 
 
-def as_json(cases: tuple[PublicCase, ...], misconceptions: Mapping[str, Misconception]) -> str:
+def as_json(
+    cases: tuple[PublicCase, ...], practice: tuple[PublicCase, ...], misconceptions: Mapping[str, Misconception]
+) -> str:
     """What `with_visible_cases` reads. Numbers keep every bit."""
     objects = [_entries(_lists(asdict(case)), "   ") for case in cases]
+    drawn = ",\n  ".join(practice_json(case) for case in practice)
     words = _entries({name: asdict(text) for name, text in misconceptions.items()}, "  ")
     listed = ",\n  ".join(objects)
-    return f'{{\n "cases": [\n  {listed}\n ],\n "misconceptions": {words}\n}}\n'
+    return f'{{\n "cases": [\n  {listed}\n ],\n "practice": [\n  {drawn}\n ],\n "misconceptions": {words}\n}}\n'
+
+
+def practice_json(case: PublicCase) -> str:
+    """A drawn case in one line: nobody reads it, and no mistake is looked for in it."""
+    content = {"name": case.name, "inputs": case.inputs, "expected": case.expected}
+    return json.dumps(_lists(content), ensure_ascii=False, separators=(",", ":"))
 
 
 def _entries(mapping: Mapping[str, Any], indent: str) -> str:
@@ -40,6 +52,8 @@ def _entries(mapping: Mapping[str, Any], indent: str) -> str:
 
 
 def _lists(value: Any) -> Any:
+    if isinstance(value, np.str_):  # a word that was drawn
+        return str(value)
     if isinstance(value, np.ndarray | np.generic):
         array = np.asarray(value)
         return {"array": array.tolist(), "dtype": array.dtype.name, "shape": list(array.shape)}

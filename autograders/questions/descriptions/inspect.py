@@ -112,8 +112,8 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 def domain(rng: np.random.Generator) -> Case:
     """A data set that looks suspicious and is clean, or any of these problems together."""
-    if rng.integers(2):
-        kind = str(rng.choice(list(KINDS[""])))
+    if rng.integers(3):
+        kind = str(rng.choice(list(KINDS[""] if rng.integers(2) else ALL)))
         return made(rng, kind, ALL[kind])
     return several(rng, rng.permutation(PROBLEMS)[: rng.integers(1, 6)].tolist())
 

@@ -82,6 +82,29 @@ def single(train: float, val: float) -> Edit:
     return lambda rng, data: data.update(x_train=x_train, x_val=x_val, y_train=np.array([1]), y_val=np.array([1]))
 
 
+def single_rows(*shared: int) -> Edit:
+    """One row and one label in each part; the rows have the numbers at these places in common."""
+
+    def edit(rng: np.random.Generator, data: Drawn) -> None:
+        x_train, x_val = rng.permutation(10).reshape(2, 1, 5).astype(np.float32) - 5
+        x_val[0, list(shared)] = x_train[0, list(shared)]
+        data.update(x_train=x_train, x_val=x_val, y_train=np.array([1]), y_val=np.array([1]))
+
+    return edit
+
+
+def many(*repeated: int) -> Edit:
+    """Sixty rows of twelve numbers with all their digits; these rows of training stand in validation too."""
+
+    def edit(rng: np.random.Generator, data: Drawn) -> None:
+        x_train, x_val = rng.uniform(-9, 9, (60, 12)), rng.uniform(-9, 9, (45, 12))
+        x_val[rng.permutation(len(x_val))[: len(repeated)]] = x_train[list(repeated)]
+        y_train, y_val = (rng.permutation(np.arange(n) % data["classes"]) for n in (60, 45))
+        data.update(x_train=x_train, x_val=x_val, y_train=y_train, y_val=y_val)
+
+    return edit
+
+
 def whole(dtype: str, end: int, *parts: str) -> Edit:
     """Inputs that are whole numbers from 0 on, below `end`."""
     return lambda rng, data: data.update(
@@ -106,6 +129,8 @@ KINDS: dict[str, dict[str, tuple[Edit, ...]]] = {
         "rows repeated within a part": (share(parts="train train"), share(parts="val val")),
         "imbalanced classes": (labels(frequent(1), frequent(2), more=1),),
         "a single number in each part": (single(0.5, -0.5),),
+        "a single row in each part": (single_rows(0, 3),),
+        "many rows": (many(),),
         "rows that nearly agree": (share(lambda row: row * (1 + 1e-9), val="float64"),),
         "rows that agree but for the first number": (share(lambda row: row + FIRST, at=0),),
         "rows that agree but for the last number": (share(lambda row: row + LAST, at=-1),),
@@ -145,5 +170,7 @@ KINDS: dict[str, dict[str, tuple[Edit, ...]]] = {
         "a row in two precisions": (share(val="float64"),),
         "rows with 0.0 and -0.0": (share(lambda row: np.where(row, row, -0.0)),),
         "the same single number": (single(0.5, 0.5),),
+        "the same single row": (single_rows(*range(5)),),
+        "many rows, one of them shared": (many(7),),
     },
 }

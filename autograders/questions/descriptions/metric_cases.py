@@ -130,6 +130,9 @@ def draw(rng: np.random.Generator) -> list[Case]:
     four, three, two = list(range(4)), sorted(classes[:3]), sorted(classes[:2])
     cases.append(case(rng, NEVER_PREDICTED, *examples(rng, 15, four, three), [8, 1, 6], 4, models=4))
     cases.append(case(rng, NEVER_A_LABEL, *examples(rng, 15, three, four), [3, 10, 2], 4, **single))
+    # The highest class: how many there are can be read off neither the labels alone nor the predictions alone.
+    cases.append(case(rng, NEVER_A_LABEL, *examples(rng, 12, range(3), range(4)), [5, 7], 4))
+    cases.append(case(rng, NEVER_PREDICTED, *examples(rng, 12, range(4), range(3)), [7, 5], 4))
     # The absent class is predicted where there is no label.
     labels, predicted = examples(rng, 13, two, two)
     labels, predicted = np.append(labels, NO_LABEL), np.append(predicted, classes[3])

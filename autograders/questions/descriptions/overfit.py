@@ -390,4 +390,5 @@ QUESTION = Description(
     ),
     draw=draw,
     domain=domain,
+    practice=None,  # the visible programs are of every kind already, and large
 )

@@ -61,7 +61,7 @@ def gradient(case: Case, autocast: bool = True) -> Array:
     return np.asarray((2 * error / error.size).T @ case.inputs["x"])
 
 
-WEIGHT = "step.weight"
+WEIGHT, AFTERWARDS = "step.weight", "step.autocast afterwards"
 
 
 def after(case: Case, moved: Array, converted: bool = False, momentum: float = MOMENTUM) -> dict[str, Any]:
@@ -202,11 +202,11 @@ SMALL = [1e-38, -1e-39, 2.0**-133, 1e-42]
 QUESTION = Description(
     id="03a-precision",
     parts=(
-        Graded("step", 2, (WEIGHT,)),
+        Graded("step", 2, (WEIGHT, AFTERWARDS)),
         Graded("dtypes", 2, tuple(f"dtypes.{name}" for name in TENSORS)),
         Graded("fate", 2, tuple(f"fate.{name}" for name in FORMATS)),
     ),
-    reference=lambda case: {**after(case, gradient(case)), **dtypes(case), **fates(fate)(case)},
+    reference=lambda case: {**after(case, gradient(case)), AFTERWARDS: "off", **dtypes(case), **fates(fate)(case)},
     mistakes=(
         Mistake(
             "constant-answer",
@@ -251,6 +251,12 @@ QUESTION = Description(
             "the step did not use the momentum that the optimizer had kept from earlier steps",
             "which optimizer takes the step, and what is in its state before",
             lambda case: after(case, gradient(case), momentum=0.0),
+        ),
+        Mistake(
+            "autocast-left-on",
+            "autocast is still on when the function has returned: whatever comes next computes in 16 bits",
+            "where the autocast context ends",
+            lambda case: {AFTERWARDS: "on"},
         ),
         Mistake(
             "loss-outside",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -234,7 +235,9 @@ def domain(rng: np.random.Generator) -> Case:
         return without_fall(rng, kinds[rng.integers(7)], 10 ** rng.uniform(-2, 3))
     kind, end = ("clean", "noisy", "diverged")[rng.integers(3)], (np.nan, np.inf)[rng.integers(2)]
     fall = rng.uniform(0.55, 0.8) if kind == "noisy" else rng.uniform(0.18, 0.8)
-    return curve(rng, kind, rng.uniform(-2.9, 0.0), 10 ** rng.uniform(-2, 3), fall, end)
+    # Two rates or three in each power of ten, and a sweep that ends near its lowest loss.
+    coarse = (rng.uniform(0.2, 3.0), rng.uniform(0.05, 0.6), 13) if kind == "clean" and rng.integers(2) else None
+    return curve(rng, kind, rng.uniform(-2.9, 0.0), 10 ** rng.uniform(-2, 3), fall, end, coarse)
 
 
 def visible(name: str, case: Case) -> Case:
@@ -244,7 +247,7 @@ def visible(name: str, case: Case) -> Case:
 SEED = np.random.default_rng
 TABLE = np.array([1e-4, 1e-3, 1e-2, 1e-1, 1.0])
 LECTURE = Case(
-    "", {"rates": TABLE, "losses": np.array([3.2, 2.5, 1.1, 0.9, 2.8])}, {"good": (1e-3, 0.05), "lowest": 0.1}
+    "", {"rates": TABLE, "losses": np.array([3.2, 2.5, 1.1, 0.9, 2.8])}, {"good": (2e-4, 0.05), "lowest": 0.1}
 )
 
 QUESTION = Description(
@@ -382,4 +385,5 @@ QUESTION = Description(
     draw=draw,
     domain=domain,
     facts=facts,
+    practice=lambda case: replace(case, inputs={**case.inputs, **case.key}),
 )

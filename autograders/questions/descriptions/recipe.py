@@ -28,6 +28,7 @@ SETTINGS = (
     "only training rows",
     "as many epochs as config says",
     "batches of batch_size",
+    "gradients of one step only",
     "highest rate is learning_rate",
     "a new order in each epoch",
     "no row twice in an epoch",
@@ -181,6 +182,12 @@ QUESTION = Description(
             never("batches of batch_size"),
         ),
         Mistake(
+            "gradients-left",
+            "a step still had the gradients of the steps before it",
+            "where in the loop the gradients are cleared",
+            never("gradients of one step only"),
+        ),
+        Mistake(
             "rate-ignored",
             'the highest learning rate of the run was not config["learning_rate"]',
             "which rate the optimizer was given",
@@ -306,4 +313,5 @@ QUESTION = Description(
     draw=draw,
     domain=domain,
     facts=facts,
+    practice=lambda case: replace(case, inputs={**case.inputs, "held_out": list(case.key)}),
 )

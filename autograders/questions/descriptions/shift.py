@@ -7,7 +7,7 @@ one pair does that and nothing else, so that the criteria hold for the examples 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -187,6 +187,12 @@ def sources(rng: np.random.Generator) -> dict[bool, Source]:
     """For cases of six examples and for all others."""
     three = Source(rng, 3, 3 * int(rng.integers(2, 6)))
     return {True: three, False: Source(rng, int(rng.integers(100, 170)), int(rng.integers(180, 400)))}
+
+
+def from_day_zero(case: Case) -> Case:
+    """The same case with shorter numbers for its times."""
+    start = case.inputs["t_train"].min()
+    return replace(case, inputs={**case.inputs, **{name: case.inputs[name] - start for name in ("t_train", "t_val")}})
 
 
 def draw(rng: np.random.Generator) -> list[Case]:
@@ -378,4 +384,5 @@ QUESTION = Description(
     ),
     draw=draw,
     domain=domain,
+    practice=from_day_zero,
 )

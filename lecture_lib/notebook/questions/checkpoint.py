@@ -19,6 +19,8 @@ from torch.optim.lr_scheduler import LRScheduler, StepLR
 
 from ..question import Functions, Inputs, PublicQuestion
 
+FILE, MOVED = "run at the stop", "moved.run"
+"""A path is what it is: no ending says what the file holds."""
 NO_FILE, NO_WEIGHTS = "there is no file", "no weights in it"
 NOT_READ = "not read: it holds more than tensors, numbers and texts"
 
@@ -135,7 +137,7 @@ def _resumed(functions: Functions, inputs: Inputs) -> dict[str, Any]:
 def _file(functions: Functions, inputs: Inputs) -> dict[str, Any]:
     at_stop = _until_the_stop(inputs, lambda *run: None)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "run.pt"
+        path = Path(folder) / FILE
         _saved(functions, inputs, path)
         if not path.is_file():
             return {"weight": NO_FILE}

@@ -42,7 +42,8 @@ def _stepped(functions: Functions, inputs: Inputs) -> tuple[nn.Linear, Any]:
 
 
 def _step(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    return {"weight": _stepped(functions, inputs)[0].weight.detach().double()}
+    weight = _stepped(functions, inputs)[0].weight.detach().double()
+    return {"weight": weight, "autocast afterwards": "on" if torch.is_autocast_enabled("cpu") else "off"}
 
 
 def _dtypes(functions: Functions, inputs: Inputs) -> dict[str, Any]:

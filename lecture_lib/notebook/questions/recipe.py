@@ -29,12 +29,14 @@ Weights = Sequence[np.ndarray]
 class _Watch:
     """What each optimizer step of a run learned from, and at which rate."""
 
-    def __init__(self, x: np.ndarray) -> None:
+    def __init__(self, x: np.ndarray, classes: int) -> None:
         self.rows: list[int] = []
         """Of `x`, in the order in which a loss was propagated back to them; -1 for a point that is no row of it."""
         self.sizes: list[int] = []
         self.rates: list[float] = []
-        self._features = x.shape[1]
+        self.left: list[bool] = []
+        """For the first backward pass after each step: whether gradients of the step before are still there."""
+        self._features, self._classes, self._stepped = x.shape[1], classes, False
         self._row_of = {row.tobytes(): number for number, row in enumerate(x)}
 
     def forward(self, module: nn.Module, arguments: tuple[Tensor, ...], output: Tensor) -> None:
@@ -43,14 +45,24 @@ class _Watch:
             rows = [self._row_of.get(point.tobytes(), -1) for point in points.reshape(-1, self._features)]
             output.register_hook(lambda gradient: self.rows.extend(rows))
 
+        if isinstance(module, nn.Linear) and module.out_features == self._classes and output.requires_grad:
+            # Called before this pass adds anything to a gradient: the last layer is the first that it reaches.
+            output.register_hook(lambda _: self._look_at(module.weight.grad))
+
+    def _look_at(self, gradient: Tensor | None) -> None:
+        if self._stepped:
+            self.left.append(gradient is not None and bool(gradient.any()))
+        self._stepped = False
+
     def step(self, optimizer: Optimizer, *_: Any) -> None:
+        self._stepped = True
         self.sizes.append(len(self.rows) - sum(self.sizes))
         self.rates.append(max(float(group["lr"]) for group in optimizer.param_groups))
 
 
 @contextlib.contextmanager
-def _watching(x: np.ndarray) -> Iterator[_Watch]:
-    watch = _Watch(x)
+def _watching(x: np.ndarray, classes: int) -> Iterator[_Watch]:
+    watch = _Watch(x, classes)
     hooks = register_module_forward_hook(watch.forward), register_optimizer_step_pre_hook(watch.step)
     try:
         yield watch
@@ -75,7 +87,7 @@ def _run(functions: Functions, inputs: Inputs, seed: int, arguments: tuple[Any, 
         start[:] = [tensor.detach().clone() for tensor in model.parameters()]
         return model
 
-    with _watching(inputs["x"]) as watch:
+    with _watching(inputs["x"], classes) as watch:
         model, record = functions["run_recipe"](build, *arguments, {**inputs["config"], "seed": seed})
     state = model.state_dict() if isinstance(model, nn.Module) else model
     if not isinstance(state, Mapping) or [tensor.shape for tensor in state.values()] != [t.shape for t in start]:
@@ -84,7 +96,7 @@ def _run(functions: Functions, inputs: Inputs, seed: int, arguments: tuple[Any, 
         record = asdict(record)
     if not isinstance(record, Mapping):
         raise TypeError(f"the record is a {type(record).__name__}, neither a RunRecord nor a dict")
-    run: dict[str, Any] = {name: np.array(getattr(watch, name)) for name in ("rows", "sizes", "rates")}
+    run: dict[str, Any] = {name: np.array(getattr(watch, name)) for name in ("rows", "sizes", "rates", "left")}
     run |= {"start": start, "weights": [tensor.detach().clone() for tensor in state.values()]}
     return run | {name: _column(record, name) for name in ("val_loss", "val_metric")}, record
 
@@ -112,6 +124,7 @@ def training_facts(runs: Mapping[str, Any], inputs: Inputs, held_out: Sequence[n
         and bool((scores(run["weights"], held_out[0]).argmax(1) == held_out[1]).mean() >= ENOUGH),
         "only training rows": bool(np.isin(run["rows"], training).all()),
         "as many epochs as config says": epochs * (count // size) * size <= len(run["rows"]) <= epochs * count,
+        "gradients of one step only": not np.any(run["left"]),
         "batches of batch_size": bool(len(run["sizes"]) and np.bincount(run["sizes"]).argmax() == size),
         "highest rate is learning_rate": bool(NEAR_PEAK * rate <= max(run["rates"], default=0) <= rate * (1 + 1e-6)),
         "a new order in each epoch": len(np.unique(orders[0], axis=0)) == epochs,
