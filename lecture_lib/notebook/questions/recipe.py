@@ -35,9 +35,11 @@ class _Watch:
         self.sizes: list[int] = []
         self.rates: list[float] = []
         self._features = x.shape[1]
+        # By its bytes: a batch holds copies of the rows, in an order that only they tell.
         self._row_of = {row.tobytes(): number for number, row in enumerate(x)}
 
     def forward(self, module: nn.Module, arguments: tuple[Tensor, ...], output: Tensor) -> None:
+        # register_hook refuses an output that needs no gradient, as validation under no_grad gives.
         if isinstance(module, nn.Linear) and module.in_features == self._features and output.requires_grad:
             points = arguments[0].detach().float().cpu().numpy()
             rows = [self._row_of.get(point.tobytes(), -1) for point in points.reshape(-1, self._features)]
