@@ -587,8 +587,8 @@ print("after double():", careless.last.weight.dtype, careless.hidden[0].weight.d
 # - `layers` is a list of one or more different modules. All their parameters and buffers must be registered.
 # - `temperature` is a Python float other than 0. The module starts from this value and learns it, as a `float32`
 #   parameter with one entry.
-# - `mean` is a `float32` tensor `[features]`. The running mean starts from it. It is not learned, but it is saved, and
-#   it moves with the module.
+# - `mean` is a `float32` tensor `[features]`. The running mean starts from it. It is a buffer: not learned, but saved,
+#   and it moves with the module.
 #
 # Nothing else is registered. Two names for the same layer or tensor are allowed, and the module may keep a copy of a
 # layer or of `mean` instead of the object that it was given.
@@ -808,9 +808,10 @@ for name, (x, y) in broken.items():
 #
 # - `"x.shape"`: `x` has neither 4 dimensions (images) nor 2 (vectors).
 # - `"x.dtype"`: `x` is neither `float32` nor `bfloat16`.
-# - `"x.range"`: some entry of `x` does not lie between −10 and 10. Exactly −10 and 10 are allowed; NaN is a problem.
-#   Every other entry is at least 0.05 away from both limits. `x` may have any integer or floating-point dtype. Every
-#   `uint8` batch in the tests has at least one entry above 10.
+# - `"x.range"`: some entry of `x` does not lie between −10 and 10. Exactly −10 and 10 are allowed; NaN and infinity are
+#   problems. An entry that is not exactly −10 or 10 is at least 0.05 away from both. The dtype of `x` is `uint8`,
+#   `int8`, `int16`, `int32`, `int64`, `float16`, `bfloat16`, `float32` or `float64`. Every `uint8` batch in the tests
+#   has at least one entry above 10.
 # - `"y.shape"`: `y` does not have exactly one dimension, or does not have one label for each example (the first
 #   dimension of `x`).
 # - `"y.dtype"`: `y` is not `int64`.
@@ -1189,7 +1190,8 @@ print("CPU ->", choose_precision("auto", "cpu").name)
 #
 # `autocast_step(model, optimizer, loss_fn, x, y)` trains `model` for one step with BF16 autocast on the CPU. The
 # forward pass and the loss, `loss_fn(model(x), y)`, are both computed under autocast. `optimizer` is SGD with momentum
-# and may have taken steps before; `.grad` may still hold gradients of an earlier step; they must not affect this step.
+# and may have taken steps before, so that it may hold momentum, which counts. `.grad` may still hold gradients of an
+# earlier step, which must not count. Afterwards autocast is off again, as it was before.
 # It returns a dict with the dtypes that you *find* in this step, for example `torch.float32`:
 #
 # - `"parameter"` and `"gradient"`: of the model's parameters after `backward()`;
@@ -2243,7 +2245,7 @@ reveal("f1", round(f1_of_class_1(labels, predicted), 2), tolerance=0.02, usual={
 # - `batches` is a list of one or more pairs `(logits, labels)`, all on the CPU. `logits` is a tensor `[n, C]`, all
 #   float32 or all float64, with entries between −20 and 20. The number of classes `C` is 2 or more, and the same in all
 #   batches. The number of examples `n` is 1 or more and can differ. The prediction for an example is the class of its
-#   largest logit; no two logits of a row share the largest value.
+#   largest logit; no two logits of a row share the largest value, though two may be as close as neighbouring numbers.
 # - `labels` is an int64 tensor `[n]`. Each entry is a class from 0 to C − 1, or −100 for an example without a label.
 #   Such an example counts nowhere, and its prediction does not count either. A batch may have no label at all. At least
 #   one example of the set has a label.
@@ -2257,7 +2259,8 @@ reveal("f1", round(f1_of_class_1(labels, predicted), 2), tolerance=0.02, usual={
 # lie between 0 and 1. Return three indices into the list: the model with the best loss, the one with the best accuracy,
 # and the one with the best macro F1. If several models are equally good, return the first of them.
 #
-# Numbers may be Python numbers or tensors of shape `[]`. An error of $10^{-5}$ counts as right. While your answer is
+# Leave the arguments as they are. Numbers may be Python numbers or tensors of shape `[]`. An error of $10^{-5}$ in
+# what `measure` returns counts as right. While your answer is
 # checked, the library's `macro_f1` and the F1 functions of scikit-learn are switched off.
 #
 # Hidden cases: loss and accuracy 1 point, macro F1 where every class is predicted correctly at least once 1, macro F1
@@ -2694,15 +2697,15 @@ reveal("pickle", try_to_load("object.pt", False).split(",")[0], usual={
 #
 # Write two functions. Together they let a run continue in a new process with the same weights to the last bit.
 #
-# - `save_run(path, model, optimizer, scheduler, epoch)` writes one file at `path` (an absolute path, as text), or
-#   replaces it. `epoch` is the number of epochs that are done, 0 or more. The file must load with `torch.load(path,
+# - `save_run(path, model, optimizer, scheduler, epoch)` writes one file at exactly `path` (an absolute path, as text,
+#   with any ending or none), or replaces it. `epoch` is the number of epochs that are done, 0 or more. The file must load with `torch.load(path,
 #   weights_only=True)` and hold the model's weights as tensors. Saving changes nothing in the run.
 # - `resume_run(path, model, optimizer, scheduler)` runs in another process. Of everything that `save_run` wrote or
 #   stored, only this file is available there. It gets a new model, optimizer and scheduler, made with the same
 #   arguments as the old ones; only the model starts from other values. It brings them, and torch's random stream, back
 #   to the state in which the run was saved, and returns the number of epochs that are done.
 #
-# The model may have buffers, of any dtype, and frozen parameters (`requires_grad` is `False`). The optimizer is
+# The model may have buffers of any dtype, all of them in its `state_dict()`, and frozen parameters (`requires_grad` is `False`). The optimizer is
 # `torch.optim.SGD` with one parameter group that holds all parameters, including the frozen ones, with or without
 # momentum. The scheduler is `StepLR`, stepped after each epoch or after each batch.
 #
@@ -3028,14 +3031,14 @@ print([name for name, entry in asdict(record).items() if entry not in (None, [],
 #   tensors: training rows and validation rows. A row may be in neither. Do not change these tensors.
 # - `config` has `epochs`, `batch_size`, `learning_rate` and `seed`, and the run must use all four. Train with an
 #   optimizer from `torch.optim` (AdamW is a good choice) on the training rows without changing them, in a new random
-#   order in each epoch, no row twice in an epoch. Each step learns from `batch_size` rows; the last batch of an epoch
-#   may be smaller or be left out. The highest rate of the run is `learning_rate`; a schedule may stay below it at other
+#   order in each epoch, no row twice in an epoch. Each step learns from `batch_size` rows and from the gradients of
+#   these alone; the last batch of an epoch may be smaller or be left out. The highest rate of the run is `learning_rate`; a schedule may stay below it at other
 #   steps.
 # - Everything random depends on the seed. The same seed gives the same weights bit for bit; another seed gives other
 #   first weights and another order.
 # - The network that you return has the weights of the epoch with the lowest validation loss.
 # - The record is a `RunRecord`, or a dict with its names: `config`; `seed`; `data_id` (the `content_id` of `x, y`);
-#   `split_id` (of the two parts); `precision`, here `"fp32"`; `code`, a dict with the key `commit`, or with the key
+#   `split_id` (the `content_id` of the two parts, as two arguments); `precision`, here `"fp32"`; `code`, a dict with the key `commit`, or with the key
 #   `reason` if there is no commit; `hardware` with the versions `python` and `torch`; `metrics`, a row with `val_loss`
 #   (the mean cross-entropy of the validation rows, without smoothing) and `val_metric` (the fraction of correct
 #   predictions) for each epoch; `status`, `"finished"`.

@@ -652,7 +652,7 @@ print(f"saved ≈ {saved.mean():.2f} nats, twice the spread ≈ {2 * saved.std()
 # 1. the gain: the mean over the seeds of how much lower the program's loss is, in nats;
 # 2. the spread: the standard deviation of that difference between seeds, with $n - 1$;
 # 3. whether the rung holds, `True` or `False`: `True` when there are at least three seeds, none of them diverged, and
-#    the gain is above twice the spread. No table comes near that limit.
+#    the gain is above twice the spread. In no hidden table are the two nearly equal.
 #
 # Where a seed diverged, the first two values are not checked. Hidden tables, in float32 and float64: 1 point for each
 # value. Limit: 30 seconds.
@@ -759,7 +759,8 @@ print(f"with the suggestion ≈ {after[rate]:.1f}, at the lowest point ≈ {afte
 # If the program was broken from the start, all its losses are. No curve is near the limit of 10 %: those that fall do
 # so by at least 18 %, the others by 8 % at most.
 #
-# A sweep may be short, or begin just before the fall, or end just after the lowest loss.
+# A sweep may be short, or begin just before the fall, or end just after the lowest loss. It has at least two rates in
+# each power of ten (the lecture's table has one).
 #
 # Hidden curves: 1 point for three clean ones, with losses of hundreds as well as of hundredths. Once these are right,
 # 1 for noisy ones (about 1.5 % of the loss, with a fall of more than half) and diverged ones, and 1 for seven curves
@@ -1426,7 +1427,7 @@ print(f"training ends on day {days[past].max()}, validation begins on day {days[
 # is equal. `day` and `label` are whole numbers. All days are different, and many days can pass between two records. For
 # `"new patients"`, each patient has one label. The groups that will be new (patients, videos, users, texts) have
 # similar sizes. There are enough of them (in each class, for patients) that taking `val_fraction` of the groups,
-# rounded to the nearest whole number or up, keeps the limits below. `val_fraction` is between 0.2 and 0.4.
+# rounded to the nearest whole number or rounded up, keeps the limits below. `val_fraction` is between 0.2 and 0.4.
 #
 # Return two sequences of row numbers, training and validation:
 #

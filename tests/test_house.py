@@ -267,7 +267,7 @@ def pronouns(text: str) -> list[str]:
     bound = []
     nodes = list(ast.walk(ast.parse(text)))
     # Python's own documentation calls the right operand of __add__ `other`.
-    methods = [node for node in nodes if isinstance(node, ast.FunctionDef) and re.fullmatch(r"__\w+__", node.name)]
+    methods = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name.startswith("__")]
     operands = {argument for method in methods for argument in method.args.args if argument.arg == "other"}
     for node in nodes:
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):

@@ -89,6 +89,7 @@ def _grade(options: argparse.Namespace, choose: Choose) -> int:
         from ..grading.cluster import cluster
 
         with cluster(options.scheduler) as (executor, count):
+            # Two for each worker: while it grades one, the next is already with it.
             summary = run(options.workers or 2 * count, executor)
     print(summary)
     if summary.set_aside:

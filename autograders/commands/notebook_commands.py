@@ -29,6 +29,7 @@ def _build(options: argparse.Namespace) -> int:
     from ..questions.stated_points import with_points
     from ..questions.visible import write_visible_cases
 
+    # Before the notebooks: executing them runs the visible checks, which read these files.
     for path in write_visible_cases():
         print(f"wrote {path}")
     for path in text_paths():

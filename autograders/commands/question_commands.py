@@ -93,6 +93,7 @@ def _mutate(options: argparse.Namespace) -> int:
         for answer, mutant, fate, why in tqdm(mutate(question), desc=question.id, unit="mutant"):
             counts[fate] += 1
             if fate in WRONG_FATES or (options.all and fate is Fate.SAME):
+                # print would break the progress bar's line.
                 tqdm.write(f"{question.id}, {answer.name}: {mutant}\n    {fate}{f': {why}' if why else ''}")
                 worst = FAILED if fate in WRONG_FATES else worst
         summary = ", ".join(f"{count} {fate}" for fate, count in counts.most_common())

@@ -85,11 +85,13 @@ def observe_programs(
 
 @contextlib.contextmanager
 def _started(question: Question, programs: Sequence[Program], seconds: int) -> Iterator[Any]:
+    # A fork would copy the locks that this process's threads hold; spawning would import PyTorch for every answer.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_observe, args=(sender, question.id, programs, seconds), daemon=True)
     process.start()
+    # While this copy of the writing end is open, the end of the other process would not be seen as end of file.
     sender.close()
     try:
         yield process, receiver
@@ -117,6 +119,7 @@ def _receive(process: Any, receiver: Connection, seconds: int) -> Observed:
         return Observed([json.loads(receiver.recv_bytes())])
     except (EOFError, ValueError):
         process.join(IDLE_SECONDS)
+        # The signal that the kernel sends at the soft limit of RLIMIT_CPU.
         if process.exitcode == -signal.SIGXCPU:
             return Observed([], Reason(Kind.OUT_OF_TIME, f"out of time: it computed for more than {seconds} seconds"))
         text = f"nothing was observed: its process ended (exit code {process.exitcode})"
@@ -138,10 +141,12 @@ def _observe(sender: Connection, question_id: str, programs: Sequence[Program], 
         contextlib.redirect_stderr(nowhere),
     ):
         for program in programs:
+            # RLIMIT_CPU counts from the start of the process, in whole seconds, and earlier programs used some of them.
             limit = math.ceil(time.process_time()) + seconds
             resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
             torch.manual_seed(program.seed)  # whatever an answer draws, a second run draws it too
             np.random.seed(program.seed)
+            # As in a notebook, where code below `if __name__ == "__main__"` runs.
             namespace: dict[str, Any] = {"__name__": "__main__"}
             reset_process()  # whatever the last program left
             for source in program.sources:

@@ -40,6 +40,7 @@ def draw_until(draw: Callable[[], Drawn], clear: Callable[[Drawn], bool], most: 
 
 def value(observation: Observation, part: str) -> Mapping[str, Any] | None:
     """The fields that a part returned, or None when it returned nothing readable."""
+    # A student's process sent it: at every level it may be something else than a mapping.
     outcome = observation.get(part)
     fields = outcome.get("value") if isinstance(outcome, Mapping) else None
     return fields if isinstance(fields, Mapping) else None
@@ -54,6 +55,7 @@ def why_none(observation: Observation, part: str) -> str:
         return "not answered"
     if "unusable" in outcome:
         return str(outcome["unusable"])[:300]
+    # Cut: a student's own text can be of any length, and goes into the journal with the verdict.
     return f"your code raised {str(outcome.get('raised', 'something unreadable'))[:300]}"
 
 
@@ -74,6 +76,7 @@ def of_kind(case: Case, part: str, message: str) -> str:
 
 def without_values(wrong: str) -> str:
     """A difference in words without the values, which would tell a hidden input's answer."""
+    # Shapes and dtypes tell what to repair and nothing about a hidden input.
     if "shape" in wrong or "dtype" in wrong or "expected a" in wrong:
         return wrong
     size = re.search(r"off by \S+", wrong)

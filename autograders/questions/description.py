@@ -74,6 +74,7 @@ class Description:
         for _ in range(_MOST_DRAWS):
             cases = self.draw(rng)
             consequences = self._consequences(cases)
+            # `<=`: mistakes that differ here although they are alike on the usual set take no name from each other.
             if consequences.costs == usual.costs and consequences.alike <= usual.alike:
                 return cases
         if consequences.costs == usual.costs:
@@ -92,6 +93,7 @@ class Description:
     @cached_property
     def _usual(self) -> Consequences:
         """The consequences of mistakes on the first of some sets on which every one costs a part."""
+        # Not from the course's secret: what is usual must be the same in every course.
         rng = np.random.default_rng(0)
         for _ in range(_MOST_DRAWS):
             consequences = self._consequences(self.draw(rng))

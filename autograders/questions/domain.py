@@ -53,6 +53,7 @@ def first_difference(
 
 def _in_full(description: Description, case: Case) -> Description:
     """With every part asked of this case, in the fields that the reference has for it."""
+    # What a real grading forgives, or asks only of some kinds of cases, would hide a wrong value here.
     reference = description.reference(case)
     parts = [
         replace(

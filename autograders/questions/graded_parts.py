@@ -111,4 +111,5 @@ def frozen(value: Any) -> Hashable:
         return tuple(map(frozen, value))
     if isinstance(value, np.ndarray):
         return str(value.dtype), value.shape, value.tobytes()
+    # By its text: NaN is not equal to itself.
     return repr(value)

@@ -16,6 +16,7 @@ from .seeds import pool_index, read_secret
 
 def solution_digest(nb: NotebookNode) -> str:
     """A digest of a notebook's answers: the sources of its solution cells by id. Sixty-four hexadecimal digits."""
+    # Of answers alone: outputs, notes and cells put in between do not change which inputs a submission gets.
     digest = hashlib.sha256()
     for grade_id, source in sorted(solutions(nb).items()):
         digest.update(f"{grade_id}\x1f{source}\x1e".encode())

@@ -57,6 +57,7 @@ def cost_of(question: Question, answer: Answer, index: int = 0) -> Cost:
     cases, inputs = question.draw(Sets.secret, Sets.version, index), question.inputs(Sets.secret, Sets.version, index)
     clock.append(time.process_time())
     with contextlib.redirect_stdout(io.StringIO()):
+        # Through JSON, as in a real grading: encoding is a part of what every submission costs.
         published = json.dumps(observe_question(question.id, tuple(functions.values()), json.loads(inputs)))
     clock.append(time.process_time())
     question.judge(cases, [json.loads(published)])

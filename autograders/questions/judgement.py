@@ -39,6 +39,7 @@ class Judgement:
         graded: dict[str, Part] = {}
         for part in self.graded:
             graded[part.name] = self._grade(part)
+            # The part that it needs stands before it in the description, so its points are decided by now.
             if part.needs and graded[part.name].points and not graded[part.needs].points:
                 message = f"counts once the part `{part.needs}` is right"
                 graded[part.name] = Part(part.name, 0.0, part.points, message)
@@ -66,6 +67,7 @@ class Judgement:
                     return Part(part.name, 0.0, part.points, of_kind(case, part.name, without_values(wrong)))
         if not kinds:
             raise DescriptionError(f"no hidden case is of a kind of the part {part.name}")
+        # Right values alone are not enough where a known mistake gives them on these cases too.
         for mistake in self.mistakes:
             if mistake.id in part.unless and self._explains(mistake):
                 return Part(part.name, 0.0, part.points, mistake.what)
@@ -125,6 +127,7 @@ class Judgement:
         name, entry = split(path)
         values = [read_field(observation, name, entry)[0] for observation in self.observations]
         values = [value for value in values if value is not None]
+        # One value by itself would be constant whatever was computed.
         return len(values) > 1 and all(agree(value, values[0], 0.0) for value in values)
 
     @cached_property

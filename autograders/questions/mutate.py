@@ -73,6 +73,7 @@ def _chosen(question: Question) -> list[Answer]:
     right = [answer for answer in question.answers() if answer.points == question.points and not answer.misconception]
     if len(right) < 2:
         return right
+    # Beside the first right answer the one least like it: another way to solve the question has other slips.
     likeness = [difflib.SequenceMatcher(None, right[0].source, answer.source).ratio() for answer in right[1:]]
     return [right[0], right[1 + likeness.index(min(likeness))]]
 
@@ -96,6 +97,7 @@ def _types(question: Question, answer: Answer) -> dict[str, str]:
             for name, value in frame.f_locals.items():
                 traced.setdefault(name, set()).add(type(value).__name__)
 
+    # A profile function is called once for each return, when a variable has its last value; settrace, for every line.
     sys.setprofile(trace)
     try:
         for case in question.public.cases:
@@ -133,6 +135,7 @@ class _Trial:
         if len(group) > 1 and (ended or not (right_on_visible[-1] and full[-1])):
             return [self.fates([mutant])[0] for mutant in group]
         fates = [(Fate.VISIBLE, "")] * len(group)
+        # Not strict: the last entry of `full` is that of the right answer, which runs behind the mutants.
         for number, right in zip(open_ones, full, strict=False):
             fates[number] = self._on_all_sets(group[number]) if right else (Fate.HIDDEN, "")
         return fates

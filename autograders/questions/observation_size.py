@@ -12,6 +12,7 @@ _REFUSED = "refused"
 
 def refuse_large(published: Any) -> None:
     """Raise MalformedObservation for data that a judge would take long over. Counting ends at the limits."""
+    # A list of what waits, not recursion: how deep it is nested is the sender's choice.
     characters, values, waiting = 0, 0, [published]
     while waiting:
         value = waiting.pop()
@@ -27,6 +28,7 @@ def refuse_large(published: Any) -> None:
             characters += 8
         if characters > MAX_OBSERVATION:
             raise MalformedObservation(f"more than {MAX_OBSERVATION:,} characters were published")
+        # What waits counts already: a list of millions is refused before its entries are looked at.
         if values + len(waiting) > MAX_VALUES:
             raise MalformedObservation(f"more than {MAX_VALUES:,} values were published")
 
@@ -43,5 +45,6 @@ def within_limits(published: Any) -> Any:
 def reason_of(published: Any) -> str | None:
     """Why an observation was not kept; None for one that was."""
     if isinstance(published, dict) and set(published) == {_REFUSED}:
+        # A student's code can publish this form itself, with a text of any length.
         return str(published[_REFUSED])[:200]
     return None

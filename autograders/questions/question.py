@@ -175,9 +175,11 @@ def _drawn(draw: Callable[..., Any], secret: bytes, version: str, question_id: s
 
 
 def _read(question_id: str, published: Any, cases: int) -> list[dict[str, Any]]:
+    # Limits come first: nothing below may walk through data of a size that a student's process chose.
     if (reason := reason_of(published)) is not None:
         raise MalformedObservation(reason)
     refuse_large(published)
+    # Code of an answer can publish too, with another question's name or other cases.
     if not isinstance(published, Mapping) or published.get("question") != question_id:
         raise MalformedObservation("it is of another question")
     entries = published.get("cases")
@@ -201,6 +203,7 @@ def _left(published: Mapping[str, Any]) -> tuple[str, ...]:
     texts = [
         text[:_MOST_LEFT] for listed in lists if isinstance(listed, list) for text in listed if isinstance(text, str)
     ]
+    # A text that cannot be printed was not written by our probe, and could move a terminal's cursor.
     return tuple(dict.fromkeys(text for text in texts if text.isprintable()))[:_MOST_LEFT]
 
 

@@ -28,6 +28,7 @@ def new_secret() -> bytes:
 def create_secret(path: Path, secret: bytes | None = None) -> bytes:
     """Return the secret in `path`, written on first use (default: a new one), readable by the owner only."""
     try:
+        # In one call: of two releases at a time one creates it, and nobody else can read it, not even for a moment.
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except FileExistsError:
         return read_secret(path)
@@ -72,4 +73,5 @@ def choice(secret: bytes, question_id: str, count: int) -> int:
 
 
 def _mac(secret: bytes, *fields: str) -> bytes:
+    # A separator that no field holds: ("03a", "1") and ("03", "a1") must not draw the same.
     return hmac.new(secret, "\x1f".join(fields).encode("utf-8"), hashlib.sha256).digest()

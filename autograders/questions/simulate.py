@@ -39,6 +39,7 @@ def simulate(course: Course, assignments: Sequence[str], students: int) -> Path:
                 question = QUESTIONS.get(grade_id)
                 bank = question.of_course(read_secret(course.secret)).answers() if question else answers_to(grade_id)
                 choices: list[Answer | None] = [*bank, None]
+                # Shifted from cell to cell, so that no student gets the first answer of the bank to every question.
                 answer = choices[(number + shift) % len(choices)]
                 if answer is not None:
                     cell.source = answer.source

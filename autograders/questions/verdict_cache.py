@@ -55,6 +55,7 @@ class VerdictCache:
             if database is not None:
                 rows = [(key, *result) for key, result in results.items()]
                 database.executemany("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?)", rows)
+                # A replaced row gets a new rowid too, so the rows with the lowest ones are those written longest ago.
                 oldest = "(SELECT max(rowid) FROM results) - ?"
                 database.execute(f"DELETE FROM results WHERE rowid <= {oldest}", [_MOST_ROWS])
 
@@ -114,6 +115,7 @@ def _reached(start: Iterable[Path]) -> set[Path]:
         reached.add(path)
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom):
+                # By the last name alone: a file too many only costs time, one too few would keep a stale verdict.
                 names = {(node.module or "").split(".")[-1], *(alias.name for alias in node.names)}
                 beside = [folder / f"{name}.py" for folder in _QUESTION_FOLDERS for name in names]
                 waiting += [file for file in beside if file.is_file()]

@@ -97,6 +97,7 @@ def verify(
     try:
         yield from pool.map(lambda item: _outcome(item[0], item[1], item[2], sets, cache), wanted)
     finally:
+        # Whoever stops reading early must not wait for the answers that are left.
         pool.shutdown(cancel_futures=True)
 
 
@@ -131,6 +132,7 @@ def _outcome(question: Question, setup: list[str], answer: Answer, sets: Sets, c
             )
             incident = None if verdict.incident is None else verdict.incident.text
             fresh[keys[index]] = Result(verdict.points, verdict.misconception, incident)
+        # Answer by answer, so that a run that is interrupted keeps what it has found.
         cache.write(fresh)
         results |= fresh
     return Outcome(question.id, answer, tuple(results[keys[index]] for index in sets.indices), sets, variant)

@@ -41,6 +41,7 @@ def stale() -> Iterator[tuple[Path, str]]:
 
 def _same(stored: Any, derived: Any) -> bool:
     if isinstance(stored, dict) and isinstance(derived, dict):
+        # The order counts: a check names the first mistake of the file that explains a value.
         return list(stored) == list(derived) and all(_same(stored[key], derived[key]) for key in derived)
     if isinstance(stored, list) and isinstance(derived, list):
         return len(stored) == len(derived) and all(map(_same, stored, derived))

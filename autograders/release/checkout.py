@@ -28,6 +28,7 @@ def clean_commit(root: Path) -> str:
 
 def committed_files(root: Path) -> set[str]:
     """The files that git tracks, by their paths below `root` with forward slashes."""
+    # -z: without it git quotes names that are not ASCII.
     return set(filter(None, _git(root, "ls-files", "-z").split("\0")))
 
 

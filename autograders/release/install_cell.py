@@ -14,6 +14,7 @@ from .. import notebooks
 
 CELL = "install-on-colab"
 ARCHIVE = "bundle.zip"
+# --no-deps: pip would put another PyTorch in the place of the one that fits Colab and its GPU.
 FROM_REPOSITORY = Template("""\
 # On Colab: installs this release beside Colab's own PyTorch and says what its GPU can do. Elsewhere: nothing.
 import os

@@ -129,6 +129,7 @@ class LeakCheck:
         }
         self._holders: dict[tuple[str, ...], list[Secret]] = {}
         for secret, all_runs in self._whole.items():
+            # Runs that allowed texts share count here: each is harmless by itself, most of a secret's together are not.
             for run in () if secret.written_by_code else all_runs:
                 self._holders.setdefault(run, []).append(secret)
         self._searched = KnownRuns([*self._own, *self._holders])
@@ -136,6 +137,7 @@ class LeakCheck:
     def search(self, where: str, text: str) -> list[Leak]:
         """The secrets whose content `text` holds, one leak for each."""
         leaks: dict[Secret, Leak] = {}
+        # Both ways: a secret may stand in a comment, or have comments between its lines.
         for sequence in {tokens(text), tokens(text, comments=True)}:
             present = self._searched.anywhere(sequence)
             for run in present & self._own.keys():
@@ -171,6 +173,7 @@ def texts_of(name: str, content: bytes) -> Iterator[tuple[str, str]]:
             for member in archive.namelist():
                 yield from texts_of(f"{name}:{member}", archive.read(member))
         return
+    # Passed over only where name and content say that it is no text.
     if Path(name).suffix.lower() not in _TEXT and b"\0" in content:
         return
     text = content.decode("utf-8", errors="replace")

@@ -37,4 +37,5 @@ def _mark(nb: NotebookNode, name: str, repository: Repository, tag: str) -> None
     """Put the badges and the installing cell first, and the tag into the stamp that submissions carry."""
     nb.metadata[STAMP]["release"] = tag
     with_install_cell(nb, repository.pip(tag))
+    # After the installing cell, which puts itself first.
     nb.cells.insert(0, nbformat.v4.new_markdown_cell(repository.badges(tag, name), id="open-online"))

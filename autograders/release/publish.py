@@ -75,12 +75,14 @@ def publish(
     _refuse_target(to)
     commit = clean_commit(ROOT)
     with drafted(course, assignments, verify=verify, progress=progress) as draft:
+        # Of the folder before the tag is written into its notebooks: a tag cannot be part of its own digest.
         tag = f"v{library_version()}-{_digest(draft.bundle)[:8]}"
         folder = draft.bundle.with_name("published")
         shutil.copytree(draft.bundle, folder)
         put_online(folder, assignments, where, tag)
         stamp = {"release": tag, "repository": where.url, "lecture_lib": library_version()}
         write_stamp(folder, {**stamp, "assignments": draft.versions})
+        # Once more: since the draft was checked, `put_online` has written into this folder.
         refuse_leaks([*draft.leaks(folder), *_not_committed(folder)])
         _write(course, draft, folder, to, lambda: add_published(course, tag, where.url, commit, draft.versions))
     return Release(tag, to, where, draft.versions)
@@ -114,9 +116,11 @@ def _not_committed(folder: Path) -> list[str]:
 def _write(course: Course, draft: Draft, folder: Path, to: Path, note: Callable[[], None]) -> None:
     """Copy the folder beside its place, enter the release into the course, and put the folder there in one step."""
     to.parent.mkdir(parents=True, exist_ok=True)
+    # Beside the target: a rename in one step works only within a file system.
     with tempfile.TemporaryDirectory(dir=to.parent, prefix=f".{to.name}.") as beside:
         staged = Path(beside) / to.name
         shutil.copytree(folder, staged)
         enter(course, draft)
+        # Before the folder is there: what students may clone must already be among the published releases.
         note()
         staged.rename(to)

@@ -70,6 +70,7 @@ def drafted(
     versions = {name: notebooks.assignment_version(nb) for name, nb in masters.items()}
     with tempfile.TemporaryDirectory(prefix="lecture-release-") as folder:
         draft = Course(Path(folder) / "course")
+        # A new one is written to the course by `enter`: a release that is refused leaves no secret behind.
         secret = read_secret(course.secret) if course.secret.exists() else new_secret()
         draft.root.mkdir()
         create_secret(draft.secret, secret)  # it chooses the variants of questions
@@ -77,6 +78,7 @@ def drafted(
         bundle = Path(folder) / FOLDER
         assemble(bundle, released, versions)
         checked = Draft(bundle, versions, secret, leak_check(masters, released))
+        # Before the bank is tried, which takes minutes.
         refuse_leaks(checked.leaks(bundle))
         if verify:
             try:
@@ -108,6 +110,7 @@ def enter(course: Course, draft: Draft) -> None:
     create_secret(course.secret, draft.secret)
     for name in draft.versions:
         _generate(course, name)
+    # Last, so that students never get notebooks that the gradebook does not know.
     _replace(draft.bundle, course.bundle)
     shutil.make_archive(str(course.bundle), "zip", draft.bundle.parent, draft.bundle.name)
 
@@ -239,6 +242,7 @@ def _replace(new: Path, target: Path) -> None:
     for leftover in (staged, old):
         shutil.rmtree(leftover, ignore_errors=True)
     shutil.copytree(new, staged)
+    # In two steps: a folder cannot be renamed to the name of one that holds files.
     if target.exists():
         target.rename(old)
     staged.rename(target)

@@ -32,6 +32,7 @@ def assemble(folder: Path, released: dict[str, NotebookNode], versions: dict[str
     """
     (folder / "notebooks").mkdir(parents=True)
     for name, nb in released.items():
+        # A copy: the leak check reads the notebooks as nbgrader released them.
         nbformat.write(with_install_cell(deepcopy(nb)), folder / "notebooks" / f"{name}.ipynb")
     for part in FOLDERS:
         shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns(*_NOT_SHIPPED))
@@ -68,6 +69,7 @@ def student_pyproject() -> str:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     project, wheel = settings["project"], settings["tool"]["hatch"]["build"]["targets"]["wheel"]
     packages = sorted({*wheel["packages"], *SHIPPED_PACKAGES})
+    # Written by hand: the standard library reads TOML and does not write it.
     dependencies = "".join(f"    {json.dumps(dependency)},\n" for dependency in project["dependencies"])
     files = "".join(f"{json.dumps(src)} = {json.dumps(to)}\n" for src, to in wheel["force-include"].items())
     scripts = "".join(f"{name} = {json.dumps(target)}\n" for name, target in project["scripts"].items())

@@ -202,6 +202,7 @@ def _explaining(
     wrong = [name for name, value in case.expected[part].items() if not agree(values.get(name), value, tolerance)]
     expected = [public.expected for public in question.cases]
     forms = dict.fromkeys(name for public in question.cases for name in public.mistakes)
+    # In the order of the description, in which the judge takes them too.
     for name in sorted(forms, key=lambda form: list(question.misconceptions).index(mistake_of(form))):
         mistaken = [public.mistakes.get(name, {}) for public in question.cases]
         if any(explains(observations, expected, mistaken, tolerance, f"{part}.{entry}") for entry in wrong):

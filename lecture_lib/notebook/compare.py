@@ -57,6 +57,7 @@ def _numbers(actual: Any, expected: np.ndarray, relative_tolerance: float, name:
         return None
     if expected.ndim == 0:
         return f"{name}: got {float(array):.6g}, expected {float(expected):.6g}"
+    # NaN counts as infinitely far off, so that it is the place that is named.
     worst = np.unravel_index(int(np.nanargmax(np.where(np.isnan(gap), np.inf, gap))), gap.shape)
     where = ", ".join(str(int(index)) for index in worst)
     return f"{name}: off by {gap[worst]:.3g} at [{where}]: got {array[worst]:.6g}, expected {expected[worst]:.6g}"

@@ -14,6 +14,7 @@ def saved_bytes(model: nn.Module, forward: Callable[[], Tensor]) -> int:
     The parameters themselves are not counted, as they are there anyway; copies of them in another format are.
     """
     own = {parameter.data_ptr() for parameter in model.parameters()}
+    # Keeps the tensors too: the address of one that was freed would be given to the next, and count once for both.
     kept: dict[int, Tensor] = {}
 
     def keep(tensor: Tensor) -> Tensor:

@@ -50,6 +50,7 @@ def explains(
     )
 
 
+# Not None, which an answer may return and a mistake may give.
 _NOTHING = object()
 
 
@@ -185,6 +186,7 @@ def _lacks(value: Any, expected: Any) -> bool:
 def _like(value: Any, expected: Any, *, reshape: bool) -> Any:
     """`value` with the dtypes of `expected`, and with its shapes too where they hold as many numbers."""
     if isinstance(expected, list | tuple) and isinstance(value, list | tuple):
+        # Not strict: with another length nothing agrees in the end, whatever is compared here.
         return [_like(part, right, reshape=reshape) for part, right in zip(value, expected, strict=False)]
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf" or isinstance(expected, str | dict | None):
         return value

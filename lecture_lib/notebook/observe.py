@@ -45,6 +45,7 @@ def observe(question: PublicQuestion, functions: Functions, inputs: Inputs) -> d
     What it left changed in the process is put back and named: {"left": [text]} beside the rest.
     """
     _observed[question.id] += 1
+    # Not hash(), which Python salts anew in every process.
     seeds = {part: zlib.crc32(f"{question.id} {part} {_observed[question.id]}".encode()) for part in question.parts}
     with forbid_ready_made(question):
         return {
@@ -62,10 +63,12 @@ def _observe_part(
         try:
             values = run(recording, inputs)
             outcome: dict[str, Any] = {"value": {field: plain(value) for field, value in values.items()}}
+        # SystemExit: an exit() in an answer must end neither the notebook's kernel nor the grading.
         except (Exception, SystemExit) as error:
             outcome = {"raised": _described(error, recording.called)}
             if recording.returned is not None and not _own_frames(error, recording.called):
                 outcome = {"unusable": recording.unusable(error)}
+    # After the run: a question may have several functions, and a part needs only those that it called.
     if any(is_stub(function) for function in recording.called):
         return dict(UNANSWERED)
     return {**outcome, "left": left} if left else outcome
@@ -104,6 +107,7 @@ class _Recording(dict[str, Callable[..., Any]]):
     def __getitem__(self, name: str) -> Callable[..., Any]:
         function = super().__getitem__(name)
         self.called.append(function)
+        # A class stays as it is: behind a wrapper it would be no class any more.
         if not isinstance(function, types.FunctionType):
             return function
 
@@ -135,6 +139,7 @@ def is_stub(function: Callable[..., Any]) -> bool:
     """
     if isinstance(function, type):
         return any(is_stub(method) for method in _methods(function))
+    # Bytecode, not source: comments and layout make no difference, and no file is needed to read it from.
     code = getattr(function, "__code__", None)
     if code is None:
         return False
@@ -162,6 +167,7 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, torch.Tensor):
+        # A copy: the array would share memory with a tensor that the answer may change later.
         return value.detach().cpu().numpy().copy()
     if isinstance(value, bool | int | float | np.ndarray | np.generic):
         return np.asarray(value)
@@ -183,6 +189,7 @@ def forbid_ready_made(question: PublicQuestion) -> Iterator[None]:
             module = importlib.import_module(module_name)
             original = getattr(module, name)
             setattr(module, name, _refuse(path))
+            # By a stack, so that all are put back when an answer raises, or when a later path does not exist.
             stack.callback(setattr, module, name, original)
         yield
 

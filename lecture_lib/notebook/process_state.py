@@ -60,6 +60,7 @@ def _autocast(device: str) -> Setting:
     )
 
 
+# Inference mode comes first: switching it switches gradients too, in either direction.
 SETTINGS = (
     Setting(
         "torch.is_inference_mode_enabled()", lambda: torch.is_inference_mode_enabled(), _write_inference_mode, False
@@ -115,6 +116,7 @@ def standard_process(left: list[str], seed: int = 0) -> Iterator[None]:
         try:
             yield
         finally:
+            # First to what the code started with, which shows what it changed; then to what the caller had.
             left += [*_set(wanted), *places.put_back(), *files.put_back()]
             _leave_autocast(nesting)
             _set(before)

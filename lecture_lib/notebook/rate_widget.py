@@ -53,6 +53,7 @@ def rate_widget(sweep: LRFinderResult) -> Any:
     rates = sweep.learning_rates
     if len(rates) < 3:
         return None
+    # Not continuous: the kernel draws each picture, and requests would queue up while the slider moves.
     slider = ipywidgets.FloatLogSlider(
         value=sweep.suggestion or rates[len(rates) // 2],
         min=math.log10(rates[0]),

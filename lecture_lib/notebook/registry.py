@@ -47,6 +47,7 @@ def _package() -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
+        # The package itself exists and imports something that is missing: that error says what.
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
         raise CourseSettingError(

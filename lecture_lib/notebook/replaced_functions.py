@@ -107,6 +107,7 @@ def put_back_functions() -> list[str]:
     changes = [text for functions in _originals for text in functions.put_back()]
     for hooks in _HOOKS:
         if hooks:
+            # Hooks on all modules, or on all optimizers, would run in every answer that follows.
             hooks.clear()
             changes.append("a hook on all modules was registered")
     while torch._C._len_torch_function_stack() > 0:

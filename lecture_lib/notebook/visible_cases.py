@@ -56,6 +56,7 @@ def _lists(value: Any) -> Any:
         return str(value)
     if isinstance(value, np.ndarray | np.generic):
         array = np.asarray(value)
+        # With dtype and shape, which a list does not have: float32 would come back as float64, an empty matrix as [].
         return {"array": array.tolist(), "dtype": array.dtype.name, "shape": list(array.shape)}
     if isinstance(value, Mapping):
         return {str(key): _lists(item) for key, item in value.items()}

@@ -18,6 +18,7 @@ class _Watched(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """Outputs [N, outputs] for inputs [N, features]."""
+        # The result alone does not tell whether the micro-batches were joined: one big batch gives the same weights.
         self.largest = max(self.largest, len(x))
         return super().forward(x)
 

@@ -15,6 +15,7 @@ Array = np.ndarray
 
 def _shared(array: Array) -> Array:
     """As on the tape: several rules get the same array, so none may write into it, nor lift its write protection."""
+    # An array over immutable bytes: its write flag cannot be set again, as that of a copy could.
     return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)
 
 

@@ -54,6 +54,7 @@ def script_program(script: Functions, seed: int = 0) -> Program:
     rows = digits.images[:ROWS].flatten(1), digits.labels[:ROWS]
     (x_train, y_train), (x_val, y_val) = script["divide_rows"](*rows, torch.Generator().manual_seed(seed))
     x_train, x_val = script["standardise"](x_train, x_val)
+    # The first weights and dropout draw from the process's stream: without this no two runs would be the same.
     torch.manual_seed(seed)
     model = script["make_network"](FEATURES, CLASSES)
     optimizer, scheduler = script["make_optimizer"](model, RATE)
@@ -92,6 +93,7 @@ def _unless_stub(observe: Callable[[Functions, Inputs], Data]) -> Callable[[Func
     """The script runs as it is released. Only the diagnosis tells whether somebody has worked on it."""
 
     def observed(functions: Functions, inputs: Inputs) -> Data:
+        # Asking for the function is enough: what a part asks for must not be a stub.
         functions["diagnosis"]
         return observe(functions, inputs)
 

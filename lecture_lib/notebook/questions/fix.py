@@ -76,6 +76,7 @@ def split_facts(program: Callable[..., Any], data: Data) -> Data:
     """What is true of the splits by several seeds: many splits are right. All rows of the data are different."""
     rows = {(*row, label): index for index, (*row, label) in enumerate(_joined(*_tensors(data)))}
     drawn = []
+    # The first seed once more at the end: the same generator must give the same split.
     for seed in [*data["seeds"], data["seeds"][0]]:
         torch.rand(seed % 5)  # the process's own stream goes on
         parts = program(*_tensors(data), torch.Generator().manual_seed(seed))

@@ -27,6 +27,7 @@ def _rung(functions: Functions, inputs: Inputs) -> dict[str, Any]:
         step(x, y)
 
     before = copy.deepcopy(model)
+    # Dropout in the program draws from torch's stream: the same verdict each time.
     torch.manual_seed(inputs["seed"])
     verdict = functions["overfit_rung"](model, counted, loss_fn, x, y, inputs["floor"])
     if not isinstance(verdict, str):

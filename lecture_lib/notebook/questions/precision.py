@@ -37,6 +37,7 @@ def _stepped(functions: Functions, inputs: Inputs) -> tuple[nn.Linear, Any]:
     model.weight.grad = torch.full_like(model.weight, STALE)
     optimizer = torch.optim.SGD(model.parameters(), lr=inputs["learning_rate"], momentum=MOMENTUM)
     if inputs["momentum"]:
+        # As in the middle of a run: a step from nothing would not show what momentum adds.
         optimizer.state[model.weight]["momentum_buffer"] = torch.full_like(weight, inputs["momentum"])
     return model, functions["autocast_step"](model, optimizer, LOSSES[inputs["loss"]], x, y)
 

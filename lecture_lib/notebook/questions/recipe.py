@@ -37,9 +37,11 @@ class _Watch:
         self.left: list[bool] = []
         """For the first backward pass after each step: whether gradients of the step before are still there."""
         self._features, self._classes, self._stepped = x.shape[1], classes, False
+        # By its bytes: a batch holds copies of the rows, in an order that only they tell.
         self._row_of = {row.tobytes(): number for number, row in enumerate(x)}
 
     def forward(self, module: nn.Module, arguments: tuple[Tensor, ...], output: Tensor) -> None:
+        # register_hook refuses an output that needs no gradient, as validation under no_grad gives.
         if isinstance(module, nn.Linear) and module.in_features == self._features and output.requires_grad:
             points = arguments[0].detach().float().cpu().numpy()
             rows = [self._row_of.get(point.tobytes(), -1) for point in points.reshape(-1, self._features)]

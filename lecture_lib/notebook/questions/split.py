@@ -55,6 +55,7 @@ def _before(first: np.ndarray, second: np.ndarray) -> bool:
 
 def _size(count: int, fraction: float, records: int) -> str:
     gap = count / records - fraction
+    # A gap as large as the tolerance is right, and in binary fractions it may come out larger.
     return "right" if abs(gap) <= TOLERANCE + 1e-9 else "too large" if gap > 0 else "too small"
 
 

@@ -16,6 +16,7 @@ NOT_LOOKED_AT = "not looked at"
 def _field(name: str) -> Any:
     def run(functions: Functions, inputs: Inputs) -> dict[str, Any]:
         rung = functions["subset_rung"]
+        # With a loss that is not finite the question asks for the verdict alone.
         if name != "holds" and not np.isfinite(inputs["losses"]).all():
             return {name: NOT_LOOKED_AT}
         values = rung(torch.tensor(inputs["losses"]), torch.tensor(inputs["constant"]))
