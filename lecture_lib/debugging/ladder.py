@@ -131,10 +131,10 @@ class Climb:
 
     @property
     def ending(self) -> str:
-        """How much was found and asked, and what could not be."""
+        """How much was found and asked, and how many questions were left out."""
         count = len(self.findings)
         found = f"{count} finding{'s' if count > 1 else ''}" if count else "nothing found"
-        return f"{found}: {self.asked} questions asked, {len(self.refused)} could not be"
+        return f"{found}: {self.asked} questions asked, {len(self.refused)} not asked"
 
     def plot(self) -> Figure:
         """Draw the rungs, and the curves of the recorded run beside them."""
@@ -240,7 +240,7 @@ def _climb(evidence: Evidence, go_on: bool, make: Make | None, budget: float) ->
     if found and not go_on:
         for rung in RUNGS:
             if rung.hypotheses:
-                unchecked[rung.number].append("comparisons of runs; an identity already explains what is wrong")
+                unchecked[rung.number].append("comparisons of runs: a certain finding already explains what is wrong")
     for rung in RUNGS:
         # What an identity explains needs no comparison of runs, and one comparison that explains is enough.
         for rule in rung.hypotheses:

@@ -47,6 +47,8 @@ class CheckResult:
     lines: tuple[Line, ...]
     left: tuple[str, ...] = ()
     """What the answer left changed in the process, which was put back."""
+    right: str = RIGHT
+    """What the heading says when every line is right."""
 
     @property
     def state(self) -> str:
@@ -77,7 +79,7 @@ class CheckResult:
         )
 
     def _head(self) -> str:
-        return f"{_MARK[self.state]} {self.title}: {self.state}"
+        return f"{_MARK[self.state]} {self.title}: {self.right if self.state == RIGHT else self.state}"
 
     def _rows(self) -> list[tuple[str, str, str, str]]:
         """Mark, case, what happened and what to look at for each line; what was said before is not said again."""
@@ -137,7 +139,7 @@ def check_result(question_id: str, *functions: Callable[..., Any]) -> CheckResul
         left.update(dict.fromkeys(text for seen in observation.values() for text in seen.get("left", ())))
         lines += [_check_part(question, case, part, observations, observation[part]) for part in case.expected]
     left.update(dict.fromkeys(put_back_functions()))
-    return CheckResult(f"{question.id} · {question.title}", tuple(lines), tuple(left))
+    return CheckResult(f"{question.id} · {question.title}", tuple(lines), tuple(left), question.heading or RIGHT)
 
 
 def name_functions(
@@ -162,7 +164,7 @@ def _check_part(
     values, expected = seen["value"], case.expected[part]
     wrong = difference(values, expected, question.relative_tolerance, part)
     if wrong is None:
-        return Line(case.name, part, RIGHT, _exactness(values, expected))
+        return Line(case.name, part, RIGHT, question.told.get(part) or _exactness(values, expected))
     mistake = _explaining(question, case, part, observations, values) or _general(question, values, expected)
     known = words_of(question, mistake)
     if known is not None:

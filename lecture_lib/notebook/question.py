@@ -47,8 +47,9 @@ class PublicQuestion:
     `parts` maps a part's name to a function of the student's functions and a case's inputs that returns what happened,
     field by field. The same observation serves the visible check and the hidden one, on other inputs. `cases` and
     `misconceptions` are read from the JSON file beside the question, which is written when the course is built.
-    `ready_made` names functions ("module.name") that do what the question asks to be written. `look_at` says what to
-    look at where no known mistake explains a wrong value; default: the inputs of the case.
+    `heading` and `told` say what a check that agrees has seen, of the question and of a part, where "right" and "exact"
+    would say too much. `ready_made` names functions ("module.name") that do what the question asks to be written.
+    `look_at` says what to look at where no known mistake explains a wrong value; default: the inputs of the case.
     """
 
     id: str
@@ -60,3 +61,5 @@ class PublicQuestion:
     ready_made: tuple[str, ...] = ()
     relative_tolerance: float = 1e-6
     look_at: str = ""
+    heading: str = ""
+    told: Mapping[str, str] = field(default_factory=dict)
