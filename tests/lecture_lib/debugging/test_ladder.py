@@ -459,10 +459,10 @@ def test_a_climb_reads_as_text_and_as_a_picture() -> None:
     assert "gradients are never cleared (G01, rung 3, step)" in text
     assert "Call optimizer.zero_grad() before each backward." in text
     assert "not climbed: 4 small subset, 5 learning rate, 6 full run, 7 errors" in text
-    left, right = found.plot().axes
-    assert len(left.patches) == 7
-    assert right.get_xlabel() == "epoch"
-    assert len(right.lines) == 3
+    upper, lower = found.plot().axes
+    assert len(upper.patches) == 7
+    assert lower.get_xlabel() == "epoch"
+    assert len(lower.lines) == 3
 
 
 def test_each_rung_has_a_text_and_a_picture_of_its_numbers() -> None:
