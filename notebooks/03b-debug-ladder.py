@@ -296,7 +296,8 @@ probe("03b-inspect", inspect_data)
 predict("initial", None)
 
 # %% tags=["demo"]
-usual = {3.32: "That is log2 of 10: a loss in bits. PyTorch's losses are in nats.", 1: "That is log10 of 10."}
+usual = {3.32: "That is log2 of 10: a loss in bits. PyTorch's losses are in nats."}
+usual |= {1: "That is log10 of 10."}
 even = torch.zeros(1, 10), torch.tensor([3])
 reveal("initial", nn.functional.cross_entropy(*even).item(), usual=usual)
 
@@ -2165,6 +2166,7 @@ torch.manual_seed(0)
 scores = torch.tensor(load_diabetes().target)[torch.randperm(442)]
 constant_error = (scores[342:] - scores[:342].mean()).abs().mean()
 print(f"constant answer: mean error ≈ {constant_error:.0f} points")
+
 
 # %% [markdown]
 # The network is no better than the constant answer. `lecture debug` cannot know that. It sees what happens inside a
