@@ -1017,7 +1017,6 @@ reveal("workers", "more" if two.loader > without.loader else "fewer", usual={
 })
 
 # %% tags=["demo", "nbval-ignore-output"]
-# Rates of the machine that this ran on: they differ from machine to machine and from run to run.
 for settings, rates in measured.rows:
     print(f"{settings['num_workers']} workers: the loader alone gives {rates.loader:.0f} batches/s")
 
@@ -1060,7 +1059,6 @@ print(f"share of the time in which the step waits: ≈ {slow.waiting:.2f}")
 # GPU.
 
 # %% tags=["demo", "nbval-ignore-output"]
-# Depends on whether the machine has a GPU.
 print("CUDA device here:", torch.cuda.is_available())
 if torch.cuda.is_available():
     compared = lecture_lib.data.compare_loaders(
@@ -1165,7 +1163,6 @@ for batch in (64, 512):
 # slower for a small batch and faster for a large one. Measure it on your own machine.
 
 # %% tags=["demo", "nbval-ignore-output"]
-# A time of the machine that this ran on.
 def step(batch, bf16):
     forward(batch, bf16).backward()
 
@@ -1810,7 +1807,7 @@ show_figure(
 # %% [markdown]
 # At small rates the steps are too short to change the loss. At medium rates the loss falls. At large rates a step
 # overshoots the minimum. The rate with the lowest loss is not a good choice, for two reasons. The valley often has a
-# flat floor, and chance decides which point on it is lowest. And a rate at which one step does no harm can still ruin a
+# flat bottom, and chance decides which point on it is lowest. And a rate at which one step does no harm can still ruin a
 # training run of thousands of steps.
 #
 # Does the chosen rate train? The next cell trains the same network for two epochs with a hundredth of the rate, with
@@ -2848,7 +2845,6 @@ history = train(
 )
 
 # %% tags=["demo", "nbval-ignore-output"]
-# The last digit differs from processor to processor.
 model.load_state_dict(history.best_state)
 result = evaluate(model, test_loader, cross_entropy)
 reveal("accuracy", round(100 * result.metric, 1), "%", tolerance=1, usual={
@@ -2896,13 +2892,11 @@ print(body(TrainingStep.learn))
 # rate, without the schedule. Stop it when you have seen enough. Where widgets cannot run, you see the whole run.
 
 # %% tags=["demo", "nbval-ignore-output"]
-# The numbers in the picture's alt text differ from processor to processor.
 hasty = make_model(0, pixels.shape[1], pixels.shape[2]).to(device)
 too_fast = torch.optim.AdamW(hasty.parameters(), lr=30 * sweep.suggestion)
 watched = train_live(hasty, train_loader, val_loader, too_fast, cross_entropy, epochs=8)
 
 # %% tags=["demo", "nbval-ignore-output"]
-# A run at this rate differs from processor to processor, and you may stop it early.
 best = min((row.val_loss for row in watched.history.rows), default=math.inf)
 print(f"lowest validation loss at thirty times the rate: {best:.2f}")
 print(f"lowest validation loss of the recipe: {history.best.val_loss:.2f}")

@@ -1,1 +1,1 @@
-"""The student's commands: `lecture train`, `lecture doctor`, `lecture submit`."""
+"""The student's commands: `lecture train`, `lecture debug`, `lecture doctor`, `lecture submit`."""

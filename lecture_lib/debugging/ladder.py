@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 SWAPS_SHARE = 0.8  # of the budget; the rest is for comparisons that give what was found its name
 MEASURED = 6  # the rung that shows the metric
 UNLEARNT = "What was to be learnt was not, and no rule knows why: try a smaller and a larger rate."
-IN_FULL = {"unsure": "unsure: a bad number that no rule explains"}
+IN_FULL = {"unsure": "unsure: a bad number, unexplained"}
 COLOURS = {"holds": (BLUE, ""), "fails": (VERMILION, "//"), "unsure": (ORANGE, ".."), "not asked": (INK, "")}
 # What a fault shows on other rungs too, and is then no finding of its own.
 EXPLAINS = {
@@ -131,29 +131,29 @@ class Climb:
 
     @property
     def ending(self) -> str:
-        """How much was found and asked, and what could not be."""
+        """How much was found and asked, and how many questions were left out."""
         count = len(self.findings)
         found = f"{count} finding{'s' if count > 1 else ''}" if count else "nothing found"
-        return f"{found}: {self.asked} questions asked, {len(self.refused)} could not be"
+        return f"{found}: {self.asked} questions asked, {len(self.refused)} not asked"
 
     def plot(self) -> Figure:
-        """Draw the rungs, and the curves of the recorded run beside them."""
+        """Draw the rungs, and the curves of the recorded run below them."""
         import matplotlib.pyplot as plt
 
-        figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+        figure, (upper, lower) = plt.subplots(2, 1, figsize=(6.2, 6), layout="constrained")
         for result in self.results:
             number, failed = result.rung.number, bool(result.findings)
             colour, hatch = COLOURS[result.verdict]
-            left.barh(number, 1, color=colour, hatch=hatch, edgecolor="white")
+            upper.barh(number, 1, color=colour, hatch=hatch, edgecolor="white")
             text = result.findings[0].title if failed else IN_FULL.get(result.verdict, result.verdict)
-            left.text(1.05, number, f"{result.rung.name}: {text}", va="center", fontsize="small")
+            upper.text(1.05, number, f"{result.rung.name}: {text}", va="center", fontsize="small")
         for rung in self.above:
-            left.barh(rung.number, 1, color="none", edgecolor=INK)
-            left.text(1.05, rung.number, f"{rung.name}: not climbed", va="center", fontsize="small", color=INK)
-        left.set(xlim=(0, 5), xticks=[], xlabel=self.ending, yticks=range(1, len(RUNGS) + 1), ylabel="rung")
+            upper.barh(rung.number, 1, color="none", edgecolor=INK)
+            upper.text(1.05, rung.number, f"{rung.name}: not climbed", va="center", fontsize="small", color=INK)
+        upper.set(xlim=(0, 5), xticks=[], xlabel=self.ending, yticks=range(1, len(RUNGS) + 1), ylabel="rung")
         if math.isfinite(self.constant):
-            right.axhline(self.constant, color=INK, linestyle=":", label="best constant answer")
-        draw_run(right, losses(self.rows))
+            lower.axhline(self.constant, color=INK, linestyle=":", label="best constant answer")
+        draw_run(lower, losses(self.rows))
         return figure
 
     def __str__(self) -> str:
@@ -240,7 +240,7 @@ def _climb(evidence: Evidence, go_on: bool, make: Make | None, budget: float) ->
     if found and not go_on:
         for rung in RUNGS:
             if rung.hypotheses:
-                unchecked[rung.number].append("comparisons of runs; an identity already explains what is wrong")
+                unchecked[rung.number].append("comparisons of runs: a certain finding already explains what is wrong")
     for rung in RUNGS:
         # What an identity explains needs no comparison of runs, and one comparison that explains is enough.
         for rule in rung.hypotheses:

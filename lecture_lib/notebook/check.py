@@ -49,6 +49,8 @@ class CheckResult:
     lines: tuple[Line, ...]
     left: tuple[str, ...] = ()
     """What the answer left changed in the process, which was put back."""
+    right: str = RIGHT
+    """What the heading says when every line is right."""
 
     @property
     def state(self) -> str:
@@ -79,7 +81,7 @@ class CheckResult:
         )
 
     def _head(self) -> str:
-        return f"{_MARK[self.state]} {self.title}: {self.state}"
+        return f"{_MARK[self.state]} {self.title}: {self.right if self.state == RIGHT else self.state}"
 
     def _rows(self) -> list[tuple[str, str, str, str]]:
         """Mark, case, what happened and what to look at for each line; what was said before is not said again."""
@@ -141,7 +143,7 @@ def check_result(question_id: str, *functions: Callable[..., Any]) -> CheckResul
     if all(line.state == RIGHT for line in lines):
         lines += _practised(question, named)
     left.update(dict.fromkeys(put_back_functions()))
-    return CheckResult(f"{question.id} · {question.title}", tuple(lines), tuple(left))
+    return CheckResult(f"{question.id} · {question.title}", tuple(lines), tuple(left), question.heading or RIGHT)
 
 
 def _practised(question: PublicQuestion, functions: Mapping[str, Callable[..., Any]]) -> list[Line]:
@@ -185,7 +187,7 @@ def _check_part(
     values, expected = outcome["value"], case.expected[part]
     wrong = difference(values, expected, question.relative_tolerance, part)
     if wrong is None:
-        return Line(case.name, part, RIGHT, _exactness(values, expected))
+        return Line(case.name, part, RIGHT, question.told.get(part) or _exactness(values, expected))
     known = None if observations is None else _explaining(question, case, part, observations, values)
     mistake = known or _general(question, values, expected)
     words = words_of(question, mistake)

@@ -67,14 +67,14 @@ def show_splits(x: Tensor, y: Tensor, splits: Mapping[str, Sequence[Tensor]], ca
     show_figure(figure, caption=caption, alt=alt)
 
 
-def show_losses(curves: Mapping[str, Sequence[float]], caption: str, floor: float | None = None) -> None:
-    """Show losses (nats) over optimizer steps, one line a curve, and the floor that they cannot go under."""
+def show_losses(curves: Mapping[str, Sequence[float]], caption: str, limit: float | None = None) -> None:
+    """Show losses (nats) over optimizer steps, one line a curve, and the limit that one of them cannot go under."""
     import matplotlib.pyplot as plt
 
     figure, axis = plt.subplots(figsize=(5.5, 3))
-    _draw_losses(axis, curves, floor)
+    _draw_losses(axis, curves, limit)
     ends = ", ".join(f"{name} ends at {losses[-1]:.1f}" for name, losses in curves.items())
-    beside = "" if floor is None else f" The floor is {floor:.3f}."
+    beside = "" if limit is None else f" The limit is {limit:.3f}."
     steps = max(len(losses) for losses in curves.values())
     show_figure(figure, caption=caption, alt=f"Loss over {steps} steps: {ends}.{beside}")
 
@@ -94,10 +94,10 @@ def show_gains(gains: Mapping[str, Sequence[float]], caption: str) -> None:
     show_figure(figure, caption=caption, alt=f"Loss saved by each seed, in nats: {listed}.")
 
 
-def _draw_losses(axis: Axes, curves: Mapping[str, Sequence[float]], floor: float | None) -> None:
+def _draw_losses(axis: Axes, curves: Mapping[str, Sequence[float]], limit: float | None) -> None:
     for (name, losses), colour, line in zip(curves.items(), OKABE_ITO, _LINES, strict=False):
         axis.plot(losses, line, color=colour, label=name)
-    if floor is not None:
-        axis.axhline(floor, color=INK, linestyle=":", label=f"floor, {floor:.3f}")
+    if limit is not None:
+        axis.axhline(limit, color=INK, linestyle=":", label=f"limit, {limit:.3f}")
     axis.set(xlabel="optimizer step", ylabel="loss on the batch (nats)")
     legend_above(axis)

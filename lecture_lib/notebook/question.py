@@ -48,8 +48,9 @@ class PublicQuestion:
     field by field. The same observation serves the visible check and the hidden one, on other inputs. `cases`,
     `practice` and `misconceptions` are read from the JSON file beside the question, which is written when the course is
     built. `practice` are cases drawn like the hidden ones, which the check tries once its own cases are right.
-    `ready_made` names functions ("module.name") that do what the question asks to be written. `look_at` says what to
-    look at where no known mistake explains a wrong value; default: the inputs of the case.
+    `heading` and `told` say what a check that agrees has seen, of the question and of a part, where "right" and "exact"
+    would say too much. `ready_made` names functions ("module.name") that do what the question asks to be written.
+    `look_at` says what to look at where no known mistake explains a wrong value; default: the inputs of the case.
     """
 
     id: str
@@ -62,3 +63,5 @@ class PublicQuestion:
     ready_made: tuple[str, ...] = ()
     relative_tolerance: float = 1e-6
     look_at: str = ""
+    heading: str = ""
+    told: Mapping[str, str] = field(default_factory=dict)

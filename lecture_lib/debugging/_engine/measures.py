@@ -27,8 +27,8 @@ SWEEP = 80  # steps of the finder
 TENTHS = [tenth / 10 for tenth in range(11)]
 GROUPS = 5  # of validation examples, from the least to the most confident
 HALF = 0.5  # of a constant answer's loss may be left on the subset
-SEARCHED = 0.01  # nats; the floor is searched for, and a program may come a little further
-LEARNT = 0.1  # of the way from the start to the floor may be left
+SEARCHED = 0.01  # nats; the attainable loss is searched for, and a program may come a little further
+LEARNT = 0.1  # of the way from the start to the attainable loss may be left
 
 
 def data(evidence: Evidence) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def baselines(evidence: Evidence) -> dict[str, Any]:
 
 
 def one_batch(evidence: Evidence) -> dict[str, Any]:
-    """Rung 3: whether one batch of mixed classes is learnt by heart, against the attainable floor."""
+    """Rung 3: whether one batch of mixed classes is learnt by heart, against the attainable loss."""
     train, program = evidence.train, evidence.program
     if train is None or evidence.run.error is not None:
         return {}
@@ -96,17 +96,17 @@ def one_batch(evidence: Evidence) -> dict[str, Any]:
         found["first batch"] = (
             "holds one class only: it can be learnt without the inputs, so a batch of mixed classes was taken"
         )
-    floor = attainable(evidence, batch)
+    lowest = attainable(evidence, batch)
     with untouched(program, evidence.seed):
         start = evidence.measure(batch)[0]
         program.train_loader = [batch.dataset()[:]] * (STEPS // 5)
         for _ in range(5):
             program.run_epoch()
         reached = evidence.measure(batch)[0]
-    if 0 < floor - reached < SEARCHED:
-        floor = reached
-    left = (reached - floor) / max(start - floor, 1e-9)
-    return {**found, "start": start, "floor": floor, "reached": reached, "learnt": bool(left < LEARNT)}
+    if 0 < lowest - reached < SEARCHED:
+        lowest = reached
+    left = (reached - lowest) / max(start - lowest, 1e-9)
+    return {**found, "start": start, "attainable": lowest, "reached": reached, "learnt": bool(left < LEARNT)}
 
 
 def small_subset(evidence: Evidence) -> dict[str, Any]:

@@ -42,8 +42,8 @@ def baselines(ax: Axes, seen: Seen) -> None:
 
 
 def one_batch(ax: Axes, seen: Seen) -> None:
-    """How far the loss of one batch came on its way to the floor."""
-    _bars(ax, [("start", seen["start"]), ("reached", seen["reached"]), ("floor", seen["floor"])])
+    """How far the loss of one batch came on its way to the attainable loss."""
+    _bars(ax, [("start", seen["start"]), ("reached", seen["reached"]), ("attainable", seen["attainable"])])
 
 
 def small_subset(ax: Axes, seen: Seen) -> None:

@@ -58,7 +58,7 @@ def trained_in_evaluation_mode(evidence: Evidence) -> Finding | None:
             if isinstance(event, Forward) and event.grad:
                 asleep = [name for name in event.evaluating if not declared(name, evidence.spec.eval_modules)]
                 if asleep:
-                    return Finding("G25", f"in epoch {number} training ran with {asleep[0]} in evaluation mode")
+                    return Finding("G25", f"epoch {number} trained with layer {asleep[0]!r} in evaluation mode")
     return None
 
 

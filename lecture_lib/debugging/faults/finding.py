@@ -9,7 +9,7 @@ from .fault import RUNGS_OF_PARTS, Fault
 from .faults import FAULTS
 
 HOW = {
-    "violation": "An identity does not hold there, whatever the data.",
+    "violation": "Something is unequal there that is equal in every sound program, whatever the data.",
     "swap": "With this part replaced, and nothing else, the same training goes clearly better.",
     "difference": "It differs from what is usual by more than chance; it may be meant.",
 }

@@ -262,4 +262,11 @@ QUESTION = PublicQuestion(
     },
     relative_tolerance=1e-6,
     look_at="what the ladder says about the script, in the cell below",
+    heading="the log looks right, and the diagnosis has the right form",
+    told={
+        "rows": "every row is used",
+        "training": "the losses are in the usual range",
+        "validation": "loss and accuracy are in the usual range, and the same when measured again",
+        "diagnosis": "has the form that is asked for; only hidden tests say whether it is right",
+    },
 )

@@ -13,7 +13,7 @@ Curve = NDArray[np.floating[Any]]
 
 # Share of the starting loss by which a curve must fall before its minimum means anything.
 SMALLEST_FALL = 0.1
-DEFAULT = "valley_floor"
+DEFAULT = "valley_bottom"
 # How far below the edge of divergence the default stays.
 SAFETY = 7.0
 
@@ -43,23 +43,23 @@ def trend(learning_rates: Sequence[float] | Curve, losses: Sequence[float]) -> C
     return np.asarray(start - fallen)
 
 
-def valley_floor(learning_rates: Curve, smooth: Curve) -> float:
-    """A third of the way across the valley's floor, on the log-rate axis, and well before the edge of divergence.
+def valley_bottom(learning_rates: Curve, smooth: Curve) -> float:
+    """A third of the way across the valley's bottom, on the log-rate axis, and well before the edge of divergence.
 
-    The floor is the stretch around the minimum where the loss is at most a fifth of its fall above it. Its two ends
+    The bottom is the stretch around the minimum where the loss is at most a fifth of its fall above it. Its two ends
     depend less on chance than the lowest point between them, and too small a rate costs less than one too large. The
     edge is where half of the fall is lost again, or the end of the sweep. In a sweep each rate has a step or two; held
     for a whole training, rates below the edge diverge too. So where the valley is narrow, the suggestion is a seventh
     of the edge.
     """
-    left, right = floor_of(learning_rates, smooth)
+    left, right = bottom_of(learning_rates, smooth)
     logarithms, lowest = np.log10(learning_rates), int(np.argmin(smooth))
     _, edge = _around(logarithms, smooth, lowest, smooth[lowest] + 0.5 * (smooth[0] - smooth[lowest]))
     return float(min(10 ** (left + (right - left) / 3), 10**edge / SAFETY))
 
 
-def floor_of(learning_rates: Curve, smooth: Curve) -> tuple[float, float]:
-    """The ends of the valley's floor as log10 of the rate."""
+def bottom_of(learning_rates: Curve, smooth: Curve) -> tuple[float, float]:
+    """The ends of the valley's bottom as log10 of the rate."""
     lowest = int(np.argmin(smooth))
     height = smooth[lowest] + 0.2 * (smooth[0] - smooth[lowest])
     return _around(np.log10(learning_rates), smooth, lowest, height)
@@ -122,7 +122,7 @@ def suggest_learning_rates(learning_rates: Sequence[float], losses: Sequence[flo
     )
     if lowest == len(losses) - 1:
         reason += " The loss is still falling where the curve ends, so larger rates may do better: raise stop."
-    rules = (valley_floor, minimum_over_10, steepest)
+    rules = (valley_bottom, minimum_over_10, steepest)
     return {rule.__name__: rule(rates, smooth) for rule in rules}, reason
 
 

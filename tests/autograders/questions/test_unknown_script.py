@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import itertools
 import json
 import re
 from collections.abc import Callable
@@ -136,6 +137,29 @@ def test_another_courses_answer_is_judged_for_this_course(asked: Any) -> None:
         faults = [FAULTS[name] for name in SCRIPTS[asked.variant.name]]
         right = sum(named.get(fault.function) in fault.rungs for fault in faults)
         assert judged(asked, other.variant.solution).points == 9 + right
+
+
+@each_script
+def test_each_rung_that_can_be_argued_counts(asked: Any) -> None:
+    """Whichever of them the ladder reports."""
+    faults = [FAULTS[name] for name in SCRIPTS[asked.variant.name]]
+    for rungs in itertools.product(*(fault.rungs for fault in faults)):
+        named = {fault.function: rung for fault, rung in zip(faults, rungs, strict=True)}
+        assert judged(asked, with_diagnosis(PROGRAM, f"return {named}")).points == 12
+
+
+def test_a_schedule_belongs_to_the_rate_and_to_the_full_run() -> None:
+    assert FAULTS["schedule-per-batch"].rungs == (5, 6)
+
+
+def test_the_check_of_a_right_script_does_not_call_the_answer_right() -> None:
+    """It sees the log and the form of the diagnosis: a wrong diagnosis has the same tick."""
+    for body in ('return {"measure": 6}', 'return {"update": 1}'):
+        shown = repr(check_result("03b-debug", *functions_of(with_diagnosis(PROGRAM, body)).values()))
+        head = "✓ 03b-debug · an unknown script: the log looks right, and the diagnosis has the right form\n"
+        assert shown.startswith(head)
+        assert "exact" not in shown
+        assert "only hidden tests say whether it is right" in shown
 
 
 @pytest.mark.slow

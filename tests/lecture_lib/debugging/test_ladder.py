@@ -45,6 +45,7 @@ from lecture_lib.debugging._engine.events import Backward, LossCall, Step
 from lecture_lib.debugging._engine.evidence import Evidence
 from lecture_lib.debugging._engine.measures import MEASURES
 from lecture_lib.debugging._engine.untouched import untouched
+from lecture_lib.debugging.faults.evaluation_rules import trained_in_evaluation_mode
 from lecture_lib.debugging.faults.label_hypotheses import in_order
 from lecture_lib.debugging.rungs import RUNGS
 
@@ -383,7 +384,7 @@ def test_a_healthy_program_learns_one_batch_by_heart(base: str) -> None:
     assert not found.findings, found
     seen = found.results[2].seen
     assert seen["learnt"], seen
-    assert seen["floor"] < 0.01 < seen["start"]
+    assert seen["attainable"] < 0.01 < seen["start"]
     assert found.results[4].seen["why"]
     assert len(found.results[5].seen["validation loss"]) == len(found.rows)
 
@@ -458,10 +459,10 @@ def test_a_climb_reads_as_text_and_as_a_picture() -> None:
     assert "gradients are never cleared (G01, rung 3, step)" in text
     assert "Call optimizer.zero_grad() before each backward." in text
     assert "not climbed: 4 small subset, 5 learning rate, 6 full run, 7 errors" in text
-    left, right = found.plot().axes
-    assert len(left.patches) == 7
-    assert right.get_xlabel() == "epoch"
-    assert len(right.lines) == 3
+    upper, lower = found.plot().axes
+    assert len(upper.patches) == 7
+    assert lower.get_xlabel() == "epoch"
+    assert len(lower.lines) == 3
 
 
 def test_each_rung_has_a_text_and_a_picture_of_its_numbers() -> None:
@@ -488,6 +489,24 @@ def test_a_rung_without_numbers_says_so_in_its_picture() -> None:
     result = Result(RUNGS[2], (), (), {})
     (text,) = result.plot().axes[0].texts
     assert text.get_text() == "nothing could be measured"
+
+
+def test_a_layer_that_trains_in_evaluation_mode_is_named_as_a_layer() -> None:
+    """Layers of nn.Sequential have numbers for names: "with 1 in evaluation mode" would read as a count."""
+    x, y = two_moons()
+    model = nn.Sequential(nn.Linear(2, 16), nn.Dropout(0.5), nn.ReLU(), nn.Linear(16, 2)).eval()
+    loader = TensorLoader(x, y, batch_size=50, shuffle=True, seed=0)
+
+    def train_epoch(program: Program) -> None:
+        for batch in loader:
+            program.run_step(batch)
+
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    program = Program(model, optimizer, F.cross_entropy, loader, train_epoch=train_epoch)
+    evidence = Evidence(program, Spec(task="classification", epochs=2))
+    found = trained_in_evaluation_mode(evidence)
+    assert found is not None
+    assert found.evidence == "epoch 1 trained with layer '1' in evaluation mode"
 
 
 def test_what_is_not_learnt_without_a_known_cause_is_unsure() -> None:
