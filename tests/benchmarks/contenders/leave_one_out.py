@@ -84,14 +84,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--leave-one-out", action="store_true", help="this measurement")
     parser.add_argument("--quick", action="store_true", help=f"{SAMPLE} faults of all parts, with a small budget")
-    parser.add_argument("--first", type=int, metavar="N", help="only the first N of them")
+    parser.add_argument("--from", type=int, default=1, dest="start", metavar="N", help="leave out those before the Nth")
+    parser.add_argument("--first", type=int, metavar="N", help="leave out those after the Nth")
     parser.add_argument("--shard", default="1/1", metavar="I/N", help="only part I of N")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to FILE")
     options = parser.parse_args()
     part, parts = map(int, options.shard.split("/"))
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    cases = (sample() if options.quick else silent())[: options.first][part - 1 :: parts]
+    cases = (sample() if options.quick else silent())[options.start - 1 : options.first][part - 1 :: parts]
     found = list(outcomes(cases, options.quick))
     report("ladder, one left out", rows_of(found, list(healthy.results(options.quick))), options.json)
 
