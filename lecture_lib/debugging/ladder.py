@@ -24,7 +24,7 @@ from .faults.finding import Finding
 from .program import Program, Spec
 from .rungs import OF_RECORDINGS, RUNGS, Rule, Rung
 from .swaps import DATA, Make, Swaps, swap_parts
-from .symptoms import symptoms
+from .symptoms import located, symptoms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -253,6 +253,7 @@ def _climb(evidence: Evidence, go_on: bool, make: Make | None, budget: float) ->
     if all(one.symptom for one in found) and evidence.run.error is None:
         more = _symptoms(evidence, swaps, unchecked)
         found = more if not found or any(one.part for one in more) else found
+    found = [located(one, swaps) for one in found]
     doubt = no_better_than_chance(evidence.program, evidence.val, evidence.run)
     results = []
     for rung in RUNGS:

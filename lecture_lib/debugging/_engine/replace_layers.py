@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from typing import Any
 
@@ -34,7 +34,9 @@ def of_layers(watched: Watched) -> Iterator[Replacement]:
     for kind, name, value in _unusual_settings(model):
         yield Replacement("layers", f"{name} of {value!r} in {kind.__name__}", _module_setting(kind, name, value))
     if watched.called & set(DROPOUT) or any(isinstance(m, nn.RNNBase) and m.dropout for m in model.modules()):
-        yield Replacement("layers", "dropout off", _without_dropout, fault="A18")
+        yield Replacement("layers", "dropout off", without_dropout, fault="A18")
+        if watched.random:
+            yield Replacement("metric", "evaluated without dropout", _evaluated_without_dropout)
     if watched.called & {"detach", "detach_"}:
         same = replacing(detach=lambda function, x: x, detach_=lambda function, x: x)
         yield Replacement("model", "no detach", same)
@@ -84,7 +86,7 @@ def _module_setting(kind: type[nn.Module], name: str, value: Any) -> Change:
 
 
 @contextmanager
-def _without_dropout(program: Program) -> Iterator[None]:
+def without_dropout(program: Program) -> Iterator[None]:
     gates = [m for m in program.model.modules() if isinstance(m, nn.RNNBase)]
     kept = [m.dropout for m in gates]
     for module in gates:
@@ -95,6 +97,17 @@ def _without_dropout(program: Program) -> Iterator[None]:
     finally:
         for module, old in zip(gates, kept, strict=True):
             module.dropout = old
+
+
+@contextmanager
+def _evaluated_without_dropout(program: Program) -> Iterator[Callable[[], None]]:
+    """Trained as it is; dropout leaves nothing out in the evaluation that follows."""
+    with ExitStack() as stack:
+
+        def evaluated() -> None:
+            stack.enter_context(without_dropout(program))
+
+        yield evaluated
 
 
 class _LastActivation(TorchFunctionMode):

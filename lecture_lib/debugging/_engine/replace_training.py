@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -27,6 +28,34 @@ def own_loop(program: Program) -> bool:
     return program.step is not None or program.train_epoch is not None
 
 
+HOOKS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+HOOKS_OF_PARAMETERS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+
+
+def has_hooks(program: Program) -> bool:
+    """Whether the author's hooks come between the backward pass and the step."""
+    return any(getattr(holder, name, None) for holder, name in _places_of_hooks(program))
+
+
+def _places_of_hooks(program: Program) -> list[tuple[Any, str]]:
+    found: list[tuple[Any, str]] = [(one, name) for one in program.optimizers for name in HOOKS]
+    return found + [(one, name) for one in program.model.parameters() for name in HOOKS_OF_PARAMETERS]
+
+
+@contextmanager
+def without_hooks(program: Program) -> Iterator[None]:
+    """Nothing comes between the backward pass and the step, but what is registered inside."""
+    kept = [(holder, name, getattr(holder, name)) for holder, name in _places_of_hooks(program)]
+    kept = [(holder, name, hooks) for holder, name, hooks in kept if hooks]
+    for holder, name, hooks in kept:
+        setattr(holder, name, type(hooks)())
+    try:
+        yield
+    finally:
+        for holder, name, hooks in kept:
+            setattr(holder, name, hooks)
+
+
 def own_loss(program: Program, spec: Spec) -> Callable[[Any, Any], Tensor]:
     """The program's loss, or the standard one where it has none."""
     return program.loss_fn or (lambda outputs, targets: standard_loss(outputs, targets, spec))
@@ -45,7 +74,8 @@ def plain_loop(spec: Spec) -> Change:
         program.train_epoch, program.step = None, reference_step(spec, own_loss(program, spec), by_batch)
         if by_batch is not None:
             program.scheduler = None
-        yield
+        with without_hooks(program):
+            yield
 
     return change
 
@@ -67,15 +97,30 @@ class _Judged:
         self._scheduler.step(sum(losses) / max(len(losses), 1))
 
 
+def declares_more(spec: Spec) -> bool:
+    """Whether something is declared that a plain step does not do."""
+    return spec.accumulate > 1 or spec.max_norm is not None or bool(spec.eval_modules or spec.frozen)
+
+
 def of_step(watched: Watched) -> Iterator[Replacement]:
     spec = watched.spec
     if own_loop(watched.program) and watched.program.train_loader is not None:
         yield Replacement("step", "the plain step: zero_grad, forward, loss, backward, step", plain_loop(spec))
-    elif spec.accumulate > 1 or spec.max_norm is not None or spec.eval_modules or spec.frozen:
+    elif (
+        spec.accumulate > 1
+        or spec.max_norm is not None
+        or spec.eval_modules
+        or spec.frozen
+        or has_hooks(watched.program)
+    ):
         yield Replacement("step", "the step as it is declared", plain_loop(spec))
+    if spec.max_norm is not None and watched.program.train_loader is not None:
+        # Clipping slows sound programs down too.
+        unclipped = plain_loop(replace(spec, max_norm=None))
+        yield Replacement("step", "the plain step without clipping", unclipped, general=True)
 
 
-def _is_standard(loss: Any) -> bool:
+def is_standard(loss: Any) -> bool:
     if loss in (nn.functional.cross_entropy, nn.functional.mse_loss, nn.functional.binary_cross_entropy_with_logits):
         return True
     return isinstance(loss, STANDARD) and getattr(loss, "reduction", "mean") == "mean"
@@ -83,7 +128,7 @@ def _is_standard(loss: Any) -> bool:
 
 def of_loss(watched: Watched) -> Iterator[Replacement]:
     program, spec = watched.program, watched.spec
-    if program.loss_fn is None or _is_standard(program.loss_fn):
+    if program.loss_fn is None or is_standard(program.loss_fn):
         return
 
     @contextmanager

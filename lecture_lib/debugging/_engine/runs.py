@@ -70,6 +70,7 @@ class Runs:
     def watch(self) -> Watched:
         """One run of the program as it is, with an eye on what it calls and at what rates it learns."""
         rates: list[list[float]] = []
+        curve: list[float] = []
         changed: list[bool] = []
         called: set[str] = set()
 
@@ -89,22 +90,29 @@ class Runs:
 
             def before(optimizer: Any, args: Any, kwargs: Any) -> None:
                 own = rates[numbers[id(optimizer)]]
+                if own is rates[0]:
+                    curve.append(max(float(group["lr"]) for group in optimizer.param_groups))
                 for place, group in enumerate(optimizer.param_groups[: len(own)]):
                     rate = float(group["lr"])
                     changed.append(own[place] not in (0.0, rate))
                     own[place] = max(own[place], rate)
 
             spies = replacing(**{name: spy(name) for name in names})
-            with around_steps(program, before), spies(program):
-                for _ in range(spec.epochs or 5):
+            start = time.process_time()
+            with around_steps(program, before):
+                with spies(program):  # which slows everything down, and sees in one epoch what there is to see
+                    program.run_epoch()
+                for _ in range((spec.epochs or 5) - 1):
                     program.run_epoch()
             self.plain = error(program, pairs, spec)
+            self.took = time.process_time() - start
         with self.fresh(0) as (program, spec), torch.no_grad():
             program.model.eval()
-            outputs = program.outputs(train.x[:8].to(program.device)) if train is not None else None
-            outputs = outputs.cpu() if isinstance(outputs, torch.Tensor) else None
+            given = [program.outputs(train.x[:8].to(program.device)) for _ in range(2)] if train is not None else []
+            outputs = given[0].cpu() if given and isinstance(given[0], torch.Tensor) else None
+            random = outputs is not None and not torch.allclose(outputs, given[1].cpu(), rtol=1e-3, atol=1e-5)
         program, spec = self.make(self.seed) if self.make is not None else (self.program, self.spec)  # type: ignore[assignment]
-        return Watched(program, spec, train, val, outputs, rates, any(changed), frozenset(called))
+        return Watched(program, spec, train, val, outputs, rates, any(changed), curve, random, frozenset(called))
 
 
 @contextmanager
