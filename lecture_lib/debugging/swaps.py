@@ -35,6 +35,7 @@ NEARLY = 0.7  # of what the control, or the bar, asks for: seeds differ
 HALF = 0.5  # of that difference must be closed by a replacement
 FEWEST = 60  # examples of each split, to compare them
 TOLD = 0.3  # of the error must go when one split's examples stand in for the other's
+UNRELATED = 0.9  # error from which on examples teach nothing about others of the same split
 APART = 0.7  # share of examples of which a forest knows whether they are training's or validation's
 OWN = "training's own examples to be judged by"
 EASIER = 0.08  # error by which validation must be easier than training's own examples to be asked again
@@ -213,7 +214,10 @@ class _Comparison(Runs):
     def _decide(self, tried: Sequence[_Tried], data: Sequence[Trial]) -> Trial | None:
         told = self._told(data)
         if told is not None:
-            return told
+            own = [one for one in data if one.what == OWN]
+            # Training's pairs do not even teach each other, and validation's do.
+            apart = told.what == VALIDATIONS and own and min(own[0].errors) > UNRELATED
+            return replace(told, fault="D09") if apart else told
         gap = max((one.trial.gain for one in tried), default=0.0)
         close = [one for one in tried if one.trial.gain >= max(HALF * gap, GAP, SHARE * one.trial.without[0] / 2)]
         if gap < max([GAP, *(SHARE * one.trial.without[0] for one in close)]):
@@ -229,7 +233,8 @@ class _Comparison(Runs):
                 continue
             confirmed = self._confirmed(one, SEEDS)
             if confirmed is not None and (differs or not self._merely_faster(confirmed)):
-                return confirmed
+                names = {sign.fault for sign in self._differences if sign.part == confirmed.part} - {None}
+                return replace(confirmed, fault=confirmed.fault or (names.pop() if len(names) == 1 else None))
         return None
 
     def _confirmed(self, one: _Tried, seeds: int) -> Trial | None:
@@ -257,10 +262,11 @@ class _Comparison(Runs):
             )
             errors.append(self.error(number, *one.before, one.replacement.change, epochs=length))
         found = replace(one.trial, errors=tuple(errors), without=tuple(without))
-        if whole and math.isnan(self._longer):
-            self._longer = self.error(0, epochs=2.0)
-        control = self._longer if whole else self.plain
-        bar = max(without[0] - control, GAP, SHARE * without[0])
+        bar = max(GAP, SHARE * without[0])
+        if one.trial.part != "metric":  # an evaluation has nothing to do with time
+            if whole and math.isnan(self._longer):
+                self._longer = self.error(0, epochs=2.0)
+            bar = max(bar, without[0] - (self._longer if whole else self.plain))
         if not (whole or self._differs(one.trial.part)):
             bar /= NEARLY
         return found if min(found.gains) > 0 and found.gain >= NEARLY * bar else None

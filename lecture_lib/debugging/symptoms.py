@@ -42,6 +42,14 @@ def _found(symptom: str, evidence: str, swaps: Swaps | None, look: str, where: s
     return Finding(None, evidence, {}, False, where, symptom, _tried(swaps), look)
 
 
+def _all_else_replaced(swaps: Swaps | None) -> bool:
+    """Whether a plain network learnt nothing either, and neither did the program from validation's own examples."""
+    if swaps is None or swaps.best < NOTHING:
+        return False
+    whole = any(one.part == "model" and one.general for one in swaps.trials)
+    return whole and any(one.what == VALIDATIONS for one in swaps.trials)
+
+
 def by_chance(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
     """The validation metric is what targets of other examples give, or less."""
     doubt = no_better_than_chance(evidence.program, evidence.val, evidence.run)
@@ -52,7 +60,8 @@ def by_chance(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
         look = "Training examples are learnt and validation's are not: look at a few of both beside their labels."
     else:
         look = "Training examples are not learnt either: look at a few of them beside their labels, then at the loss."
-    return _found("the validation metric is no better than chance", doubt, swaps, look)
+    where = "inputs" if _all_else_replaced(swaps) else ""
+    return _found("the validation metric is no better than chance", doubt, swaps, look, where)
 
 
 def easier_than_its_own(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
@@ -73,9 +82,10 @@ def easier_than_its_own(evidence: Evidence, swaps: Swaps | None) -> Finding | No
         "": "Look for validation examples that are in training too, and for wrong labels in training.",
     }[where]
     numbers = f"error {np.mean(own.errors):.2f} on training examples that were held out, {np.mean(own.without):.2f} on "
-    return _found(
+    found = _found(
         "validation is far easier than training examples that were held out", numbers + "validation", swaps, look, where
     )
+    return replace(found, fault="D10" if where == "labels" else None)
 
 
 def _nearness(evidence: Evidence) -> float | None:
@@ -148,12 +158,6 @@ def nothing_learnt(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
         "Look at a few examples as the model gets them, beside their labels: could you tell one from the other?",
         "inputs" if _all_else_replaced(swaps) else "",
     )
-
-
-def _all_else_replaced(swaps: Swaps) -> bool:
-    """Whether a plain network learnt nothing either, and neither did the program from validation's own examples."""
-    whole = any(one.part == "model" and one.general for one in swaps.trials)
-    return whole and any(one.what == VALIDATIONS for one in swaps.trials)
 
 
 def too_short(evidence: Evidence, swaps: Swaps | None) -> Finding | None:

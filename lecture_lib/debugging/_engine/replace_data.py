@@ -28,7 +28,8 @@ def of_inputs(watched: Watched) -> Iterator[Replacement]:
             program.train_loader = program.plain_loader
             yield
 
-        yield Replacement("inputs", "training examples without augmentation", plain)
+        fault = "D09" if watched.spec.task == "segmentation" else "D28"  # then it is the mask that stays behind
+        yield Replacement("inputs", "training examples without augmentation", plain, fault=fault)
     yield Replacement(
         "inputs", "training examples in a new order each epoch, in batches of the same size", _shuffled(train)
     )

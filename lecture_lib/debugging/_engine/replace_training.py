@@ -117,7 +117,7 @@ def of_step(watched: Watched) -> Iterator[Replacement]:
     if spec.max_norm is not None and watched.program.train_loader is not None:
         # Clipping slows sound programs down too.
         unclipped = plain_loop(replace(spec, max_norm=None))
-        yield Replacement("step", "the plain step without clipping", unclipped, general=True)
+        yield Replacement("step", "the plain step without clipping", unclipped, general=True, fault="G15")
 
 
 def is_standard(loss: Any) -> bool:
@@ -188,8 +188,9 @@ def of_optimizer(watched: Watched) -> Iterator[Replacement]:
     rates = {rate for group in watched.rates for rate in group}
     if len(rates) > 1 and len(program.optimizers) == 1:
         yield Replacement("optimizer", "one learning rate for all parameters", _before_steps(_largest_rate))
-    for factor in (0.1, 10.0):
-        yield Replacement("optimizer", f"{factor:g} times the learning rate", learning_rate_times(factor), general=True)
+    for factor, fault in ((0.1, "H01"), (10.0, "H02"), (0.01, "H01"), (100.0, "H02")):
+        what = f"{factor:g} times the learning rate"
+        yield Replacement("optimizer", what, learning_rate_times(factor), general=True, fault=fault)
 
 
 def _with_setting(name: str, value: Any) -> Change:

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .._engine.assumptions import NotAskedError
-from .._engine.comparing import confirmed, trials
-from .._engine.events import Batch, LossCall
+from .._engine.events import LossCall
 from .._engine.evidence import Evidence
 from .._engine.untouched import untouched
-from .._engine.watching import fingerprints
-from ..program import Program
 from .finding import Finding
 from .loss_probes import sample
 
@@ -47,7 +42,7 @@ def targets_unscaled(evidence: Evidence) -> Finding | None:
     for seed in range(3):
         with untouched(evidence.program, evidence.seed + seed) as program:
             program.train_loader = _Standardised(program.train_loader, mean, deviation)
-            for _ in range(trials(evidence).epochs):
+            for _ in range(evidence.epochs):
                 program.run_epoch()
             found = evidence.measure(train.part(slice(0, 1000)))[2]
         scaled = (train.y[:1000].double() - mean) / deviation
@@ -84,33 +79,6 @@ class _Standardised:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
-
-
-def augmentation_harms(evidence: Evidence) -> Finding | None:
-    """D28: without augmentation, in the loader or in the step, the program validates better."""
-    program, recording = evidence.program, evidence.run.recording
-    if evidence.val is None or program.loss_fn is None or evidence.plain is None:
-        return None
-    data = evidence.plain
-    known = {row for batch in recording.of(Batch) for row in batch.rows}
-    fed = {row for one in recording.fed[True] if one.ndim for row in fingerprints(one)}
-    # A row that is mixed with itself, or drawn as it was, may stay what it is; labels that are mixed too stay right.
-    changed = len(fed & known) < SAME * len(fed) and program.forward is None
-    in_step = changed and not evidence.spec.mixes_labels
-    if program.plain_loader is None and not in_step:
-        return None
-    if evidence.spec.task == "classification" and moved(evidence):
-        raise NotAskedError(MOVED)
-
-    @contextmanager
-    def plain(program: Program) -> Iterator[None]:
-        program.train_loader = data.loader(int(torch.randint(2**31, ())))
-        if in_step:
-            program.train_epoch = program.step = None
-        yield
-
-    fault = "D09" if evidence.spec.task == "segmentation" else "D28"  # then it is the mask that stays behind
-    return confirmed(evidence, fault, "trained without augmentation", plain, validation=True)
 
 
 def moved(evidence: Evidence) -> bool:

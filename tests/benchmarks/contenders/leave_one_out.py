@@ -32,6 +32,7 @@ from bank import Case, all_cases
 from bank.programs import BASES, make
 
 from lecture_lib.debugging import FAULTS, Climb, climb, ladder
+from lecture_lib.debugging._engine import differences
 
 LOUD = {"D12", "L05", "L10", "G21", "G23", "P14", "A14"}
 SAMPLE = 25
@@ -188,18 +189,19 @@ healthy = _Healthy()
 
 @contextmanager
 def without(row: str) -> Iterator[None]:
-    """The ladder without whatever can say that it is this fault, and without the numbers that rungs show."""
-    rungs, measures = ladder.RUNGS, ladder.MEASURES
+    """The ladder without rules and comparisons that can say that it is this fault, and without the rungs' numbers."""
+    rungs, measures, comparisons = ladder.RUNGS, ladder.MEASURES, differences.COMPARISONS
 
     def kept(rules: Sequence[Callable[..., Any]]) -> tuple[Callable[..., Any], ...]:
         return tuple(rule for rule in rules if row not in names_of(rule))
 
     ladder.RUNGS = tuple(replace(one, rules=kept(one.rules), hypotheses=kept(one.hypotheses)) for one in rungs)
     ladder.MEASURES = {}
+    differences.COMPARISONS = kept(comparisons)
     try:
         yield
     finally:
-        ladder.RUNGS, ladder.MEASURES = rungs, measures
+        ladder.RUNGS, ladder.MEASURES, differences.COMPARISONS = rungs, measures, comparisons
 
 
 @cache
