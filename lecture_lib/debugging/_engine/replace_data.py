@@ -16,6 +16,8 @@ from .reference_parts import reference_model, reference_optimizer, reference_ste
 from .replace_training import own_loss
 from .replacement import NotInUseError, Replacement, Watched
 
+CUT = 10.0  # deviations
+
 
 def of_inputs(watched: Watched) -> Iterator[Replacement]:
     train, val, program = watched.train, watched.val, watched.program
@@ -42,20 +44,26 @@ def of_inputs(watched: Watched) -> Iterator[Replacement]:
         if val is not None and val.x.shape[1:] == train.x.shape[1:]:
             own_mean, own_deviation = _statistics(val.x)
             change = _transformed(
-                lambda x: (x - own_mean.to(x)) / own_deviation.to(x) * deviation.to(x) + mean.to(x), training=False
+                lambda x: _standard(x, own_mean, own_deviation) * deviation.to(x) + mean.to(x), training=False
             )
             yield Replacement("inputs", "validation inputs with mean and spread of training", change)
-        standard = _transformed(lambda x: (x - mean.to(x)) / deviation.to(x))
+        standard = _transformed(lambda x: _standard(x, mean, deviation))
         yield Replacement("inputs", "standardised inputs", standard, general=True)
 
 
 def _statistics(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and deviation of each feature, or of each channel; those that hardly vary share the overall deviation."""
+    """Mean and deviation of each feature, or of each channel; those that never vary have the largest deviation."""
     over = [0] if x.ndim == 2 else [0, *range(2, x.ndim)] if x.ndim == 4 else list(range(x.ndim - 1))
     x = x.double()
     mean, deviation = x.mean(dim=over, keepdim=True), x.std(dim=over, keepdim=True)
-    deviation = torch.where(deviation > 0.05 * deviation.max(), deviation, deviation.max().clamp(min=1e-12))
+    lively = deviation > 1e-6 * mean.abs() + 1e-12
+    deviation = torch.where(lively, deviation, deviation.max().clamp(min=1e-12))
     return mean.float(), deviation.float()
+
+
+def _standard(x: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
+    """Standardised, and cut off far out: a feature that hardly varies may take any value later."""
+    return ((x - mean.to(x)) / deviation.to(x)).clamp(-CUT, CUT)
 
 
 def _transformed(transform: Callable[[Tensor], Tensor], training: bool = True) -> Change:

@@ -11,6 +11,7 @@ import torch
 
 from ..._common.randomness import preserved_random_streams
 from ..program import Program, Spec
+from .assumptions import NotAskedError
 from .changes import DROPOUT, Change, around_steps, replacing
 from .observed import Examples
 from .reading import read
@@ -83,6 +84,8 @@ class Runs:
 
         names = [*DROPOUT, *LAST, *(f"{one}_" for one in LAST), "detach", "detach_"]
         with self.fresh(0) as (program, spec):
+            if spec.task is None and spec.couples_samples:
+                raise NotAskedError("the loss relates samples, no task is declared: what the outputs mean is not known")
             pairs = pairs_of(program)
             train, val = self._examples(program, spec, "train"), self._examples(program, spec, "val")
             rates = [[0.0] * len(one.param_groups) for one in program.optimizers]
