@@ -9,14 +9,14 @@ from ._engine.assumptions import Rule as RecordingRule
 from ._engine.evidence import Evidence
 from ._engine.rung_texts import WHY
 from .faults.baseline_rules import no_better_than_baseline, worthless_metric
-from .faults.data_hypotheses import targets_unscaled, weighted_wrongly
+from .faults.data_hypotheses import weighted_wrongly
 from .faults.data_rules import DATA_RULES, binary_targets
 from .faults.error_rules import stopped
 from .faults.error_slices import confidence_off, failing_slice, leans_on_a_part
 from .faults.evaluation_rules import EVALUATION_RULES, schedule_misstepped, trained_in_evaluation_mode
 from .faults.finding import Finding
 from .faults.input_rules import other_statistics
-from .faults.label_hypotheses import gives_target_away, not_together
+from .faults.label_hypotheses import gives_target_away
 from .faults.loop_rules import LOOP_RULES
 from .faults.loss_probes import broadcast
 from .faults.loss_rules import (
@@ -31,7 +31,6 @@ from .faults.loss_rules import (
 )
 from .faults.metric_rules import METRIC_RULES
 from .faults.model_rules import MODEL_RULES, all_affine, inputs_ignored, outputs_random
-from .faults.noise_hypotheses import noisy_labels
 from .faults.run_hypotheses import memorised
 from .faults.wiring_rules import WIRING_RULES
 
@@ -79,14 +78,13 @@ RUNGS = (
         "data",
         "Batches keep their contract; validation is honest and like training.",
         (other_statistics, *DATA_RULES),
-        (not_together, noisy_labels),
     ),
     Rung(
         2,
         "baselines",
         "The program looks at its inputs and beats rules that do not learn.",
         (inputs_ignored, unfit, all_affine, worthless_metric),
-        (gives_target_away, targets_unscaled),
+        (gives_target_away,),
     ),
     Rung(
         3,

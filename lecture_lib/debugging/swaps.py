@@ -6,39 +6,27 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
-from typing import Any
 
-import torch
-
-from ..training._run.structures import tensors_of
-from ._engine.batches import cut, halves, learning_from, length, read_batches, some
 from ._engine.changes import Change
 from ._engine.differences import differences
 from ._engine.observing import why_not
 from ._engine.replace_training import own_loop, plain_loop
 from ._engine.replacement import NotInUseError, Replacement, Watched
 from ._engine.replacements import replacements
-from ._engine.runs import Make, Runs
+from ._engine.runs import Make
+from ._engine.split_trials import OWN, RESERVED, SEEDS, SplitTrials, told_by
 from ._engine.swap_results import DATA, FAR, SHARE, VALIDATIONS, Swaps, Trial
 from .program import Program, Spec
 
 __all__ = ["DATA", "Make", "Swaps", "Trial", "swap_parts"]
 
-SEEDS = 3
 SHORTEST = 0.125  # of a run, in which a replacement shows whether it is worth a whole one
-RESERVED = 3  # runs for which time is kept, to try what helped with other seeds
 GAP = 0.03  # smallest difference to the best program found that is looked into, in units of a constant answer's error
 PAIRS = 2  # runs with and without a replacement that are needed at least, to confirm what helped
 LEAST_TIMES, MOST_TIMES = 3.0, 10.0  # the epochs of a run that shows whether time alone would help
 NEARLY = 0.7  # of what the control, or the bar, asks for: seeds differ
 HALF = 0.5  # of that difference must be closed by a replacement
-FEWEST = 60  # examples of each split, to compare them
-TOLD = 0.3  # of the error must go when one split's examples stand in for the other's
 UNRELATED = 0.9  # error from which on examples teach nothing about others of the same split
-APART = 0.7  # share of examples of which a forest knows whether they are training's or validation's
-OWN = "training's own examples to be judged by"
-EASIER = 0.08  # error by which validation must be easier than training's own examples to be asked again
 NOTHING_LEARNT = 0.6  # error above which also a replacement that changes much at once says where the fault is
 
 
@@ -79,7 +67,7 @@ class _Tried:
     trial: Trial
 
 
-class _Comparison(Runs):
+class _Comparison(SplitTrials):
     """The runs that compare a program with itself, one part replaced."""
 
     def compare(self) -> Swaps:
@@ -95,8 +83,8 @@ class _Comparison(Runs):
         tried, data = self._try(watched, first, self._length(3 * len(first))), list[Trial]()
         explained = self._decide(tried, [])
         if explained is None:
-            data = self._data()
-            if not self._told(data):
+            data = self.data()
+            if not told_by(data):
                 rest = [one for one in wanted if one not in first]
                 self.length = self._length(len(rest))
                 tried += self._try(watched, rest, self.length)
@@ -126,12 +114,13 @@ class _Comparison(Runs):
         return any(one.part == part for one in self._differences)
 
     @property
-    def _left(self) -> float:
-        return self.end - time.process_time()
+    def _untried(self) -> bool:
+        """Whether a part other than the data was not replaced for want of time."""
+        return any(part not in DATA for part, _ in self.unaffordable)
 
     def _length(self, count: int) -> float:
         """How much of a run each of so many replacements gets at first, so that all of them can be tried."""
-        left = self._left - RESERVED * self.took
+        left = self.left - RESERVED * self.took
         return min(1.0, max(SHORTEST, left / max((count + 1) * self.took, 1e-9)))
 
     def _try(self, watched: Watched, wanted: Sequence[Replacement], length: float) -> list[_Tried]:
@@ -139,7 +128,7 @@ class _Comparison(Runs):
         tried: list[_Tried] = []
         reserved = min(RESERVED * self.took, PAIRS * 2 * length * self.took)
         for one in wanted:
-            if self._left < reserved + length * self.took:
+            if self.left < reserved + length * self.took:
                 self.unaffordable.append((one.part, one.what))
                 continue
             before: tuple[Change, ...] = ()
@@ -167,52 +156,8 @@ class _Comparison(Runs):
             self._base[key] = self.error(0, *before, epochs=length)
         return self._base[key]
 
-    def _data(self) -> list[Trial]:
-        """Training's examples against validation's: which of the two can be learnt, and whether they agree."""
-        with self.fresh(0) as (program, _):
-            train = read_batches(program.train_loader)
-            val = read_batches(program.val_loader)
-            told_apart = _told_apart(*([program.parts(batch)[0] for batch in one] for one in (train, val)))
-        counts = [sum(map(length, batches)) for batches in (train, val)]
-        if min(counts) < FEWEST:
-            return []
-        part, size = "inputs" if told_apart else "labels", min(length(train[0]), max(counts[1] // 8, 1))
-        found = []
-        for what, other in (
-            (VALIDATIONS, val),
-            (OWN, train),
-        ):
-            if self._left < (RESERVED + 4) * self.length * self.took:
-                self.unaffordable.append((part, what))
-                continue
-            errors, without = [], []
-            try:
-                for number in range(SEEDS):
-                    seen, kept = halves(other, self.seed + number)
-                    if other is train:
-                        seen, kept = some(seen, counts[1]), some(kept, counts[1])
-                        usual, judges = seen, val
-                    else:
-                        usual, judges = some(train, sum(map(length, seen))), kept
-                    many = min(counts[0] / max(sum(map(length, seen)), 1), 3.0) * self.length
-                    errors.append(self.error(number, learning_from(cut(seen, size)), epochs=many, judges=kept))
-                    without.append(self.error(number, learning_from(cut(usual, size)), epochs=many, judges=judges))
-                    easier = other is train and errors[0] > without[0] + EASIER
-                    if errors[-1] > (1 - TOLD) * without[-1] and not (easier and number == 0):
-                        break
-            except Exception as problem:
-                self.failed.append(f"{part}, {what}: {why_not(problem)}")
-                continue
-            found.append(Trial(part, what, False, tuple(errors), tuple(without)))
-        return found
-
-    def _told(self, data: Sequence[Trial]) -> Trial | None:
-        """What the splits' examples in each other's place say by themselves."""
-        told = [one for one in data if len(one.gains) > 2 and min(one.gains) >= max(0.15, TOLD * fmean(one.without))]
-        return max(told, key=lambda one: one.gain, default=None)
-
     def _decide(self, tried: Sequence[_Tried], data: Sequence[Trial]) -> Trial | None:
-        told = self._told(data)
+        told = told_by(data)
         if told is not None:
             own = [one for one in data if one.what == OWN]
             # Training's pairs do not even teach each other, and validation's do.
@@ -225,14 +170,25 @@ class _Comparison(Runs):
         learnt = self.plain <= NOTHING_LEARNT
         close = [one for one in close if not (one.trial.general and learnt) or self._differs(one.trial.part)]
         # Of several that help, the one whose part differs from the reference as it is, then the smallest change.
-        close.sort(key=lambda one: (not self._differs(one.trial.part), one.trial.general, -one.trial.gain))
+        close.sort(
+            key=lambda one: (
+                not self._differs(one.trial.part),
+                one.trial.general,
+                one.trial.part == "model",
+                -one.trial.gain,
+            )
+        )
         most = max((one.trial.gain for one in close if not one.trial.general), default=0.0)
         for one in close:
             differs = self._differs(one.trial.part)
+            if one.trial.part == "model" and one.trial.general and self._untried:
+                continue  # it replaces all parts but the data: only when none by itself helps, it is the model
             if not one.trial.general and not differs and one.trial.gain < 0.8 * most:
                 continue
             confirmed = self._confirmed(one, SEEDS)
-            if confirmed is not None and (differs or not self._merely_faster(confirmed)):
+            if confirmed is not None:
+                if not differs and self._merely_faster(confirmed):
+                    return None
                 names = {sign.fault for sign in self._differences if sign.part == confirmed.part} - {None}
                 return replace(confirmed, fault=confirmed.fault or (names.pop() if len(names) == 1 else None))
         return None
@@ -248,14 +204,14 @@ class _Comparison(Runs):
         return self._asked[key]
 
     def _asked_again(self, one: _Tried, seeds: int) -> Trial | None:
-        whole = one.length == 1.0 or self._left > (2 * PAIRS - 1) * self.took
+        whole = one.length == 1.0 or self.left > (2 * PAIRS - 1) * self.took
         if not whole and self.plain < SHARE:
             return None  # a short run is worse, and the whole one good: there is nothing to explain
         length = 1.0 if whole else one.length
         kept = one.length == length
         errors, without = (list(one.trial.errors), list(one.trial.without)) if kept else ([], [])
         for number in range(len(errors), seeds):
-            if number > 1 and self._left < 0:
+            if number > 1 and self.left < 0:
                 break
             without.append(
                 self._without(one.before, length) if number == 0 else self.error(number, *one.before, epochs=length)
@@ -272,18 +228,18 @@ class _Comparison(Runs):
         return found if min(found.gains) > 0 and found.gain >= NEARLY * bar else None
 
     def _merely_faster(self, found: Trial) -> bool:
-        """Whether a run that is much longer gains about as much: then it is time that was missing."""
-        times = min(MOST_TIMES, self._left / max(self.took, 1e-9))
+        """Whether a run that is much longer gains clearly more: then it is time that was missing."""
+        times = min(MOST_TIMES, self.left / max(self.took, 1e-9))
         if times < LEAST_TIMES:
             return False
         if self._patient is None:
             self._patient = times, self.error(0, epochs=times)
-        return self.plain - self._patient[1] >= 0.8 * found.gain
+        return self.plain - self._patient[1] >= found.gain / 0.8
 
     def _far(self, found: Swaps, tried: Sequence[_Tried]) -> Swaps:
         """With the replacement of much at once that closes most of a large gap, if that lasts."""
         close = [one for one in tried if one.trial.gain >= max(FAR, HALF * one.trial.without[0])]
-        if not close or self._left < 2 * self.took:
+        if not close or self.left < 2 * self.took:
             return found
         best = max(close, key=lambda one: one.trial.gain)
         again = self._confirmed(best, 2)
@@ -293,24 +249,6 @@ class _Comparison(Runs):
         if tripled - again.errors[0] < max(FAR, HALF * again.gain):
             return found
         others = [one for one in tried if one.trial.part != best.trial.part and one.trial.gain > HALF * best.trial.gain]
-        return replace(found, longer=self._longer, far=again, tripled=tripled, alone=not others)
-
-
-def _told_apart(train: Sequence[Any], val: Sequence[Any]) -> bool:
-    """Whether inputs alone say which of the two splits an example is from."""
-    from sklearn.ensemble import RandomForestClassifier
-
-    tables = []
-    for batches in (train, val):
-        rows = [torch.cat([leaf.reshape(len(leaf), -1) for leaf in tensors_of(inputs)], dim=1) for inputs in batches]
-        widths = {row.shape[1] for row in rows}
-        if len(widths) != 1:
-            return False
-        tables.append(torch.cat(rows).double().nan_to_num().cpu())
-    if tables[0].shape[1] != tables[1].shape[1]:
-        return False
-    count, generator = min(*map(len, tables), 600), torch.Generator().manual_seed(0)
-    x = torch.cat([table[torch.randperm(len(table), generator=generator)[:count]] for table in tables]).numpy()
-    y = [0] * count + [1] * count
-    forest = RandomForestClassifier(60, min_samples_leaf=3, oob_score=True, random_state=0).fit(x, y)
-    return bool(forest.oob_score_ > APART)
+        return replace(
+            found, longer=self._longer, far=again, tripled=tripled, alone=not others and not self.unaffordable
+        )

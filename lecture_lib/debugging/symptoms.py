@@ -167,13 +167,14 @@ def too_short(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
     times, reached = swaps.patient
     if swaps.errors[0] - reached < max(FAR, 0.5 * swaps.errors[0]):
         return None
-    return _found(
+    found = _found(
         "the run ends long before what it could learn is learnt",
         f"error {swaps.errors[0]:.2f}, after {times:.0f} times the epochs {reached:.2f}",
         swaps,
         "Train longer, then look at the rate and its schedule.",
         "schedule",
     )
+    return replace(found, fault="H04")
 
 
 SYMPTOMS: tuple[Callable[[Evidence, Swaps | None], Finding | None], ...] = (

@@ -45,6 +45,19 @@ def learning_rate_times(factor: float) -> Change:
     return change
 
 
+def all_of(*changes: Change) -> Change:
+    """Several changes at once."""
+
+    @contextmanager
+    def change(program: Program) -> Iterator[None]:
+        with ExitStack() as stack:
+            for each in changes:
+                stack.enter_context(each(program))
+            yield
+
+    return change
+
+
 @contextmanager
 def around_steps(program: Program, before: StepHook, after: StepHook | None = None) -> Iterator[None]:
     """Call something before, and after, each step of each optimizer."""

@@ -15,9 +15,9 @@ from .difference import Difference
 from .differences_at_start import SIGNS
 from .gradients import dense
 from .observing import why_not
-from .reference_parts import declared, standard_loss
+from .reference_parts import declared
 from .replace_layers import without_dropout
-from .replace_training import declares_more, has_hooks, is_standard, own_loop
+from .replace_training import beside_the_standard_loss, declares_more, has_hooks, is_standard, own_loop
 from .replacement import Watched
 from .runs import Runs
 
@@ -143,21 +143,12 @@ def _apart(own: Sequence[Tensor | None], wanted: Sequence[Tensor | None], number
 
 def value_and_gradient_of_the_loss(runs: Runs, watched: Watched) -> Difference | None:
     """The loss on the same outputs beside the standard loss of the task, and its gradient."""
-    with runs.fresh(0) as (program, spec):
-        own = program.loss_fn
-        if own is None or is_standard(own) or watched.train is None or watched.outputs is None:
-            return None
-        y = watched.train.y[: len(watched.outputs)]
-        outputs = watched.outputs.detach().clone().requires_grad_()
-        values = [own(outputs.to(program.device), y.to(program.device)).cpu(), standard_loss(outputs, y, spec)]
-        gradients = [torch.autograd.grad(value, outputs)[0].flatten().double() for value in values]
-    cosine = float(torch.cosine_similarity(gradients[0], gradients[1], dim=0))
-    ratio = float(gradients[0].norm() / gradients[1].norm().clamp(min=1e-30))
-    if cosine > 1 - SAME and 0.9 < ratio < 1.1:
+    found = beside_the_standard_loss(watched)
+    if found is None or is_standard(watched):
         return None
-    a, b = (float(value.detach()) for value in values)
+    own, standard, ratio, cosine = found
     gradient = f"its gradient is {ratio:.3g} times as long, their cosine {cosine:.2f}"
-    return Difference("loss", f"the loss is {a:.3g}, the standard one {b:.3g}; {gradient}")
+    return Difference("loss", f"the loss is {float(own):.3g}, the standard one {float(standard):.3g}; {gradient}")
 
 
 def sequence_of_rates(runs: Runs, watched: Watched) -> Difference | None:

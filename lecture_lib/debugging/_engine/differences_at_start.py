@@ -107,6 +107,19 @@ def inputs_unscaled(runs: Runs, watched: Watched) -> Difference | None:
     return Difference("inputs", what, "D01")
 
 
+def targets_unscaled(runs: Runs, watched: Watched) -> Difference | None:
+    """D36: numbers to be predicted are large, small, far from 0 or uneven."""
+    if watched.train is None or not watched.train.y.is_floating_point() or watched.spec.task != "regression":
+        return None
+    y = watched.train.y.reshape(len(watched.train.y), -1).double()
+    size, deviations = float(y.square().mean(dim=0).sqrt().max()), y.std(dim=0)
+    lively = deviations[deviations > 0]
+    if not len(lively) or (1 / 30 < size < 30 and float(lively.max() / lively.median()) < 30):
+        return None
+    what = f"targets have root mean squares up to {size:.3g}, and deviations from {float(lively.min()):.3g} on"
+    return Difference("labels", what, "D36")
+
+
 def rates_unusual(runs: Runs, watched: Watched) -> Difference | None:
     """H01, H02: a rate outside of what is usual for such an optimizer."""
     adaptive = all("betas" in getattr(one, "defaults", {}) for one in watched.program.optimizers)
@@ -123,5 +136,6 @@ SIGNS = (
     activations_flat,
     gradients_uneven,
     inputs_unscaled,
+    targets_unscaled,
     rates_unusual,
 )

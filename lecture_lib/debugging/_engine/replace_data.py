@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..program import Program
 from .assumptions import NotAskedError
@@ -83,6 +83,33 @@ def _transformed(transform: Callable[[Tensor], Tensor], training: bool = True) -
             raise NotInUseError("the program calls parts of its model and never the model")
 
     return change
+
+
+def of_labels(watched: Watched) -> Iterator[Replacement]:
+    train = watched.train
+    if train is None or watched.spec.task != "regression" or not train.y.is_floating_point():
+        return
+    mean, deviation = _statistics(train.y.reshape(len(train.y), -1))
+    mean, deviation = mean[0].reshape(train.y.shape[1:]), deviation[0].reshape(train.y.shape[1:])
+
+    @contextmanager
+    def standardised(program: Program) -> Iterator[None]:
+        own, used, loader = program.forward, list[bool](), train.loader(int(torch.randint(2**31, ())))
+        inputs, targets = loader.dataset.tensors  # type: ignore[attr-defined]
+        loader.dataset.tensors = inputs, (targets - mean.to(targets)) / deviation.to(targets)  # type: ignore[attr-defined]
+        program.train_loader = loader
+
+        def scaled_back(model: nn.Module, x: Tensor) -> Tensor:
+            used.append(True)
+            outputs: Tensor = own(model, x) if own else model(x)
+            return outputs if model.training else outputs * deviation.to(outputs) + mean.to(outputs)
+
+        program.forward = scaled_back
+        yield
+        if not used:
+            raise NotInUseError("the program calls its model by itself")
+
+    yield Replacement("labels", "standardised targets", standardised, general=True)
 
 
 def _shuffled(train: Examples, batch_size: int = 0) -> Change:

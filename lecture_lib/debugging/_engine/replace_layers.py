@@ -15,10 +15,11 @@ from torch.overrides import TorchFunctionMode
 from ...training._run.preserve import preserved_modes
 from ..program import Program
 from .assumptions import NotAskedError
-from .changes import DROPOUT, Change, initialised_anew, replacing, unit_variance
+from .changes import DROPOUT, Change, all_of, initialised_anew, replacing, unit_variance
 from .replacement import NotInUseError, Replacement, Watched
 
 LAST = ("softmax", "log_softmax", "sigmoid", "tanh", "relu", "logsigmoid", "softplus")
+BENT = ("sigmoid", "tanh", "sigmoid_", "tanh_")
 SETTINGS = {
     *("eps", "momentum", "negative_slope", "alpha", "beta", "threshold"),
     *("track_running_stats", "sparse", "max_norm"),
@@ -42,14 +43,15 @@ def of_layers(watched: Watched) -> Iterator[Replacement]:
         yield Replacement("model", "no detach", same)
     if watched.called & set(LAST):
         yield Replacement("layers", "the last activation left out", _without_last)
-    bent = watched.called & {"sigmoid", "tanh", "sigmoid_", "tanh_"}
-    if bent:
-        straight = replacing(**dict.fromkeys(sorted(bent), lambda function, x: x.relu()))
+    straight = replacing(**dict.fromkeys(BENT, lambda function, x: x.relu()))
+    if watched.called & set(BENT):
         yield Replacement("layers", "ReLU in the place of sigmoid and tanh", straight)
     normalised = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     if normalised:
         yield Replacement("layers", "batch normalisation by the statistics of training", _statistics_anew)
     yield Replacement("layers", "signals of the same size after each layer", unit_variance, general=True)
+    plain = all_of(straight, without_dropout, initialised_anew, unit_variance)
+    yield Replacement("layers", "new weights, ReLUs, no dropout and signals of the same size", plain, general=True)
     if watched.called & {"relu", "relu_"}:
         around = dict.fromkeys(("relu", "relu_"), lambda function, x, *args, **kwargs: x + x.clamp(min=0))
         yield Replacement("layers", "a way around each activation", replacing(**around), general=True)

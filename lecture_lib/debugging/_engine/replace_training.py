@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 
 from ...training._run.preserve import evaluating
@@ -20,7 +20,7 @@ from .reference_parts import declared, reference_step, standard_loss
 from .replacement import NotInUseError, Replacement, Watched
 
 WITHOUT_DEFAULT = {"lr", "params", "foreach", "fused", "capturable", "differentiable"}
-STANDARD = (nn.CrossEntropyLoss, nn.MSELoss, nn.BCEWithLogitsLoss)
+SAME = 1e-3  # of a cosine that rounding leaves
 
 
 def own_loop(program: Program) -> bool:
@@ -120,15 +120,35 @@ def of_step(watched: Watched) -> Iterator[Replacement]:
         yield Replacement("step", "the plain step without clipping", unclipped, general=True, fault="G15")
 
 
-def is_standard(loss: Any) -> bool:
-    if loss in (nn.functional.cross_entropy, nn.functional.mse_loss, nn.functional.binary_cross_entropy_with_logits):
-        return True
-    return isinstance(loss, STANDARD) and getattr(loss, "reduction", "mean") == "mean"
+def beside_the_standard_loss(watched: Watched) -> tuple[Tensor, Tensor, float, float] | None:
+    """Loss and standard loss of the same outputs, and of their gradients the ratio and the cosine; None without any."""
+    own, train, outputs, device = watched.program.loss_fn, watched.train, watched.outputs, watched.program.device
+    if own is None or train is None or outputs is None:
+        return None
+    y, given = train.y[: len(outputs)], outputs.detach().clone().requires_grad_()
+    values = own(given.to(device), y.to(device)).cpu(), standard_loss(given, y, watched.spec)
+    gradients = [torch.autograd.grad(value, given)[0].flatten().double() for value in values]
+    ratio = float(gradients[0].norm() / gradients[1].norm().clamp(min=1e-30))
+    return (
+        values[0].detach(),
+        values[1].detach(),
+        ratio,
+        float(torch.cosine_similarity(gradients[0], gradients[1], dim=0)),
+    )
+
+
+def is_standard(watched: Watched) -> bool:
+    """Whether the program's loss is the usual one of the task, also where there is none."""
+    try:
+        found = beside_the_standard_loss(watched)
+    except Exception:  # of a loss that does not take these outputs alone
+        return False
+    return found is None or (found[3] > 1 - SAME and 0.9 < found[2] < 1.1)
 
 
 def of_loss(watched: Watched) -> Iterator[Replacement]:
     program, spec = watched.program, watched.spec
-    if program.loss_fn is None or is_standard(program.loss_fn):
+    if program.loss_fn is None or is_standard(watched):
         return
 
     @contextmanager

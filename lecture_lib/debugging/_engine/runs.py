@@ -33,6 +33,11 @@ class Runs:
         self.length = 1.0  # of a run, at first
         self.took, self.plain = 0.0, WORST  # seconds of the longest run; error of the program as it is
 
+    @property
+    def left(self) -> float:
+        """Seconds of computing time."""
+        return self.end - time.process_time()
+
     @contextmanager
     def fresh(self, number: int) -> Iterator[tuple[Program, Spec]]:
         """The program of a seed, untrained, and put back afterwards."""
@@ -54,7 +59,7 @@ class Runs:
             pairs = [program.parts(batch) for batch in judges] if judges else pairs_of(program)
             with _all(changes, program) as after:
                 for _ in range(max(1, round((spec.epochs or 5) * epochs))):
-                    program.run_epoch()
+                    _epoch(program)
                 for act in after:
                     act()
                 found = error(program, pairs, spec)
@@ -104,9 +109,9 @@ class Runs:
             start = time.process_time()
             with around_steps(program, before):
                 with spies(program):  # which slows everything down, and sees in one epoch what there is to see
-                    program.run_epoch()
+                    _epoch(program)
                 for _ in range((spec.epochs or 5) - 1):
-                    program.run_epoch()
+                    _epoch(program)
             self.plain = error(program, pairs, spec)
             self.took = time.process_time() - start
         with self.fresh(0) as (program, spec), torch.no_grad():
@@ -116,6 +121,13 @@ class Runs:
             random = outputs is not None and not torch.allclose(outputs, given[1].cpu(), rtol=1e-3, atol=1e-5)
         program, spec = self.make(self.seed) if self.make is not None else (self.program, self.spec)  # type: ignore[assignment]
         return Watched(program, spec, train, val, outputs, rates, any(changed), curve, random, frozenset(called))
+
+
+def _epoch(program: Program) -> None:
+    """One epoch, and the author's own evaluation, which may leave something behind."""
+    program.run_epoch()
+    if program.evaluate is not None:
+        program.run_evaluation()
 
 
 @contextmanager

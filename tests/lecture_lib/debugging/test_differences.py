@@ -13,12 +13,15 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from lecture_lib.debugging import Finding, Program, Spec, find_faults, record
 from lecture_lib.debugging._engine.assumptions import NotAskedError
+from lecture_lib.debugging._engine.batches import alike
+from lecture_lib.debugging._engine.changes import all_of, initialised_anew
 from lecture_lib.debugging._engine.difference import Difference
 from lecture_lib.debugging._engine.differences import differences
 from lecture_lib.debugging._engine.replace_data import _standard, _statistics
 from lecture_lib.debugging._engine.replace_layers import without_dropout
 from lecture_lib.debugging._engine.replace_training import has_hooks, plain_loop, without_hooks
 from lecture_lib.debugging._engine.runs import Runs
+from lecture_lib.debugging._engine.split_trials import shifted
 from lecture_lib.debugging._engine.swap_results import VALIDATIONS, Swaps, Trial
 from lecture_lib.debugging.recording_symptoms import constant_loss
 from lecture_lib.debugging.swaps import _Comparison, _Tried, swap_parts
@@ -105,6 +108,10 @@ def doubled(outputs: Tensor, y: Tensor) -> Tensor:
     return 2 * F.cross_entropy(outputs, y)
 
 
+def of_numbers(outputs: Tensor, y: Tensor) -> Tensor:
+    return F.binary_cross_entropy_with_logits(outputs, F.one_hot(y, 3).float())
+
+
 DECLARED = Spec(task="classification", classes=3, epochs=4, max_norm=0.1)
 CASES: dict[str, tuple[dict[str, Any], list[tuple[str, str | None]]]] = {
     "sound": ({}, []),
@@ -114,6 +121,7 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[str, str | None]]]] = {
     "no gradient at the step": ({"step": cleared_too_early}, [("step", None)]),
     "declared clipping left out": ({"step": usual, "spec": DECLARED}, [("step", None)]),
     "twice the loss": ({"loss_fn": doubled}, [("loss", None)]),
+    "a usual loss, and not of this task": ({"loss_fn": of_numbers}, [("loss", None)]),
     "the standard loss by another name": ({"loss_fn": lambda outputs, y: F.cross_entropy(outputs, y)}, []),
     "a schedule that ends early": (
         {"schedule": lambda one: torch.optim.lr_scheduler.ExponentialLR(one, 0.001)},
@@ -188,6 +196,39 @@ class TestReplacements:
         assert found.explained is not None, found
         assert (found.explained.part, found.explained.fault) == ("metric", "G24"), found
 
+    def test_targets_far_from_1_are_learnt_when_they_are_standardised(self) -> None:
+        def far(seed: int) -> tuple[Program, Spec]:
+            torch.manual_seed(seed)
+            x = torch.randn(300, 3, generator=torch.Generator().manual_seed(0))
+            y = 1000 + 100 * x.sum(dim=1, keepdim=True)
+            model = nn.Sequential(nn.Linear(3, 32), nn.ReLU(), nn.Linear(32, 1))
+            train, val = TensorDataset(x[:200], y[:200]), TensorDataset(x[200:], y[200:])
+            optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+            program = Program(model, optimizer, nn.MSELoss(), DataLoader(train, 20, shuffle=True), DataLoader(val, 100))
+            return program, Spec(task="regression", epochs=10)
+
+        found = swap_parts(make=far, budget=30)
+        assert found.explained is not None, found
+        assert (found.explained.part, found.explained.fault) == ("labels", "D36"), found
+
+    def test_several_changes_at_once_are_all_taken_back(self) -> None:
+        program, _ = program_of()
+        x = torch.ones(50, 4)
+        before = program.model[0].weight.detach().clone()
+        with all_of(without_dropout, initialised_anew)(program):
+            assert torch.equal(program.model(x), program.model(x))
+            assert not torch.equal(before, program.model[0].weight)
+        assert not torch.equal(program.model(x), program.model(x))
+
+    def test_the_authors_evaluation_runs_after_each_epoch(self) -> None:
+        program, spec = program_of()
+        modes: list[bool] = []
+        program.step = lambda p, batch: modes.append(p.model.training) or usual(p, batch)  # type: ignore[func-returns-value]
+        seen: list[int] = []
+        program.evaluate = lambda p: float(seen.append(len(modes)) or 0)  # type: ignore[func-returns-value]
+        Runs(program, spec, None, 0, 1e9).error(0)
+        assert seen == [10, 20, 30, 40]
+
     def test_dropout_is_off_inside_and_on_again_behind(self) -> None:
         program, _ = program_of()
         x = torch.ones(50, 4)
@@ -199,6 +240,22 @@ class TestReplacements:
 def tried(part: str, gain: float, general: bool = False) -> _Tried:
     trial = Trial(part, "in another way", general, (0.9 - gain,), (0.9,))
     return _Tried(None, (), 1.0, trial)  # type: ignore[arg-type]
+
+
+class TestSplits:
+    def test_rows_are_taken_with_the_classes_of_others(self) -> None:
+        y = torch.tensor([0] * 90 + [1] * 10)
+        many, few = [(torch.arange(100), y)], [(torch.arange(12), torch.tensor([0, 1] * 6))]
+        found = alike(many, few, lambda batch: batch[1])
+        assert torch.bincount(torch.cat([batch[1] for batch in found])).tolist() == [6, 6]
+        numbers = [(torch.arange(100), y.float())]
+        assert sum(len(batch[0]) for batch in alike(numbers, few, lambda batch: batch[1].float())) == 12
+
+    @pytest.mark.parametrize(("offset", "elsewhere"), [(0.0, False), (2.0, True)])
+    def test_targets_that_lie_elsewhere(self, offset: float, elsewhere: bool) -> None:
+        y = torch.randn(2, 200, generator=torch.Generator().manual_seed(0))
+        assert shifted([y[0]], [y[1] + offset]) == elsewhere
+        assert not shifted([y[0].long()], [(y[1] + offset).long()])
 
 
 class TestDecisions:
@@ -220,10 +277,18 @@ class TestDecisions:
 
     def test_what_is_merely_faster_is_no_fault(self) -> None:
         helps = [tried("layers", 0.5)]
-        assert self.comparison(patient=0.8)._decide(helps, []).part == "layers"
-        comparison = self.comparison(patient=0.4)
+        assert self.comparison(patient=0.4)._decide(helps, []).part == "layers"
+        comparison = self.comparison(patient=0.2)
         assert comparison._decide(helps, []) is None
-        assert comparison._patient == (10.0, 0.4)
+        assert comparison._patient == (10.0, 0.2)
+
+    def test_the_model_is_blamed_only_when_all_other_parts_were_tried(self) -> None:
+        helps = [tried("model", 0.8, general=True), tried("layers", 0.5, general=True)]
+        assert self.comparison()._decide(helps, []).part == "layers"
+        assert self.comparison()._decide(helps[:1], []).part == "model"
+        comparison = self.comparison()
+        comparison.unaffordable = [("layers", "ReLUs")]
+        assert comparison._decide(helps[:1], []) is None
 
     def test_pairs_that_do_not_even_teach_each_other_do_not_belong_together(self) -> None:
         told = Trial("labels", VALIDATIONS, False, (0.2, 0.2, 0.2), (1.0, 1.0, 1.0))
