@@ -22,9 +22,10 @@ from ._engine.rung_plots import run as draw_run
 from ._engine.untouched import untouched
 from .faults.finding import Finding
 from .program import Program, Spec
+from .recording_symptoms import symptoms_of_recording
 from .rungs import OF_RECORDINGS, RUNGS, Rule, Rung
 from .swaps import DATA, Make, Swaps, swap_parts
-from .symptoms import symptoms
+from .symptoms import located, symptoms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -183,7 +184,7 @@ class Findings(list[Finding]):
 
 
 def find_faults(recording: Recording, spec: Spec | None = None) -> Findings:
-    """What a recording alone shows: order of the loop, gradients, wiring, losses.
+    """What a recording alone shows: order of the loop, gradients, wiring, losses; without any of it, symptoms.
 
     Args:
         recording: from `record`.
@@ -196,7 +197,8 @@ def find_faults(recording: Recording, spec: Spec | None = None) -> Findings:
     evidence = Evidence.of_recording(recording, spec or Spec())
     rules = [rule for rung in RUNGS for rule in rung.rules if rule in OF_RECORDINGS]
     found = [one for rule in rules if (one := _ask(rule, evidence)) is not None]
-    return Findings(sorted(found, key=lambda one: one.rung), evidence.left_out())
+    found = sorted(found, key=lambda one: one.rung) or symptoms_of_recording(recording)
+    return Findings(found, evidence.left_out())
 
 
 def climb(
@@ -253,6 +255,7 @@ def _climb(evidence: Evidence, go_on: bool, make: Make | None, budget: float) ->
     if all(one.symptom for one in found) and evidence.run.error is None:
         more = _symptoms(evidence, swaps, unchecked)
         found = more if not found or any(one.part for one in more) else found
+    found = [located(one, swaps) for one in found]
     doubt = no_better_than_chance(evidence.program, evidence.val, evidence.run)
     results = []
     for rung in RUNGS:

@@ -156,6 +156,9 @@ class Recorder:
         keep, self._kept = self._kept < KEPT, self._kept + 1
         names = ("input", "target", "weight")
         given = {**dict(zip(names, args, strict=False)), **kwargs}
+        pair = given.get("input"), given.get("target")
+        if name != "loss_fn" and not result.requires_grad and all(isinstance(part, Tensor) for part in pair):
+            self.recording.evaluated.append(pair)
         outputs, targets = (detached(given.pop(part, None)) if keep else None for part in ("input", "target"))
         given = {key: detached(option) for key, option in given.items()}
         total = value if result.numel() == 1 else float(result.detach().double().sum())

@@ -9,14 +9,14 @@ from ._engine.assumptions import Rule as RecordingRule
 from ._engine.evidence import Evidence
 from ._engine.rung_texts import WHY
 from .faults.baseline_rules import no_better_than_baseline, worthless_metric
-from .faults.data_hypotheses import augmentation_harms, targets_unscaled, weighted_wrongly
+from .faults.data_hypotheses import weighted_wrongly
 from .faults.data_rules import DATA_RULES, binary_targets
 from .faults.error_rules import stopped
 from .faults.error_slices import confidence_off, failing_slice, leans_on_a_part
 from .faults.evaluation_rules import EVALUATION_RULES, schedule_misstepped, trained_in_evaluation_mode
 from .faults.finding import Finding
 from .faults.input_rules import other_statistics
-from .faults.label_hypotheses import gives_target_away, not_together
+from .faults.label_hypotheses import gives_target_away
 from .faults.loop_rules import LOOP_RULES
 from .faults.loss_probes import broadcast
 from .faults.loss_rules import (
@@ -31,21 +31,7 @@ from .faults.loss_rules import (
 )
 from .faults.metric_rules import METRIC_RULES
 from .faults.model_rules import MODEL_RULES, all_affine, inputs_ignored, outputs_random
-from .faults.noise_hypotheses import noisy_labels
-from .faults.run_hypotheses import (
-    learning_rate,
-    memorised,
-    too_short,
-)
-from .faults.start_hypotheses import (
-    dead_units,
-    exploding,
-    initial_scale_too_large,
-    initial_scale_too_small,
-    inputs_unscaled,
-    saturated,
-    vanishing,
-)
+from .faults.run_hypotheses import memorised
 from .faults.wiring_rules import WIRING_RULES
 
 Rule = Callable[[Evidence], Finding | None]
@@ -92,42 +78,38 @@ RUNGS = (
         "data",
         "Batches keep their contract; validation is honest and like training.",
         (other_statistics, *DATA_RULES),
-        (not_together, noisy_labels, inputs_unscaled),
     ),
     Rung(
         2,
         "baselines",
         "The program looks at its inputs and beats rules that do not learn.",
         (inputs_ignored, unfit, all_affine, worthless_metric),
-        (gives_target_away, targets_unscaled, initial_scale_too_large),
+        (gives_target_away,),
     ),
     Rung(
         3,
         "one batch",
         "Each step follows the gradient of the loss that is meant, for all parameters; one batch is learnt by heart.",
         (stopped, *LOSS_RULES, *map(of_recording, LOOP_RULES), *map(of_recording, WIRING_RULES), *MODEL_RULES),
-        (initial_scale_too_small,),
     ),
     Rung(
         4,
         "small subset",
         "A few hundred examples are learnt, in all layers.",
         (weighted_wrongly,),
-        (augmentation_harms, dead_units, saturated, exploding, vanishing),
     ),
     Rung(
         5,
         "learning rate",
         "No other rate, schedule or batch size does clearly better.",
         (schedule_misstepped,),
-        (learning_rate,),
     ),
     Rung(
         6,
         "full run",
         "The curves are sound, and the numbers reported mean what they say.",
         (outputs_random, *EVALUATION_RULES, *METRIC_RULES),
-        (too_short, memorised),
+        (memorised,),
     ),
     Rung(
         7,

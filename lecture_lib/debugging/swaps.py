@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
-from dataclasses import replace
-from statistics import fmean
-from typing import Any
+from dataclasses import dataclass, replace
 
-import torch
-
-from ..training._run.structures import tensors_of
-from ._engine.batches import cut, halves, learning_from, length, read_batches, some
 from ._engine.changes import Change
+from ._engine.differences import differences
 from ._engine.observing import why_not
 from ._engine.replace_training import own_loop, plain_loop
-from ._engine.replacement import NotInUseError, Replacement
+from ._engine.replacement import NotInUseError, Replacement, Watched
 from ._engine.replacements import replacements
-from ._engine.runs import Make, Runs
-from ._engine.swap_results import DATA, SHARE, Swaps, Trial
+from ._engine.runs import Make
+from ._engine.split_trials import OWN, RESERVED, SEEDS, SplitTrials, told_by
+from ._engine.swap_results import DATA, FAR, SHARE, VALIDATIONS, Swaps, Trial
 from .program import Program, Spec
 
 __all__ = ["DATA", "Make", "Swaps", "Trial", "swap_parts"]
 
-SEEDS = 3
-SHORTEST = 0.25  # of a run, in which a replacement shows whether it is worth a whole one
-RESERVED = 3  # runs for which time is kept, to try what helped with other seeds
+SHORTEST = 0.125  # of a run, in which a replacement shows whether it is worth a whole one
 GAP = 0.03  # smallest difference to the best program found that is looked into, in units of a constant answer's error
+PAIRS = 2  # runs with and without a replacement that are needed at least, to confirm what helped
+LEAST_TIMES, MOST_TIMES = 3.0, 10.0  # the epochs of a run that shows whether time alone would help
+NEARLY = 0.7  # of what the control, or the bar, asks for: seeds differ
 HALF = 0.5  # of that difference must be closed by a replacement
-FEWEST = 60  # examples of each split, to compare them
-TOLD = 0.3  # of the error must go when one split's examples stand in for the other's
-APART = 0.7  # share of examples of which a forest knows whether they are training's or validation's
-OWN = "training's own examples to be judged by"
-EASIER = 0.08  # error by which validation must be easier than training's own examples to be asked again
-FAR = 0.15  # error that must go for the program to be called far from the best one
+UNRELATED = 0.9  # error from which on examples teach nothing about others of the same split
 NOTHING_LEARNT = 0.6  # error above which also a replacement that changes much at once says where the fault is
 
 
@@ -64,163 +57,198 @@ def swap_parts(
     return _Comparison(program, spec or Spec(), make, seed, time.process_time() + budget).compare()
 
 
-class _Comparison(Runs):
+@dataclass(frozen=True)
+class _Tried:
+    """A replacement that was tried, with what was changed before it, over how much of a run, and what came of it."""
+
+    replacement: Replacement
+    before: tuple[Change, ...]
+    length: float
+    trial: Trial
+
+
+class _Comparison(SplitTrials):
     """The runs that compare a program with itself, one part replaced."""
 
     def compare(self) -> Swaps:
-        start = time.process_time()
         watched = self.watch()
-        self.took = time.process_time() - start
-        longer = self.error(0, epochs=2.0)
-        self.took /= 2
-        data = self._data()
-        wanted = replacements(watched)
+        self._differences, refused = differences(self, watched)
+        self.failed += refused
+        # What differs already is the likeliest to be at fault, what changes much at once says least.
+        wanted = sorted(replacements(watched), key=lambda one: (not self._differs(one.part), one.general))
+        first = [one for one in wanted if self._differs(one.part)]
+        self._base: dict[tuple[bool, float], float] = {(False, 1.0): self.plain}
+        self._asked: dict[tuple[str, str], Trial | None] = {}
         self.length = self._length(len(wanted))
-        tried: list[tuple[Replacement, tuple[Change, ...], Trial]] = []
-        short = self.plain if self.length == 1.0 else self.error(0, epochs=self.length)
-        base: dict[bool, float] = {False: short}
-        for one in wanted:
-            if time.process_time() + (RESERVED + self.length - 1) * self.took > self.end:
-                self.unaffordable.append((one.part, one.what))
-                continue
-            before: tuple[Change, ...] = ()
-            try:
-                try:
-                    found = self.error(0, one.change, epochs=self.length)
-                except NotInUseError:
-                    if not own_loop(watched.program) or watched.train is None:
-                        raise
-                    before = (plain_loop(watched.spec),)
-                    found = self.error(0, *before, one.change, epochs=self.length)
-                    if True not in base:
-                        base[True] = self.error(0, *before, epochs=self.length)
-            except Exception as problem:
-                self.failed.append(f"{one.part}, {one.what}: {why_not(problem)}")
-                continue
-            trial = Trial(one.part, one.what, one.general, (found,), (base[bool(before)],), one.fault)
-            tried.append((one, before, trial))
-        explained = self._decide(short, longer, tried, data)
-        trials = tuple(trial for _, _, trial in tried) + tuple(data)
+        tried, data = self._try(watched, first, self._length(3 * len(first))), list[Trial]()
+        explained = self._decide(tried, [])
+        if explained is None:
+            data = self.data()
+            if not told_by(data):
+                rest = [one for one in wanted if one not in first]
+                self.length = self._length(len(rest))
+                tried += self._try(watched, rest, self.length)
+            explained = self._decide(tried, data)
+        trials = tuple(one.trial for one in tried) + tuple(data)
         if explained is not None:
             trials = tuple(
                 explained if (one.part, one.what) == (explained.part, explained.what) else one for one in trials
             )
-        own = next((one for one in data if one.what == OWN), None)
-        result = Swaps((self.plain,), longer, trials, tuple(self.failed), tuple(self.unaffordable), explained, own)
+        result = Swaps(
+            (self.plain,),
+            self._longer,
+            trials,
+            tuple(self.failed),
+            tuple(self.unaffordable),
+            explained,
+            next((one for one in data if one.what == OWN), None),
+            differences=tuple(self._differences),
+            patient=self._patient,
+        )
         return result if explained is not None else self._far(result, tried)
+
+    _longer = math.nan  # error after twice the epochs; asked for when something helps
+    _patient: tuple[float, float] | None = None  # a multiple of the epochs, and the error after them
+
+    def _differs(self, part: str) -> bool:
+        return any(one.part == part for one in self._differences)
+
+    @property
+    def _untried(self) -> bool:
+        """Whether a part other than the data was not replaced for want of time."""
+        return any(part not in DATA for part, _ in self.unaffordable)
 
     def _length(self, count: int) -> float:
         """How much of a run each of so many replacements gets at first, so that all of them can be tried."""
-        left = self.end - time.process_time() - RESERVED * self.took
+        left = self.left - RESERVED * self.took
         return min(1.0, max(SHORTEST, left / max((count + 1) * self.took, 1e-9)))
 
-    def _data(self) -> list[Trial]:
-        """Training's examples against validation's: which of the two can be learnt, and whether they agree."""
-        with self.fresh(0) as (program, _):
-            train = read_batches(program.train_loader)
-            val = read_batches(program.val_loader)
-            told_apart = _told_apart(*([program.parts(batch)[0] for batch in one] for one in (train, val)))
-        counts = [sum(map(length, batches)) for batches in (train, val)]
-        if min(counts) < FEWEST:
-            return []
-        part, size = "inputs" if told_apart else "labels", min(length(train[0]), max(counts[1] // 8, 1))
-        found = []
-        for what, other in (
-            ("validation's own examples to learn from", val),
-            (OWN, train),
-        ):
-            if time.process_time() + (RESERVED + 3) * self.took > self.end:
-                self.unaffordable.append((part, what))
+    def _try(self, watched: Watched, wanted: Sequence[Replacement], length: float) -> list[_Tried]:
+        """One short run, or a whole one, with each replacement, until what is left is needed to confirm one."""
+        tried: list[_Tried] = []
+        reserved = min(RESERVED * self.took, PAIRS * 2 * length * self.took)
+        for one in wanted:
+            if self.left < reserved + length * self.took:
+                self.unaffordable.append((one.part, one.what))
                 continue
-            errors, without = [], []
+            before: tuple[Change, ...] = ()
             try:
-                for number in range(SEEDS):
-                    seen, kept = halves(other, self.seed + number)
-                    if other is train:
-                        seen, kept = some(seen, counts[1]), some(kept, counts[1])
-                        usual, judges = seen, val
-                    else:
-                        usual, judges = some(train, sum(map(length, seen))), kept
-                    many = min(counts[0] / max(sum(map(length, seen)), 1), 3.0)
-                    errors.append(self.error(number, learning_from(cut(seen, size)), epochs=many, judges=kept))
-                    without.append(self.error(number, learning_from(cut(usual, size)), epochs=many, judges=judges))
-                    easier = other is train and errors[0] > without[0] + EASIER
-                    if errors[-1] > (1 - TOLD) * without[-1] and not (easier and number == 0):
-                        break
+                without = self._without((), length)
+                try:
+                    found = self.error(0, one.change, epochs=length)
+                except NotInUseError:
+                    if not own_loop(watched.program) or watched.train is None:
+                        raise
+                    before = (plain_loop(watched.spec),)
+                    found = self.error(0, *before, one.change, epochs=length)
+                    without = self._without(before, length)
             except Exception as problem:
-                self.failed.append(f"{part}, {what}: {why_not(problem)}")
+                self.failed.append(f"{one.part}, {one.what}: {why_not(problem)}")
                 continue
-            found.append(Trial(part, what, False, tuple(errors), tuple(without)))
-        return found
+            trial = Trial(one.part, one.what, one.general, (found,), (without,), one.fault)
+            tried.append(_Tried(one, before, length, trial))
+        return tried
 
-    def _decide(
-        self,
-        short: float,
-        longer: float,
-        tried: Sequence[tuple[Replacement, tuple[Change, ...], Trial]],
-        data: Sequence[Trial],
-    ) -> Trial | None:
-        told = [one for one in data if len(one.gains) > 2 and min(one.gains) >= max(0.15, TOLD * fmean(one.without))]
-        if told:
-            return max(told, key=lambda one: one.gain)
-        gap = short - min([short, *(trial.errors[0] for _, _, trial in tried)])
-        if gap < GAP or gap < SHARE * short:
+    def _without(self, before: tuple[Change, ...], length: float) -> float:
+        """Error of the program as it is after so much of a run, each length asked once."""
+        key = (bool(before), length)
+        if key not in self._base:
+            self._base[key] = self.error(0, *before, epochs=length)
+        return self._base[key]
+
+    def _decide(self, tried: Sequence[_Tried], data: Sequence[Trial]) -> Trial | None:
+        told = told_by(data)
+        if told is not None:
+            own = [one for one in data if one.what == OWN]
+            # Training's pairs do not even teach each other, and validation's do.
+            apart = told.what == VALIDATIONS and own and min(own[0].errors) > UNRELATED
+            return replace(told, fault="D09") if apart else told
+        gap = max((one.trial.gain for one in tried), default=0.0)
+        close = [one for one in tried if one.trial.gain >= max(HALF * gap, GAP, SHARE * one.trial.without[0] / 2)]
+        if gap < max([GAP, *(SHARE * one.trial.without[0] for one in close)]):
             return None
-        close = [one for one in tried if one[2].gain >= max(HALF * gap, GAP)]
-        close = [one for one in close if not one[2].general or self.plain > NOTHING_LEARNT]
-        close.sort(key=lambda one: one[2].general)
-        most = max((one[2].gain for one in close if not one[2].general), default=0.0)
-        bar = max(self.plain - longer, GAP, HALF * gap if self.length == 1.0 else SHARE * self.plain)
-        for replacement, before, trial in close:
-            if not trial.general and trial.gain < 0.8 * most:
+        learnt = self.plain <= NOTHING_LEARNT
+        close = [one for one in close if not (one.trial.general and learnt) or self._differs(one.trial.part)]
+        # Of several that help, the one whose part differs from the reference as it is, then the smallest change.
+        close.sort(
+            key=lambda one: (
+                not self._differs(one.trial.part),
+                one.trial.general,
+                one.trial.part == "model",
+                -one.trial.gain,
+            )
+        )
+        most = max((one.trial.gain for one in close if not one.trial.general), default=0.0)
+        for one in close:
+            differs = self._differs(one.trial.part)
+            if one.trial.part == "model" and one.trial.general and self._untried:
+                continue  # it replaces all parts but the data: only when none by itself helps, it is the model
+            if not one.trial.general and not differs and one.trial.gain < 0.8 * most:
                 continue
-            confirmed = self._confirmed(replacement, before, trial, SEEDS)
-            if min(confirmed.gains) > 0 and confirmed.gain >= 0.7 * bar:
-                return confirmed
+            confirmed = self._confirmed(one, SEEDS)
+            if confirmed is not None:
+                if not differs and self._merely_faster(confirmed):
+                    return None
+                names = {sign.fault for sign in self._differences if sign.part == confirmed.part} - {None}
+                return replace(confirmed, fault=confirmed.fault or (names.pop() if len(names) == 1 else None))
         return None
 
-    def _confirmed(self, replacement: Replacement, before: tuple[Change, ...], trial: Trial, seeds: int) -> Trial:
-        """The trial again with several seeds over whole runs, as many as there is time for."""
-        whole = self.length == 1.0
-        errors, without = (list(trial.errors), list(trial.without)) if whole else ([], [])
-        for number in range(len(errors), seeds):
-            if number > 1 and time.process_time() > self.end:
-                break
-            without.append(self.plain if number == 0 and not before else self.error(number, *before))
-            errors.append(self.error(number, *before, replacement.change))
-        return replace(trial, errors=tuple(errors), without=tuple(without))
+    def _confirmed(self, one: _Tried, seeds: int) -> Trial | None:
+        """The trial with several seeds, as many as there is time for, if it gains with each, and more than time does.
 
-    def _far(self, found: Swaps, tried: Sequence[tuple[Replacement, tuple[Change, ...], Trial]]) -> Swaps:
+        Where whole runs are too long for the budget, short ones must beat a whole one without the replacement.
+        """
+        key = one.trial.part, one.trial.what
+        if key not in self._asked:
+            self._asked[key] = self._asked_again(one, seeds)
+        return self._asked[key]
+
+    def _asked_again(self, one: _Tried, seeds: int) -> Trial | None:
+        whole = one.length == 1.0 or self.left > (2 * PAIRS - 1) * self.took
+        if not whole and self.plain < SHARE:
+            return None  # a short run is worse, and the whole one good: there is nothing to explain
+        length = 1.0 if whole else one.length
+        kept = one.length == length
+        errors, without = (list(one.trial.errors), list(one.trial.without)) if kept else ([], [])
+        for number in range(len(errors), seeds):
+            if number > 1 and self.left < 0:
+                break
+            without.append(
+                self._without(one.before, length) if number == 0 else self.error(number, *one.before, epochs=length)
+            )
+            errors.append(self.error(number, *one.before, one.replacement.change, epochs=length))
+        found = replace(one.trial, errors=tuple(errors), without=tuple(without))
+        bar = max(GAP, SHARE * without[0])
+        if one.trial.part != "metric":  # an evaluation has nothing to do with time
+            if whole and math.isnan(self._longer):
+                self._longer = self.error(0, epochs=2.0)
+            bar = max(bar, without[0] - (self._longer if whole else self.plain))
+        if not (whole or self._differs(one.trial.part)):
+            bar /= NEARLY
+        return found if min(found.gains) > 0 and found.gain >= NEARLY * bar else None
+
+    def _merely_faster(self, found: Trial) -> bool:
+        """Whether a run that is much longer gains clearly more: then it is time that was missing."""
+        times = min(MOST_TIMES, self.left / max(self.took, 1e-9))
+        if times < LEAST_TIMES:
+            return False
+        if self._patient is None:
+            self._patient = times, self.error(0, epochs=times)
+        return self.plain - self._patient[1] >= found.gain / 0.8
+
+    def _far(self, found: Swaps, tried: Sequence[_Tried]) -> Swaps:
         """With the replacement of much at once that closes most of a large gap, if that lasts."""
-        close = [one for one in tried if one[2].gain >= max(FAR, HALF * one[2].without[0])]
-        if not close or time.process_time() + 2 * self.took > self.end:
+        close = [one for one in tried if one.trial.gain >= max(FAR, HALF * one.trial.without[0])]
+        if not close or self.left < 2 * self.took:
             return found
-        replacement, before, trial = max(close, key=lambda one: one[2].gain)
-        again = self._confirmed(replacement, before, trial, 2)
-        if min(again.gains) < max(FAR, HALF * self.plain, self.plain - found.longer):
+        best = max(close, key=lambda one: one.trial.gain)
+        again = self._confirmed(best, 2)
+        if again is None or min(again.gains) < max(FAR, HALF * self.plain):
             return found
         tripled = self.error(0, epochs=3.0)
         if tripled - again.errors[0] < max(FAR, HALF * again.gain):
             return found
-        others = [one for _, _, one in tried if one.part != trial.part and one.gain > HALF * trial.gain]
-        return replace(found, far=again, tripled=tripled, alone=not others)
-
-
-def _told_apart(train: Sequence[Any], val: Sequence[Any]) -> bool:
-    """Whether inputs alone say which of the two splits an example is from."""
-    from sklearn.ensemble import RandomForestClassifier
-
-    tables = []
-    for batches in (train, val):
-        rows = [torch.cat([leaf.reshape(len(leaf), -1) for leaf in tensors_of(inputs)], dim=1) for inputs in batches]
-        widths = {row.shape[1] for row in rows}
-        if len(widths) != 1:
-            return False
-        tables.append(torch.cat(rows).double().nan_to_num().cpu())
-    if tables[0].shape[1] != tables[1].shape[1]:
-        return False
-    count, generator = min(*map(len, tables), 600), torch.Generator().manual_seed(0)
-    x = torch.cat([table[torch.randperm(len(table), generator=generator)[:count]] for table in tables]).numpy()
-    y = [0] * count + [1] * count
-    forest = RandomForestClassifier(60, min_samples_leaf=3, oob_score=True, random_state=0).fit(x, y)
-    return bool(forest.oob_score_ > APART)
+        others = [one for one in tried if one.trial.part != best.trial.part and one.trial.gain > HALF * best.trial.gain]
+        return replace(
+            found, longer=self._longer, far=again, tripled=tripled, alone=not others and not self.unaffordable
+        )

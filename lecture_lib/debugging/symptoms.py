@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 
 from ._engine.chance import no_better_than_chance
 from ._engine.evidence import Evidence
-from ._engine.swap_results import Swaps, Trial
+from ._engine.swap_results import FAR, VALIDATIONS, Swaps, Trial
 from ._engine.yardstick import error
 from .faults.finding import Finding
 
@@ -41,6 +42,14 @@ def _found(symptom: str, evidence: str, swaps: Swaps | None, look: str, where: s
     return Finding(None, evidence, {}, False, where, symptom, _tried(swaps), look)
 
 
+def _all_else_replaced(swaps: Swaps | None) -> bool:
+    """Whether a plain network learnt nothing either, and neither did the program from validation's own examples."""
+    if swaps is None or swaps.best < NOTHING:
+        return False
+    whole = any(one.part == "model" and one.general for one in swaps.trials)
+    return whole and any(one.what == VALIDATIONS for one in swaps.trials)
+
+
 def by_chance(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
     """The validation metric is what targets of other examples give, or less."""
     doubt = no_better_than_chance(evidence.program, evidence.val, evidence.run)
@@ -51,7 +60,8 @@ def by_chance(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
         look = "Training examples are learnt and validation's are not: look at a few of both beside their labels."
     else:
         look = "Training examples are not learnt either: look at a few of them beside their labels, then at the loss."
-    return _found("the validation metric is no better than chance", doubt, swaps, look)
+    where = "inputs" if _all_else_replaced(swaps) else ""
+    return _found("the validation metric is no better than chance", doubt, swaps, look, where)
 
 
 def easier_than_its_own(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
@@ -72,9 +82,10 @@ def easier_than_its_own(evidence: Evidence, swaps: Swaps | None) -> Finding | No
         "": "Look for validation examples that are in training too, and for wrong labels in training.",
     }[where]
     numbers = f"error {np.mean(own.errors):.2f} on training examples that were held out, {np.mean(own.without):.2f} on "
-    return _found(
+    found = _found(
         "validation is far easier than training examples that were held out", numbers + "validation", swaps, look, where
     )
+    return replace(found, fault="D10" if where == "labels" else None)
 
 
 def _nearness(evidence: Evidence) -> float | None:
@@ -145,13 +156,44 @@ def nothing_learnt(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
         f"error {swaps.errors[0]:.2f}, the lowest with a part replaced {swaps.best:.2f}, a constant answer's 1",
         swaps,
         "Look at a few examples as the model gets them, beside their labels: could you tell one from the other?",
+        "inputs" if _all_else_replaced(swaps) else "",
     )
+
+
+def too_short(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
+    """What helps is merely faster: with much more time the program as it is does as well."""
+    if swaps is None or swaps.patient is None:
+        return None
+    times, reached = swaps.patient
+    if swaps.errors[0] - reached < max(FAR, 0.5 * swaps.errors[0]):
+        return None
+    found = _found(
+        "the run ends long before what it could learn is learnt",
+        f"error {swaps.errors[0]:.2f}, after {times:.0f} times the epochs {reached:.2f}",
+        swaps,
+        "Train longer, then look at the rate and its schedule.",
+        "schedule",
+    )
+    return replace(found, fault="H04")
 
 
 SYMPTOMS: tuple[Callable[[Evidence, Swaps | None], Finding | None], ...] = (
     easier_than_its_own,
     one_column,
     by_chance,
+    too_short,
     far_from_the_best,
     nothing_learnt,
 )
+
+
+def located(finding: Finding, swaps: Swaps | None) -> Finding:
+    """A symptom without a part gets the only one that differs from its reference and was never replaced."""
+    if not finding.symptom or finding.part or swaps is None:
+        return finding
+    tried = {one.part for one in swaps.trials}
+    suspects = [one for one in swaps.differences if one.part not in tried]
+    if len({one.part for one in suspects}) != 1:
+        return finding
+    differs = f"{finding.evidence}; what differs from a plain program: {'; '.join(map(str, suspects))}"
+    return replace(finding, evidence=differs, where=suspects[0].part)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +15,8 @@ from ..program import Program
 from .assumptions import NotAskedError
 from .changes import Change
 from .reading import MOST
+
+ENOUGH = 0.8  # of the rows that are wanted, with the right classes
 
 
 class ListLoader:
@@ -82,6 +85,25 @@ def some(batches: Sequence[Any], count: int) -> list[Any]:
             break
         found.append(between(batch, 0, missing))
     return found
+
+
+def alike(batches: Sequence[Any], others: Sequence[Any], labels: Callable[[Any], Any]) -> list[Any]:
+    """As many rows as the others have, with as many of each class where labels are classes and there are enough."""
+    count = sum(map(length, others))
+    parts = [labels(batch) for batch in (*batches, *others)]
+    if not all(isinstance(y, Tensor) and y.ndim == 1 and not y.is_floating_point() for y in parts):
+        return some(batches, count)
+    wanted = Counter(torch.cat(parts[len(batches) :]).tolist())
+    found: list[Any] = []
+    for batch, y in zip(batches, parts, strict=False):
+        rows = []
+        for row, label in enumerate(y.tolist()):
+            if wanted[label] > 0:
+                wanted[label] -= 1
+                rows.append(row)
+        if rows:
+            found.append(take(batch, torch.tensor(rows)))
+    return found if sum(map(length, found)) > ENOUGH * count else some(batches, count)
 
 
 def cut(batches: Sequence[Any], size: int) -> list[Any]:

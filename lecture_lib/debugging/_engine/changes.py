@@ -45,6 +45,19 @@ def learning_rate_times(factor: float) -> Change:
     return change
 
 
+def all_of(*changes: Change) -> Change:
+    """Several changes at once."""
+
+    @contextmanager
+    def change(program: Program) -> Iterator[None]:
+        with ExitStack() as stack:
+            for each in changes:
+                stack.enter_context(each(program))
+            yield
+
+    return change
+
+
 @contextmanager
 def around_steps(program: Program, before: StepHook, after: StepHook | None = None) -> Iterator[None]:
     """Call something before, and after, each step of each optimizer."""
@@ -53,33 +66,6 @@ def around_steps(program: Program, before: StepHook, after: StepHook | None = No
             hooks.callback(optimizer.register_step_pre_hook(before).remove)
             if after is not None:
                 hooks.callback(optimizer.register_step_post_hook(after).remove)
-        yield
-
-
-def learning_rate_of(rate: float) -> Change:
-    """Every step is taken with this rate."""
-
-    @contextmanager
-    def change(program: Program) -> Iterator[None]:
-        def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-
-        program.scheduler = None if program.train_epoch is None else program.scheduler
-        with around_steps(program, before):
-            yield
-
-    return change
-
-
-@contextmanager
-def clipped(program: Program) -> Iterator[None]:
-    """Gradients are clipped to a norm of 1."""
-
-    def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        torch.nn.utils.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], 1.0)
-
-    with around_steps(program, before):
         yield
 
 
@@ -112,18 +98,6 @@ def drawn_large(program: Program) -> Iterator[None]:
         for module in program.model.modules():
             if isinstance(module, nn.Embedding) and module.padding_idx is not None:
                 module.weight[module.padding_idx] = 0.0  # by structure, too
-    yield
-
-
-@contextmanager
-def initialised_well(program: Program) -> Iterator[None]:
-    """Weights are drawn for ReLUs (He et al. 2015), biases are 0: deep stacks start with signals of constant size."""
-    with torch.no_grad():
-        for name, parameter in program.model.named_parameters():
-            if parameter.ndim >= 2:
-                nn.init.kaiming_normal_(parameter)
-            elif "bias" in name:
-                parameter.zero_()
     yield
 
 

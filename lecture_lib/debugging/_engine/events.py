@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -179,6 +180,7 @@ class Recording:
         warnings: texts of warnings.
         fed: inputs of the model's first calls with a graph (True) and without (False).
         broke: the first thing that was not finite; None where all was.
+        evaluated: outputs and targets of the last losses that were computed without a graph.
         tensors: what ids stand for, so that they stay taken.
 
     """
@@ -203,6 +205,7 @@ class Recording:
     warnings: list[str] = field(default_factory=list)
     fed: dict[bool, list[Any]] = field(default_factory=lambda: {True: [], False: []})
     broke: Break | None = None
+    evaluated: deque[tuple[Any, Any]] = field(default_factory=lambda: deque(maxlen=20))
     tensors: dict[int, Any] = field(default_factory=dict)
 
     def of(self, kind: type) -> list[Any]:

@@ -43,7 +43,6 @@ class Evidence:
         self.not_asked: dict[str, list[str]] = {}  # reason -> names of rules
         self.asked = 0  # questions that were asked
         self.refused: list[str] = []  # for each that could not be, why
-        self.trials: Any = None  # runs with one thing changed, see `comparing`
         self.end = math.inf  # seconds of computing time of this process after which no run is begun
         wrapped = type(program.model).__name__
         if hasattr(program.model, "_orig_mod") or wrapped in ("DataParallel", "DistributedDataParallel"):
@@ -66,6 +65,11 @@ class Evidence:
     def device(self) -> torch.device:
         """Where the model is."""
         return self.program.device
+
+    @property
+    def epochs(self) -> int:
+        """Of a run."""
+        return self.spec.epochs or 5
 
     @cached_property
     def train(self) -> Examples | None:
@@ -95,7 +99,7 @@ class Evidence:
     @cached_property
     def run(self) -> Run:
         """The whole run, recorded: as many epochs as declared, each followed by an evaluation."""
-        return self.record(self.spec.epochs or 5)
+        return self.record(self.epochs)
 
     def record(self, epochs: int) -> Run:
         """Train for some epochs under a recorder and put everything back."""
@@ -132,7 +136,7 @@ class Evidence:
     def trained(self) -> Iterator[Program]:
         """The program after the whole run, put back afterwards."""
         with untouched(self.program, self.seed) as program:
-            for _ in range(self.spec.epochs or 5):
+            for _ in range(self.epochs):
                 program.run_epoch()
             yield program
 

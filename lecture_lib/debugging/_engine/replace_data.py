@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..program import Program
 from .assumptions import NotAskedError
@@ -15,6 +15,8 @@ from .observed import Examples
 from .reference_parts import reference_model, reference_optimizer, reference_step, standard_loss
 from .replace_training import own_loss
 from .replacement import NotInUseError, Replacement, Watched
+
+CUT = 10.0  # deviations
 
 
 def of_inputs(watched: Watched) -> Iterator[Replacement]:
@@ -28,7 +30,8 @@ def of_inputs(watched: Watched) -> Iterator[Replacement]:
             program.train_loader = program.plain_loader
             yield
 
-        yield Replacement("inputs", "training examples without augmentation", plain)
+        fault = "D09" if watched.spec.task == "segmentation" else "D28"  # then it is the mask that stays behind
+        yield Replacement("inputs", "training examples without augmentation", plain, fault=fault)
     yield Replacement(
         "inputs", "training examples in a new order each epoch, in batches of the same size", _shuffled(train)
     )
@@ -41,20 +44,26 @@ def of_inputs(watched: Watched) -> Iterator[Replacement]:
         if val is not None and val.x.shape[1:] == train.x.shape[1:]:
             own_mean, own_deviation = _statistics(val.x)
             change = _transformed(
-                lambda x: (x - own_mean.to(x)) / own_deviation.to(x) * deviation.to(x) + mean.to(x), training=False
+                lambda x: _standard(x, own_mean, own_deviation) * deviation.to(x) + mean.to(x), training=False
             )
             yield Replacement("inputs", "validation inputs with mean and spread of training", change)
-        standard = _transformed(lambda x: (x - mean.to(x)) / deviation.to(x))
+        standard = _transformed(lambda x: _standard(x, mean, deviation))
         yield Replacement("inputs", "standardised inputs", standard, general=True)
 
 
 def _statistics(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and deviation of each feature, or of each channel; those that hardly vary share the overall deviation."""
+    """Mean and deviation of each feature, or of each channel; those that never vary have the largest deviation."""
     over = [0] if x.ndim == 2 else [0, *range(2, x.ndim)] if x.ndim == 4 else list(range(x.ndim - 1))
     x = x.double()
     mean, deviation = x.mean(dim=over, keepdim=True), x.std(dim=over, keepdim=True)
-    deviation = torch.where(deviation > 0.05 * deviation.max(), deviation, deviation.max().clamp(min=1e-12))
+    lively = deviation > 1e-6 * mean.abs() + 1e-12
+    deviation = torch.where(lively, deviation, deviation.max().clamp(min=1e-12))
     return mean.float(), deviation.float()
+
+
+def _standard(x: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
+    """Standardised, and cut off far out: a feature that hardly varies may take any value later."""
+    return ((x - mean.to(x)) / deviation.to(x)).clamp(-CUT, CUT)
 
 
 def _transformed(transform: Callable[[Tensor], Tensor], training: bool = True) -> Change:
@@ -74,6 +83,33 @@ def _transformed(transform: Callable[[Tensor], Tensor], training: bool = True) -
             raise NotInUseError("the program calls parts of its model and never the model")
 
     return change
+
+
+def of_labels(watched: Watched) -> Iterator[Replacement]:
+    train = watched.train
+    if train is None or watched.spec.task != "regression" or not train.y.is_floating_point():
+        return
+    mean, deviation = _statistics(train.y.reshape(len(train.y), -1))
+    mean, deviation = mean[0].reshape(train.y.shape[1:]), deviation[0].reshape(train.y.shape[1:])
+
+    @contextmanager
+    def standardised(program: Program) -> Iterator[None]:
+        own, used, loader = program.forward, list[bool](), train.loader(int(torch.randint(2**31, ())))
+        inputs, targets = loader.dataset.tensors  # type: ignore[attr-defined]
+        loader.dataset.tensors = inputs, (targets - mean.to(targets)) / deviation.to(targets)  # type: ignore[attr-defined]
+        program.train_loader = loader
+
+        def scaled_back(model: nn.Module, x: Tensor) -> Tensor:
+            used.append(True)
+            outputs: Tensor = own(model, x) if own else model(x)
+            return outputs if model.training else outputs * deviation.to(outputs) + mean.to(outputs)
+
+        program.forward = scaled_back
+        yield
+        if not used:
+            raise NotInUseError("the program calls its model by itself")
+
+    yield Replacement("labels", "standardised targets", standardised, general=True)
 
 
 def _shuffled(train: Examples, batch_size: int = 0) -> Change:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from typing import Any
 
@@ -15,10 +15,11 @@ from torch.overrides import TorchFunctionMode
 from ...training._run.preserve import preserved_modes
 from ..program import Program
 from .assumptions import NotAskedError
-from .changes import DROPOUT, Change, initialised_anew, replacing, unit_variance
+from .changes import DROPOUT, Change, all_of, initialised_anew, replacing, unit_variance
 from .replacement import NotInUseError, Replacement, Watched
 
 LAST = ("softmax", "log_softmax", "sigmoid", "tanh", "relu", "logsigmoid", "softplus")
+BENT = ("sigmoid", "tanh", "sigmoid_", "tanh_")
 SETTINGS = {
     *("eps", "momentum", "negative_slope", "alpha", "beta", "threshold"),
     *("track_running_stats", "sparse", "max_norm"),
@@ -34,20 +35,23 @@ def of_layers(watched: Watched) -> Iterator[Replacement]:
     for kind, name, value in _unusual_settings(model):
         yield Replacement("layers", f"{name} of {value!r} in {kind.__name__}", _module_setting(kind, name, value))
     if watched.called & set(DROPOUT) or any(isinstance(m, nn.RNNBase) and m.dropout for m in model.modules()):
-        yield Replacement("layers", "dropout off", _without_dropout, fault="A18")
+        yield Replacement("layers", "dropout off", without_dropout, fault="A18")
+        if watched.random:
+            yield Replacement("metric", "evaluated without dropout", _evaluated_without_dropout)
     if watched.called & {"detach", "detach_"}:
         same = replacing(detach=lambda function, x: x, detach_=lambda function, x: x)
         yield Replacement("model", "no detach", same)
     if watched.called & set(LAST):
         yield Replacement("layers", "the last activation left out", _without_last)
-    bent = watched.called & {"sigmoid", "tanh", "sigmoid_", "tanh_"}
-    if bent:
-        straight = replacing(**dict.fromkeys(sorted(bent), lambda function, x: x.relu()))
+    straight = replacing(**dict.fromkeys(BENT, lambda function, x: x.relu()))
+    if watched.called & set(BENT):
         yield Replacement("layers", "ReLU in the place of sigmoid and tanh", straight)
     normalised = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     if normalised:
         yield Replacement("layers", "batch normalisation by the statistics of training", _statistics_anew)
     yield Replacement("layers", "signals of the same size after each layer", unit_variance, general=True)
+    plain = all_of(straight, without_dropout, initialised_anew, unit_variance)
+    yield Replacement("layers", "new weights, ReLUs, no dropout and signals of the same size", plain, general=True)
     if watched.called & {"relu", "relu_"}:
         around = dict.fromkeys(("relu", "relu_"), lambda function, x, *args, **kwargs: x + x.clamp(min=0))
         yield Replacement("layers", "a way around each activation", replacing(**around), general=True)
@@ -84,7 +88,7 @@ def _module_setting(kind: type[nn.Module], name: str, value: Any) -> Change:
 
 
 @contextmanager
-def _without_dropout(program: Program) -> Iterator[None]:
+def without_dropout(program: Program) -> Iterator[None]:
     gates = [m for m in program.model.modules() if isinstance(m, nn.RNNBase)]
     kept = [m.dropout for m in gates]
     for module in gates:
@@ -95,6 +99,17 @@ def _without_dropout(program: Program) -> Iterator[None]:
     finally:
         for module, old in zip(gates, kept, strict=True):
             module.dropout = old
+
+
+@contextmanager
+def _evaluated_without_dropout(program: Program) -> Iterator[Callable[[], None]]:
+    """Trained as it is; dropout leaves nothing out in the evaluation that follows."""
+    with ExitStack() as stack:
+
+        def evaluated() -> None:
+            stack.enter_context(without_dropout(program))
+
+        yield evaluated
 
 
 class _LastActivation(TorchFunctionMode):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 
 from ...training._run.preserve import evaluating
@@ -19,12 +20,40 @@ from .reference_parts import declared, reference_step, standard_loss
 from .replacement import NotInUseError, Replacement, Watched
 
 WITHOUT_DEFAULT = {"lr", "params", "foreach", "fused", "capturable", "differentiable"}
-STANDARD = (nn.CrossEntropyLoss, nn.MSELoss, nn.BCEWithLogitsLoss)
+SAME = 1e-3  # of a cosine that rounding leaves
 
 
 def own_loop(program: Program) -> bool:
     """Whether the program brings a loop or a step of its own."""
     return program.step is not None or program.train_epoch is not None
+
+
+HOOKS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+HOOKS_OF_PARAMETERS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+
+
+def has_hooks(program: Program) -> bool:
+    """Whether the author's hooks come between the backward pass and the step."""
+    return any(getattr(holder, name, None) for holder, name in _places_of_hooks(program))
+
+
+def _places_of_hooks(program: Program) -> list[tuple[Any, str]]:
+    found: list[tuple[Any, str]] = [(one, name) for one in program.optimizers for name in HOOKS]
+    return found + [(one, name) for one in program.model.parameters() for name in HOOKS_OF_PARAMETERS]
+
+
+@contextmanager
+def without_hooks(program: Program) -> Iterator[None]:
+    """Nothing comes between the backward pass and the step, but what is registered inside."""
+    kept = [(holder, name, getattr(holder, name)) for holder, name in _places_of_hooks(program)]
+    kept = [(holder, name, hooks) for holder, name, hooks in kept if hooks]
+    for holder, name, hooks in kept:
+        setattr(holder, name, type(hooks)())
+    try:
+        yield
+    finally:
+        for holder, name, hooks in kept:
+            setattr(holder, name, hooks)
 
 
 def own_loss(program: Program, spec: Spec) -> Callable[[Any, Any], Tensor]:
@@ -45,7 +74,8 @@ def plain_loop(spec: Spec) -> Change:
         program.train_epoch, program.step = None, reference_step(spec, own_loss(program, spec), by_batch)
         if by_batch is not None:
             program.scheduler = None
-        yield
+        with without_hooks(program):
+            yield
 
     return change
 
@@ -67,23 +97,58 @@ class _Judged:
         self._scheduler.step(sum(losses) / max(len(losses), 1))
 
 
+def declares_more(spec: Spec) -> bool:
+    """Whether something is declared that a plain step does not do."""
+    return spec.accumulate > 1 or spec.max_norm is not None or bool(spec.eval_modules or spec.frozen)
+
+
 def of_step(watched: Watched) -> Iterator[Replacement]:
     spec = watched.spec
     if own_loop(watched.program) and watched.program.train_loader is not None:
         yield Replacement("step", "the plain step: zero_grad, forward, loss, backward, step", plain_loop(spec))
-    elif spec.accumulate > 1 or spec.max_norm is not None or spec.eval_modules or spec.frozen:
+    elif (
+        spec.accumulate > 1
+        or spec.max_norm is not None
+        or spec.eval_modules
+        or spec.frozen
+        or has_hooks(watched.program)
+    ):
         yield Replacement("step", "the step as it is declared", plain_loop(spec))
+    if spec.max_norm is not None and watched.program.train_loader is not None:
+        # Clipping slows sound programs down too.
+        unclipped = plain_loop(replace(spec, max_norm=None))
+        yield Replacement("step", "the plain step without clipping", unclipped, general=True, fault="G15")
 
 
-def _is_standard(loss: Any) -> bool:
-    if loss in (nn.functional.cross_entropy, nn.functional.mse_loss, nn.functional.binary_cross_entropy_with_logits):
-        return True
-    return isinstance(loss, STANDARD) and getattr(loss, "reduction", "mean") == "mean"
+def beside_the_standard_loss(watched: Watched) -> tuple[Tensor, Tensor, float, float] | None:
+    """Loss and standard loss of the same outputs, and of their gradients the ratio and the cosine; None without any."""
+    own, train, outputs, device = watched.program.loss_fn, watched.train, watched.outputs, watched.program.device
+    if own is None or train is None or outputs is None:
+        return None
+    y, given = train.y[: len(outputs)], outputs.detach().clone().requires_grad_()
+    values = own(given.to(device), y.to(device)).cpu(), standard_loss(given, y, watched.spec)
+    gradients = [torch.autograd.grad(value, given)[0].flatten().double() for value in values]
+    ratio = float(gradients[0].norm() / gradients[1].norm().clamp(min=1e-30))
+    return (
+        values[0].detach(),
+        values[1].detach(),
+        ratio,
+        float(torch.cosine_similarity(gradients[0], gradients[1], dim=0)),
+    )
+
+
+def is_standard(watched: Watched) -> bool:
+    """Whether the program's loss is the usual one of the task, also where there is none."""
+    try:
+        found = beside_the_standard_loss(watched)
+    except Exception:  # of a loss that does not take these outputs alone
+        return False
+    return found is None or (found[3] > 1 - SAME and 0.9 < found[2] < 1.1)
 
 
 def of_loss(watched: Watched) -> Iterator[Replacement]:
     program, spec = watched.program, watched.spec
-    if program.loss_fn is None or _is_standard(program.loss_fn):
+    if program.loss_fn is None or is_standard(watched):
         return
 
     @contextmanager
@@ -143,8 +208,9 @@ def of_optimizer(watched: Watched) -> Iterator[Replacement]:
     rates = {rate for group in watched.rates for rate in group}
     if len(rates) > 1 and len(program.optimizers) == 1:
         yield Replacement("optimizer", "one learning rate for all parameters", _before_steps(_largest_rate))
-    for factor in (0.1, 10.0):
-        yield Replacement("optimizer", f"{factor:g} times the learning rate", learning_rate_times(factor), general=True)
+    for factor, fault in ((0.1, "H01"), (10.0, "H02"), (0.01, "H01"), (100.0, "H02")):
+        what = f"{factor:g} times the learning rate"
+        yield Replacement("optimizer", what, learning_rate_times(factor), general=True, fault=fault)
 
 
 def _with_setting(name: str, value: Any) -> Change:

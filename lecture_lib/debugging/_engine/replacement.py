@@ -46,7 +46,10 @@ class Watched:
         spec: of it.
         train, val: its examples; None where they cannot be read.
         outputs: the model's, for some training examples.
-        rates: largest rate of each parameter group of each optimizer, and whether rates changed within the run.
+        rates: largest rate of each parameter group of each optimizer.
+        rates_changed: whether rates changed within the run.
+        rate_curve: the largest rate of each step of the first optimizer.
+        random: whether the same examples give other outputs each time, in evaluation mode.
         called: names of PyTorch's functions that were called in training.
 
     """
@@ -58,4 +61,6 @@ class Watched:
     outputs: Tensor | None
     rates: list[list[float]]
     rates_changed: bool
+    rate_curve: list[float]
+    random: bool
     called: frozenset[str]

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from .replace_data import of_everything, of_inputs
+from .replace_data import of_everything, of_inputs, of_labels
 from .replace_layers import of_initialisation, of_layers
 from .replace_training import of_loss, of_optimizer, of_schedule, of_step
 from .replacement import Replacement, Watched
 
-TABLES = (of_step, of_loss, of_schedule, of_inputs, of_layers, of_initialisation, of_optimizer, of_everything)
+TABLES = (
+    of_step,
+    of_loss,
+    of_schedule,
+    of_inputs,
+    of_labels,
+    of_layers,
+    of_initialisation,
+    of_optimizer,
+    of_everything,
+)
 """Smaller replacements first, and the weakest evidence last."""
 
 

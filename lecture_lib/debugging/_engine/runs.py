@@ -11,6 +11,7 @@ import torch
 
 from ..._common.randomness import preserved_random_streams
 from ..program import Program, Spec
+from .assumptions import NotAskedError
 from .changes import DROPOUT, Change, around_steps, replacing
 from .observed import Examples
 from .reading import read
@@ -31,6 +32,11 @@ class Runs:
         self.unaffordable: list[tuple[str, str]] = []
         self.length = 1.0  # of a run, at first
         self.took, self.plain = 0.0, WORST  # seconds of the longest run; error of the program as it is
+
+    @property
+    def left(self) -> float:
+        """Seconds of computing time."""
+        return self.end - time.process_time()
 
     @contextmanager
     def fresh(self, number: int) -> Iterator[tuple[Program, Spec]]:
@@ -53,7 +59,7 @@ class Runs:
             pairs = [program.parts(batch) for batch in judges] if judges else pairs_of(program)
             with _all(changes, program) as after:
                 for _ in range(max(1, round((spec.epochs or 5) * epochs))):
-                    program.run_epoch()
+                    _epoch(program)
                 for act in after:
                     act()
                 found = error(program, pairs, spec)
@@ -70,6 +76,7 @@ class Runs:
     def watch(self) -> Watched:
         """One run of the program as it is, with an eye on what it calls and at what rates it learns."""
         rates: list[list[float]] = []
+        curve: list[float] = []
         changed: list[bool] = []
         called: set[str] = set()
 
@@ -82,6 +89,8 @@ class Runs:
 
         names = [*DROPOUT, *LAST, *(f"{one}_" for one in LAST), "detach", "detach_"]
         with self.fresh(0) as (program, spec):
+            if spec.task is None and spec.couples_samples:
+                raise NotAskedError("the loss relates samples, no task is declared: what the outputs mean is not known")
             pairs = pairs_of(program)
             train, val = self._examples(program, spec, "train"), self._examples(program, spec, "val")
             rates = [[0.0] * len(one.param_groups) for one in program.optimizers]
@@ -89,22 +98,36 @@ class Runs:
 
             def before(optimizer: Any, args: Any, kwargs: Any) -> None:
                 own = rates[numbers[id(optimizer)]]
+                if own is rates[0]:
+                    curve.append(max(float(group["lr"]) for group in optimizer.param_groups))
                 for place, group in enumerate(optimizer.param_groups[: len(own)]):
                     rate = float(group["lr"])
                     changed.append(own[place] not in (0.0, rate))
                     own[place] = max(own[place], rate)
 
             spies = replacing(**{name: spy(name) for name in names})
-            with around_steps(program, before), spies(program):
-                for _ in range(spec.epochs or 5):
-                    program.run_epoch()
+            start = time.process_time()
+            with around_steps(program, before):
+                with spies(program):  # which slows everything down, and sees in one epoch what there is to see
+                    _epoch(program)
+                for _ in range((spec.epochs or 5) - 1):
+                    _epoch(program)
             self.plain = error(program, pairs, spec)
+            self.took = time.process_time() - start
         with self.fresh(0) as (program, spec), torch.no_grad():
             program.model.eval()
-            outputs = program.outputs(train.x[:8].to(program.device)) if train is not None else None
-            outputs = outputs.cpu() if isinstance(outputs, torch.Tensor) else None
+            given = [program.outputs(train.x[:8].to(program.device)) for _ in range(2)] if train is not None else []
+            outputs = given[0].cpu() if given and isinstance(given[0], torch.Tensor) else None
+            random = outputs is not None and not torch.allclose(outputs, given[1].cpu(), rtol=1e-3, atol=1e-5)
         program, spec = self.make(self.seed) if self.make is not None else (self.program, self.spec)  # type: ignore[assignment]
-        return Watched(program, spec, train, val, outputs, rates, any(changed), frozenset(called))
+        return Watched(program, spec, train, val, outputs, rates, any(changed), curve, random, frozenset(called))
+
+
+def _epoch(program: Program) -> None:
+    """One epoch, and the author's own evaluation, which may leave something behind."""
+    program.run_epoch()
+    if program.evaluate is not None:
+        program.run_evaluation()
 
 
 @contextmanager

@@ -9,8 +9,11 @@ from statistics import fmean, stdev
 
 from ..faults.finding import Finding
 from .assumptions import SPENT
+from .difference import Difference
 
 DATA = {"inputs", "labels", "split"}
+VALIDATIONS = "validation's own examples to learn from"
+FAR = 0.15  # error that must go for the program to be called far from the best one
 SHARE = 0.3  # of its own error a program must lose, for a replacement to say something
 
 
@@ -62,7 +65,7 @@ class Swaps:
 
     Attributes:
         errors: of the program as it is, seed by seed; 0 is perfect and 1 a constant answer.
-        longer: its error after twice as many epochs.
+        longer: its error after twice as many epochs; NaN where nothing helped, and it was not asked.
         trials: each replacement that was tried, in the order of the table.
         failed: what could not be tried, and why.
         unaffordable: part and replacement of what the budget did not allow.
@@ -71,6 +74,8 @@ class Swaps:
         far: the replacement of much at once that is far better, with each seed, and than a run three times as long.
         tripled: error after three times the epochs; NaN where it was not asked.
         alone: whether nothing in another part comes near to `far`.
+        differences: where parts differ from the reference parts, seen without training.
+        patient: a multiple of the epochs and the error after them, where something was merely faster.
 
     """
 
@@ -84,6 +89,8 @@ class Swaps:
     far: Trial | None = None
     tripled: float = math.nan
     alone: bool = False
+    differences: tuple[Difference, ...] = ()
+    patient: tuple[float, float] | None = None
 
     @property
     def best(self) -> float:
@@ -97,7 +104,9 @@ class Swaps:
         return not gains or max(gains) >= SHARE
 
     def __str__(self) -> str:
-        lines = [f"error {fmean(self.errors):.2f}, after twice the epochs {self.longer:.2f}; lowest {self.best:.2f}"]
+        twice = "" if math.isnan(self.longer) else f", after twice the epochs {self.longer:.2f}"
+        lines = [f"error {fmean(self.errors):.2f}{twice}; lowest {self.best:.2f}"]
+        lines += [f"  differs: {one}" for one in self.differences]
         lines += [f"  {one}" for one in sorted(self.trials, key=lambda one: -one.gain)]
         spent = (f"{part}, {what}: {SPENT}" for part, what in self.unaffordable)
         lines += [f"  not tried: {one}" for one in (*self.failed, *spent)]

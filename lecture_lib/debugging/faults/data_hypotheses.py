@@ -3,114 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .._engine.assumptions import NotAskedError
-from .._engine.comparing import confirmed, trials
-from .._engine.events import Batch, LossCall
+from .._engine.events import LossCall
 from .._engine.evidence import Evidence
-from .._engine.untouched import untouched
-from .._engine.watching import fingerprints
-from ..program import Program
 from .finding import Finding
 from .loss_probes import sample
 
 SATISFIED = 0.9  # score of a constant answer that makes a metric worthless
-MANY = 20  # targets that are the parts of one, such as a picture's
 MOVED = "training moves its pictures by a few pixels at most: labels stay right, learning is slower"
 LITTLE, ALL = 0.2, 0.9  # noise relative to a picture's spread; of the pictures that must be known
 SAME = 0.8  # of the rows fed are rows of the loader, or the step changes them
-
-
-def targets_unscaled(evidence: Evidence) -> Finding | None:
-    """D36: targets far from 0 and 1; standardised ones are learnt better."""
-    train = evidence.train
-    if evidence.spec.task != "regression" or train is None or not train.y.is_floating_point():
-        return None
-    mean, deviation = train.y.double().mean(dim=0), train.y.double().std(dim=0).clamp(min=1e-12)
-    size = float((mean**2 + deviation**2).sqrt().max())
-    few = 0.2 if deviation.numel() > MANY else 0.0  # the margin of a picture hardly varies, and need not
-    off = float((mean / deviation).abs().flatten().quantile(1 - few))
-    uneven = max(off, float(deviation.max() / deviation.flatten().quantile(few)))
-    if 1 / 30 < size < 30 and uneven < 30:
-        return None
-    outputs = evidence.run.outputs[0]
-    y = train.y[: len(outputs)] if outputs is not None else train.y
-    before = float("inf") if outputs is None else _unexplained(outputs, y)
-    after = []
-    for seed in range(3):
-        with untouched(evidence.program, evidence.seed + seed) as program:
-            program.train_loader = _Standardised(program.train_loader, mean, deviation)
-            for _ in range(trials(evidence).epochs):
-                program.run_epoch()
-            found = evidence.measure(train.part(slice(0, 1000)))[2]
-        scaled = (train.y[:1000].double() - mean) / deviation
-        after.append(_unexplained(found, scaled) if found is not None else math.inf)
-    if not min(before, 2.0) - max(after) > 0.1:
-        return None
-    return Finding(
-        "D36",
-        f"targets have mean {float(mean.abs().max()):.3g} and deviation {float(deviation.max()):.3g}; unexplained is "
-        f"{before:.2g} of their variance, with standardised targets {max(after):.2g} at most",
-        {"before": before, "after": after, "gain": min(before, 2.0) - max(after)},
-        certain=False,
-    )
-
-
-def _unexplained(outputs: Tensor, y: Tensor) -> float:
-    y = y.double().reshape(outputs.shape)
-    ratio = ((outputs.double() - y) ** 2).mean(dim=0) / y.var(dim=0, unbiased=False).clamp(min=1e-30)
-    return float(ratio.max()) if bool(ratio.isfinite().all()) else math.inf
-
-
-class _Standardised:
-    """A loader whose targets are standardised."""
-
-    def __init__(self, loader: Any, mean: Tensor, deviation: Tensor) -> None:
-        self._loader, self._mean, self._deviation = loader, mean, deviation
-
-    def __iter__(self) -> Iterator[Any]:
-        for x, y, *rest in self._loader:
-            yield x, ((y.double() - self._mean) / self._deviation).to(y), *rest
-
-    def __len__(self) -> int:
-        return len(self._loader)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
-
-
-def augmentation_harms(evidence: Evidence) -> Finding | None:
-    """D28: without augmentation, in the loader or in the step, the program validates better."""
-    program, recording = evidence.program, evidence.run.recording
-    if evidence.val is None or program.loss_fn is None or evidence.plain is None:
-        return None
-    data = evidence.plain
-    known = {row for batch in recording.of(Batch) for row in batch.rows}
-    fed = {row for one in recording.fed[True] if one.ndim for row in fingerprints(one)}
-    # A row that is mixed with itself, or drawn as it was, may stay what it is; labels that are mixed too stay right.
-    changed = len(fed & known) < SAME * len(fed) and program.forward is None
-    in_step = changed and not evidence.spec.mixes_labels
-    if program.plain_loader is None and not in_step:
-        return None
-    if evidence.spec.task == "classification" and moved(evidence):
-        raise NotAskedError(MOVED)
-
-    @contextmanager
-    def plain(program: Program) -> Iterator[None]:
-        program.train_loader = data.loader(int(torch.randint(2**31, ())))
-        if in_step:
-            program.train_epoch = program.step = None
-        yield
-
-    fault = "D09" if evidence.spec.task == "segmentation" else "D28"  # then it is the mask that stays behind
-    return confirmed(evidence, fault, "trained without augmentation", plain, validation=True)
 
 
 def moved(evidence: Evidence) -> bool:

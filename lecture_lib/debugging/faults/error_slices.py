@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from .._engine.assumptions import NO_PICTURES, NotAskedError, picture
-from .._engine.comparing import trials
 from .._engine.evidence import Evidence
 from .._engine.probes import Table, few_columns, named, score, table, without_own
 from .._engine.untouched import untouched
@@ -85,7 +84,7 @@ def leans_on_a_part(evidence: Evidence) -> Finding | None:
     other = val.x.roll(len(val.x) // 2 + 1, 0)
     worst, where = 0.0, ""
     with untouched(evidence.program, evidence.seed) as program:
-        for _ in range(trials(evidence).epochs):
+        for _ in range(evidence.epochs):
             program.run_epoch()
         for name, inside, fall in _suspected(evidence, val.x.shape[1:]):
             outputs = outputs_of(evidence, torch.where(inside, other, val.x))

@@ -1,18 +1,11 @@
-"""Rungs 1 and 2, by comparison: whether labels belong to their inputs, are right, and are not given away."""
+"""Rung 2, by comparison: whether the target is given away."""
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
-import torch
-from torch.utils.data import DataLoader
 
-from .._engine.comparing import trials
 from .._engine.evidence import Evidence
-from .._engine.observed import Examples
-from .._engine.probes import Table, chance, few_columns, score, table, without_own
-from .._engine.untouched import untouched
+from .._engine.probes import Table, chance, few_columns, score, table
 from .data_hypotheses import SATISFIED
 from .finding import Finding
 from .sequence_rules import commonest_labels
@@ -20,119 +13,6 @@ from .sequence_rules import commonest_labels
 LARGE = 5000  # data sets that are not read a second time
 SAID = 0.95  # score of one column that is the label in another form
 NEAR = 0.97  # score of one column alone that gives the target away
-
-
-def not_together(evidence: Evidence) -> Finding | None:
-    """D09: labels fit the inputs of training no better than chance, and those of validation, or of a neighbour, do."""
-    plain, val, program = evidence.plain, evidence.val, evidence.program
-    if plain is None or val is None or len(val.y) < 60 or program.loss_fn is None or not evidence.run.rows:
-        return None
-    best = min((row.val_loss for row in evidence.run.rows if not math.isnan(row.val_loss)), default=0.0)
-    if best < 0.85 * evidence.constant_loss:
-        return None
-    train = table(evidence, plain)
-    if train is not None:
-        spread = math.sqrt(max(chance(train) * (1 - chance(train)), 0.05) / len(train.y))
-        if score(train, without_own(train)) > chance(train) + 4 * spread:
-            return None
-    shifted = _neighbouring(evidence) or _unrelated(evidence)
-    if shifted:
-        return Finding("D09", shifted, certain=False)
-    half = len(val.y) // 2
-    with untouched(program, evidence.seed):
-        program.train_loader = val.part(slice(0, half)).loader(evidence.seed, min(plain.batch_size, 32))
-        try:
-            for _ in range(max(10, 2 * trials(evidence).epochs)):
-                program.run_epoch()
-            other = evidence.measure(val.part(slice(half, None)))
-        except Exception:
-            return None
-    if not other[0] < 0.85 * evidence.constant_loss:
-        return None
-    return Finding(
-        "D09",
-        f"trained on training pairs the program has a validation loss of {best:.3g} (a constant "
-        f"{evidence.constant_loss:.3g}), trained on half of the validation pairs {other[0]:.3g} on the other half",
-        {"training": best, "validation": other[0]},
-        certain=False,
-    )
-
-
-def _neighbouring(evidence: Evidence) -> str:
-    """Whether inputs fit labels in another order of the rows, one that a slip makes."""
-    data = in_order(evidence)
-    if data is None:
-        return ""
-    rows = torch.arange(len(data.y))
-    by_name = torch.tensor(sorted(rows.tolist(), key=str))  # 0, 1, 10, 11, ..., 2, 20, ...
-    orders = {
-        "one row after them": rows.roll(-1),
-        "one row before them": rows.roll(1),
-        "that stand where sorting numbers as text puts them": by_name,
-        "that stand where sorting text as numbers puts them": by_name.argsort(),
-        "counted from the end": rows.flip(0),
-    }
-    for where, order in orders.items():
-        moved = table(evidence, Examples(data.x, data.y[order], 1))
-        if moved is not None and score(moved, without_own(moved)) > chance(moved) + 0.15 and not _holds(moved):
-            return f"inputs fit the labels {where}, not their own"
-    return ""
-
-
-def _holds(moved: Table) -> bool:
-    """Whether one column names these labels: windows over a series hold the neighbour's label as a value of theirs."""
-    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-
-    seen, kept = moved.halves()
-    leaves = 2 * len(np.unique(moved.y)) if moved.classes else 64
-    tree = (DecisionTreeClassifier if moved.classes else DecisionTreeRegressor)(max_leaf_nodes=leaves, random_state=0)
-    columns = ([number] for number in range(moved.x.shape[1]))
-    return any(score(kept, tree.fit(seen.x[:, one], seen.y).predict(kept.x[:, one])) > SAID for one in columns)
-
-
-def in_order(evidence: Evidence) -> Examples | None:
-    """Training examples in their data set's order; None where it has none, or is large."""
-    loader = evidence.program.train_loader
-    data = getattr(loader, "dataset", None)
-    if data is None or not hasattr(data, "__getitem__") or len(data) > LARGE:
-        return None
-    batches = DataLoader(data, 256, collate_fn=getattr(loader, "collate_fn", None))
-    with untouched(evidence.program):  # a loader draws a seed for its workers, also where it has none
-        parts = [evidence.program.parts(batch) for batch in batches]
-    x, y = (torch.cat([part[i] for part in parts]).cpu() for i in (0, 1))
-    return Examples(x, y, 1)
-
-
-def _unrelated(evidence: Evidence) -> str:
-    """Whether the program learns training labels by heart, and labels it has not seen no better than a constant."""
-    plain, constant = evidence.plain, evidence.constant_loss
-    assert plain is not None
-    losses = [row.train_loss for row in evidence.run.rows]
-    best = min(row.val_loss for row in evidence.run.rows)
-    if not min(losses) < 0.9 * constant or best < 0.98 * constant or evidence.spec.task != "classification":
-        return ""
-    held_out = [own for half in (0, 1) for own, _ in trained_on(half, plain, evidence)]
-    if not held_out or min(held_out) < 0.98 * constant:
-        return ""
-    return (
-        f"training loss falls to {min(losses):.3g}, a constant's is {constant:.3g}; on validation ({best:.3g}) and on "
-        f"held-out training examples ({min(held_out):.3g}) it never is lower: labels have nothing to do with inputs"
-    )
-
-
-def trained_on(half: int, plain: Examples, evidence: Evidence) -> list[tuple[float, float]]:
-    """Losses on the other half of the training examples and on validation, epoch by epoch; none if the run fails."""
-    seen, kept = plain.part(slice(half, None, 2)), plain.part(slice(1 - half, None, 2))
-    losses = []
-    with untouched(evidence.program, evidence.seed + half) as program:
-        program.train_loader = seen.loader(evidence.seed)
-        try:
-            for _ in range(trials(evidence).epochs):
-                program.run_epoch()
-                losses.append((evidence.measure(kept)[0], evidence.measure(evidence.val)[0]))
-        except Exception:
-            return []
-    return losses
 
 
 def gives_target_away(evidence: Evidence) -> Finding | None:

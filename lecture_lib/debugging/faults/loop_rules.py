@@ -34,13 +34,6 @@ def looked(recording: Recording) -> list[Step]:
     return [step for step in recording.of(Step) if not math.isnan(step.norm)]
 
 
-def always_clipped(recording: Recording) -> float:
-    """What clipping usually leaves of a gradient, where it cuts nearly every one to less than half; else 0."""
-    sizes = [step.scale for step in looked(recording) if step.residual < EQUAL]
-    cut = bool(sizes) and median(sizes) < 0.2 and sum(size < 0.5 for size in sizes) >= 0.9 * len(sizes)
-    return median(sizes) if cut else 0.0
-
-
 def no_backward(recording: Recording, spec: Spec) -> Finding | None:
     """G04: batches go by, and no backward pass."""
     backwards = recording.of(Backward)

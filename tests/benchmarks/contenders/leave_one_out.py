@@ -4,7 +4,8 @@ For a fault X every rule, and every comparison, that can say X is taken away, an
 as localised when the first finding lies in a part that the table of faults names for it, and the healthy program that X
 was put into is not told the same part. What a rule can say is read from its code: the names of faults in it, and in the
 functions of the ladder that it calls. `python tests/benchmarks/ladder.py --leave-one-out`; the budget of a climb is 60
-seconds. `--quick` takes 8 seconds, and 25 faults drawn from each part in turn, in the bank's smallest program for each.
+seconds. `--quick` takes 8 seconds, and 25 faults drawn from each part in turn, in the bank's smallest program for each;
+`--quick --from 26 --first 45` the next 20, which nobody had looked at when they were first run.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from bank import Case, all_cases
 from bank.programs import BASES, make
 
 from lecture_lib.debugging import FAULTS, Climb, climb, ladder
+from lecture_lib.debugging._engine import differences
 
 LOUD = {"D12", "L05", "L10", "G21", "G23", "P14", "A14"}
 SAMPLE = 25
@@ -84,14 +86,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--leave-one-out", action="store_true", help="this measurement")
     parser.add_argument("--quick", action="store_true", help=f"{SAMPLE} faults of all parts, with a small budget")
-    parser.add_argument("--first", type=int, metavar="N", help="only the first N of them")
+    parser.add_argument("--from", type=int, default=1, dest="start", metavar="N", help="leave out those before the Nth")
+    parser.add_argument("--first", type=int, metavar="N", help="leave out those after the Nth")
     parser.add_argument("--shard", default="1/1", metavar="I/N", help="only part I of N")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to FILE")
     options = parser.parse_args()
     part, parts = map(int, options.shard.split("/"))
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    cases = (sample() if options.quick else silent())[: options.first][part - 1 :: parts]
+    last = options.first or (max(SAMPLE, options.start) if options.quick else None)
+    cases = (sample() if options.quick else silent())[options.start - 1 : last][part - 1 :: parts]
     found = list(outcomes(cases, options.quick))
     report("ladder, one left out", rows_of(found, list(healthy.results(options.quick))), options.json)
 
@@ -145,7 +149,10 @@ def silent() -> list[Case]:
 
 
 def sample() -> list[Case]:
-    """Faults of every part in turn, in an order that a checksum of their names gives, in their smallest programs."""
+    """Faults of every part in turn, in an order that a checksum of their names gives, in their smallest programs.
+
+    The first SAMPLE are what `--quick` takes. Changes were made knowing some of these.
+    """
     cheapest: dict[str, Case] = {}
     for case in all_cases():
         if case.healthy or case.row in LOUD or case.base not in BASES:
@@ -158,9 +165,9 @@ def sample() -> list[Case]:
     for row in sorted(cheapest, key=lambda row: zlib.crc32(row.encode())):
         by_part[FAULTS[row].parts[0]].append(row)
     drawn: list[str] = []
-    while len(drawn) < min(SAMPLE, len(cheapest)):
+    while len(drawn) < len(cheapest):
         drawn += [rows.pop(0) for rows in by_part.values() if rows]
-    return [cheapest[row] for row in drawn[:SAMPLE]]
+    return [cheapest[row] for row in drawn]
 
 
 class _Healthy:
@@ -187,18 +194,19 @@ healthy = _Healthy()
 
 @contextmanager
 def without(row: str) -> Iterator[None]:
-    """The ladder without whatever can say that it is this fault, and without the numbers that rungs show."""
-    rungs, measures = ladder.RUNGS, ladder.MEASURES
+    """The ladder without rules and comparisons that can say that it is this fault, and without the rungs' numbers."""
+    rungs, measures, comparisons = ladder.RUNGS, ladder.MEASURES, differences.COMPARISONS
 
     def kept(rules: Sequence[Callable[..., Any]]) -> tuple[Callable[..., Any], ...]:
         return tuple(rule for rule in rules if row not in names_of(rule))
 
     ladder.RUNGS = tuple(replace(one, rules=kept(one.rules), hypotheses=kept(one.hypotheses)) for one in rungs)
     ladder.MEASURES = {}
+    differences.COMPARISONS = kept(comparisons)
     try:
         yield
     finally:
-        ladder.RUNGS, ladder.MEASURES = rungs, measures
+        ladder.RUNGS, ladder.MEASURES, differences.COMPARISONS = rungs, measures, comparisons
 
 
 @cache

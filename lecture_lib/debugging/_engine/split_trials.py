@@ -1,0 +1,106 @@
+"""Training's examples in the place of validation's, and the other way round: which of them can be learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+import torch
+
+from ...training._run.structures import tensors_of
+from .batches import alike, cut, halves, learning_from, length, read_batches, some
+from .observing import why_not
+from .runs import Runs
+from .swap_results import VALIDATIONS, Trial
+
+SEEDS = 3
+RESERVED = 3  # runs for which time is kept, to try what helped with other seeds
+FEWEST = 60  # examples of each split, to compare them
+TOLD = 0.3  # of the error must go when one split's examples stand in for the other's
+APART = 0.7  # share of examples of which a forest knows whether they are training's or validation's
+ELSEWHERE = 0.3  # gap between the shares of the two splits' targets below some number
+OWN = "training's own examples to be judged by"
+EASIER = 0.08  # error by which validation must be easier than training's own examples to be asked again
+
+
+class SplitTrials(Runs):
+    """Runs in which one split stands in for the other."""
+
+    def data(self) -> list[Trial]:
+        """Training's examples against validation's: which of the two can be learnt, and whether they agree."""
+        with self.fresh(0) as (program, _):
+            train = read_batches(program.train_loader)
+            val = read_batches(program.val_loader)
+            told_apart = _told_apart(*([program.parts(batch)[0] for batch in one] for one in (train, val)))
+            elsewhere = shifted(*([program.parts(batch)[1] for batch in one] for one in (train, val)))
+        counts = [sum(map(length, batches)) for batches in (train, val)]
+        if min(counts) < FEWEST:
+            return []
+        part = "inputs" if told_apart else "split" if elsewhere else "labels"
+        size = min(length(train[0]), max(counts[1] // 8, 1))
+        found = []
+        for what, other in (
+            (VALIDATIONS, val),
+            (OWN, train),
+        ):
+            if self.left < (RESERVED + 4) * self.length * self.took:
+                self.unaffordable.append((part, what))
+                continue
+            errors, without = [], []
+            try:
+                for number in range(SEEDS):
+                    seen, kept = halves(other, self.seed + number)
+                    if other is train:
+                        seen, kept = some(seen, counts[1]), some(kept, counts[1])
+                        usual, judges = seen, val
+                    else:
+                        usual, judges = alike(train, seen, lambda batch: program.parts(batch)[1]), kept
+                    many = min(counts[0] / max(sum(map(length, seen)), 1), 3.0) * self.length
+                    errors.append(self.error(number, learning_from(cut(seen, size)), epochs=many, judges=kept))
+                    without.append(self.error(number, learning_from(cut(usual, size)), epochs=many, judges=judges))
+                    easier = other is train and errors[0] > without[0] + EASIER
+                    if errors[-1] > (1 - TOLD) * without[-1] and not (easier and number == 0):
+                        break
+            except Exception as problem:
+                self.failed.append(f"{part}, {what}: {why_not(problem)}")
+                continue
+            found.append(Trial(part, what, False, tuple(errors), tuple(without)))
+        return found
+
+
+def told_by(data: Sequence[Trial]) -> Trial | None:
+    """What the splits' examples in each other's place say by themselves."""
+    told = [one for one in data if len(one.gains) > 2 and min(one.gains) >= max(0.15, TOLD * fmean(one.without))]
+    return max(told, key=lambda one: one.gain, default=None)
+
+
+def shifted(train: Sequence[Any], val: Sequence[Any]) -> bool:
+    """Whether numbers to be predicted lie elsewhere in one of the two splits: the largest gap between their shares."""
+    parts = [one for one in (*train, *val) if not (isinstance(one, torch.Tensor) and one.is_floating_point())]
+    if parts:
+        return False
+    a, b = (torch.cat([one.double().flatten().cpu() for one in split]).sort().values for split in (train, val))
+    values = torch.cat([a, b]).sort().values
+    below = [torch.searchsorted(one, values, right=True) / len(one) for one in (a, b)]
+    return float((below[0] - below[1]).abs().max()) > ELSEWHERE
+
+
+def _told_apart(train: Sequence[Any], val: Sequence[Any]) -> bool:
+    """Whether inputs alone say which of the two splits an example is from."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    tables = []
+    for batches in (train, val):
+        rows = [torch.cat([leaf.reshape(len(leaf), -1) for leaf in tensors_of(inputs)], dim=1) for inputs in batches]
+        widths = {row.shape[1] for row in rows}
+        if len(widths) != 1:
+            return False
+        tables.append(torch.cat(rows).double().nan_to_num().cpu())
+    if tables[0].shape[1] != tables[1].shape[1]:
+        return False
+    count, generator = min(*map(len, tables), 600), torch.Generator().manual_seed(0)
+    x = torch.cat([table[torch.randperm(len(table), generator=generator)[:count]] for table in tables]).numpy()
+    y = [0] * count + [1] * count
+    forest = RandomForestClassifier(60, min_samples_leaf=3, oob_score=True, random_state=0).fit(x, y)
+    return bool(forest.oob_score_ > APART)
