@@ -894,10 +894,10 @@ print(climbed.findings[0].title)
 predict("slipped", None)
 
 # %% tags=["demo"]
-slipped = climb(digits_program(slip=1), digits_task, budget=5)
+slipped = climb(digits_program(slip=1), digits_task, budget=30)
 dead = digits_program()
 nn.init.constant_(dead.model[1].bias, -50.0)
-stopped = climb(dead, digits_task, budget=5)
+stopped = climb(dead, digits_task, budget=30)
 usual = {3: "Rung 3 cannot see it: one batch is memorised all the same."}
 usual |= {4: "By hand you may see it on rung 4. `climb` already compares neighbours on rung 1."}
 reveal("slipped", slipped.findings[0].rung, tolerance=0, usual=usual)

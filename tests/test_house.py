@@ -44,8 +44,9 @@ CODE_LINES = {
     "analysis": 480,
     "commands": 590,
     # Reads the questions' cases and mistakes, knows those of any answer and of a wrong prediction; each figure has its
-    # alternative text in JupyterLab, no white background, and a widget shows what it can without a kernel.
-    "notebook": 1590,
+    # alternative text in JupyterLab, no white background, and a widget shows what it can without a kernel. A check
+    # also tries a drawn set, and tells general mistakes by how wrong numbers relate to right ones.
+    "notebook": 1695,
     "notebook/questions": 1630,  # how each question is called and observed, and what it is called on
 }
 

@@ -188,8 +188,8 @@ def _check_part(
     wrong = difference(values, expected, question.relative_tolerance, part)
     if wrong is None:
         return Line(case.name, part, RIGHT, question.told.get(part) or _exactness(values, expected))
-    known = None if observations is None else _explaining(question, case, part, observations, values)
-    mistake = known or _general(question, values, expected)
+    explained = None if observations is None else _explaining(question, case, part, observations, values)
+    mistake = explained or _general(question, values, expected)
     words = words_of(question, mistake)
     if words is not None:
         return Line(case.name, part, WRONG, f"{words.what} ({wrong})", words.look_at, mistake)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # In the order of the suggestions; the default is the first.
 MARKS = ((VERMILION, "-"), (PURPLE, "--"), (GREEN, ":"))
 IN_WORDS = {
-    "valley_bottom": "a third across the bottom",
+    "valley_floor": "a third across the bottom",
     "minimum_over_10": "a tenth of the lowest point's rate",
     "steepest": "steepest fall",
 }
@@ -33,7 +33,7 @@ class LRFinderResult:
         losses: the batch's loss before that step was taken, [N].
         smoothed: bias-corrected running average of the losses, by which a divergence is judged, [N].
         stopped_because: why the sweep ended.
-        suggestions: rate by rule ('valley_bottom', 'minimum_over_10', 'steepest'); empty when the curve never falls.
+        suggestions: rate by rule ('valley_floor', 'minimum_over_10', 'steepest'); empty when the curve never falls.
         reason: what the suggestions rest on, or why there is none and what to change.
 
     """
@@ -47,7 +47,7 @@ class LRFinderResult:
 
     @property
     def suggestion(self) -> float | None:
-        """The 'valley_bottom' rate, or None when the curve never falls; meant as max_lr for one-cycle training.
+        """The 'valley_floor' rate, or None when the curve never falls; meant as max_lr for one-cycle training.
 
         On the lecture's table (losses 3.2, 2.5, 1.1, 0.9, 2.8 at 1e-4 to 1) it is 2.0e-2, where 'minimum_over_10', the
         lecture's rule of thumb, gives 1e-2 and 'steepest' 1e-3.

@@ -13,7 +13,7 @@ Curve = NDArray[np.floating[Any]]
 
 # Share of the starting loss by which a curve must fall before its minimum means anything.
 SMALLEST_FALL = 0.1
-DEFAULT = "valley_bottom"
+DEFAULT = "valley_floor"
 # How far below the edge of divergence the default stays.
 SAFETY = 7.0
 
@@ -43,7 +43,7 @@ def trend(learning_rates: Sequence[float] | Curve, losses: Sequence[float]) -> C
     return np.asarray(start - fallen)
 
 
-def valley_bottom(learning_rates: Curve, smooth: Curve) -> float:
+def valley_floor(learning_rates: Curve, smooth: Curve) -> float:
     """A third of the way across the valley's bottom, on the log-rate axis, and well before the edge of divergence.
 
     The bottom is the stretch around the minimum where the loss is at most a fifth of its fall above it. Its two ends
@@ -122,7 +122,7 @@ def suggest_learning_rates(learning_rates: Sequence[float], losses: Sequence[flo
     )
     if lowest == len(losses) - 1:
         reason += " The loss is still falling where the curve ends, so larger rates may do better: raise stop."
-    rules = (valley_bottom, minimum_over_10, steepest)
+    rules = (valley_floor, minimum_over_10, steepest)
     return {rule.__name__: rule(rates, smooth) for rule in rules}, reason
 
 

@@ -68,7 +68,7 @@ def test_the_library_s_rules_choose_in_the_good_range_of_hidden_curves(repetitio
                 assert not found
                 continue
             smallest, largest = case.key["good"]
-            assert smallest <= found["valley_bottom"] <= largest
+            assert smallest <= found["valley_floor"] <= largest
             if case.kind != "noisy":
                 assert smallest <= found["minimum_over_10"] <= largest
                 assert smallest <= found["steepest"] <= largest

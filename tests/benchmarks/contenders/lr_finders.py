@@ -26,7 +26,7 @@ Finder = Callable[[nn.Module, Optimizer, nn.Module, Any, float], Mapping[str, fl
 def ours(model: nn.Module, optimizer: Optimizer, loss_fn: nn.Module, loader: Any, stop: float) -> Mapping[str, Any]:
     """The course's own: the default first."""
     found = find_lr(model, loader, optimizer, loss_fn, start=START, stop=stop, steps=STEPS)
-    return {name: found.suggestions.get(name) for name in ("valley_bottom", "minimum_over_10", "steepest")}
+    return {name: found.suggestions.get(name) for name in ("valley_floor", "minimum_over_10", "steepest")}
 
 
 def torch_lr_finder(

@@ -21,7 +21,7 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorData
 from lecture_lib.data import TensorLoader, load_digits, stratified_split
 from lecture_lib.training import LRFinderResult, evaluate, find_lr, suggest_learning_rates, train
 from lecture_lib.training._run.losses import require_labels
-from lecture_lib.training._run.lr_suggestions import trend, valley_bottom
+from lecture_lib.training._run.lr_suggestions import trend, valley_floor
 from lecture_lib.training.lr_finder import RunningAverage, sweep_rates
 
 # facts.md, "finder's table"
@@ -48,13 +48,13 @@ def make_model() -> nn.Sequential:
 def test_rules_on_the_lectures_table():
     suggestions, reason = suggest_learning_rates(TABLE_RATES, TABLE_LOSSES)
     assert suggestions == {
-        "valley_bottom": pytest.approx(FLOOR_OF_TABLE),
+        "valley_floor": pytest.approx(FLOOR_OF_TABLE),
         "minimum_over_10": pytest.approx(1e-2),
         "steepest": 1e-3,
     }
     assert "falls by 72%" in reason
     assert "lowest at learning rate 0.1" in reason
-    assert "The suggestion is 'valley_bottom'" in reason
+    assert "The suggestion is 'valley_floor'" in reason
 
 
 def test_default_suggestion_on_the_lectures_table():
@@ -68,17 +68,17 @@ def test_the_valleys_floor_is_read_between_the_points():
     """A fifth of the fall above the minimum is 1.4, a fifth of the way from 1 to 3: 0.2 decades off on either side."""
     rates = np.geomspace(1e-6, 1.0, 7)
     curve = np.array([3.0, 3.0, 1.0, 1.0, 1.0, 3.0, 3.0])
-    assert math.log10(valley_bottom(rates, curve)) == pytest.approx(-4.2 + 2.4 / 3)
+    assert math.log10(valley_floor(rates, curve)) == pytest.approx(-4.2 + 2.4 / 3)
     # Another valley is no part of it: from 1.11 decades below the end up to 1.
     curve = np.array([3.0, 1.3, 3.0, 3.0, 1.2, 1.0, 3.0])
-    assert math.log10(valley_bottom(rates, curve)) == pytest.approx(-2 - 1 / 9 + (1 + 1 / 9 + 0.2) / 3)
+    assert math.log10(valley_floor(rates, curve)) == pytest.approx(-2 - 1 / 9 + (1 + 1 / 9 + 0.2) / 3)
 
 
 def test_in_a_narrow_valley_the_default_keeps_its_distance_from_the_edge():
     """Half of the fall is lost again half a decade behind the minimum, or the sweep ends."""
     rates = np.geomspace(1e-4, 1.0, 5)
-    assert valley_bottom(rates, np.array([3.0, 3.0, 1.0, 3.0, 3.0])) == pytest.approx(10**-1.5 / 7)
-    assert valley_bottom(rates[:4], np.array([3.0, 3.0, 3.0, 1.0])) == pytest.approx(10**-1.0 / 7)
+    assert valley_floor(rates, np.array([3.0, 3.0, 1.0, 3.0, 3.0])) == pytest.approx(10**-1.5 / 7)
+    assert valley_floor(rates[:4], np.array([3.0, 3.0, 3.0, 1.0])) == pytest.approx(10**-1.0 / 7)
 
 
 def plain_trend(rates, losses):
@@ -119,7 +119,7 @@ def test_noise_moves_the_default_less_than_the_steepest_slope():
         for seed in range(50)
     ]
     spreads = {rule: np.ptp(np.log10([one[rule] for one in found])) for rule in found[0]}
-    assert spreads["valley_bottom"] < min(0.3, spreads["steepest"], spreads["minimum_over_10"])
+    assert spreads["valley_floor"] < min(0.3, spreads["steepest"], spreads["minimum_over_10"])
 
 
 def test_steepest_is_measured_on_the_logarithm_of_the_rate():
@@ -278,7 +278,7 @@ def run_scripted(losses, **options):
 def test_a_whole_sweep_over_the_lectures_table():
     result = run_scripted(TABLE_LOSSES)
     assert result.suggestions == {
-        "valley_bottom": pytest.approx(FLOOR_OF_TABLE),
+        "valley_floor": pytest.approx(FLOOR_OF_TABLE),
         "minimum_over_10": pytest.approx(1e-2),
         "steepest": pytest.approx(1e-3),
     }
@@ -769,7 +769,7 @@ def test_plot_marks_every_suggestion_on_a_log_axis_and_the_default_boldly():
     assert raw.get_alpha() < 1
     assert tuple(raw.get_ydata()) == result.losses
     assert tuple(smooth_line.get_ydata()) == tuple(trend(result.learning_rates, result.losses))
-    words = {"valley_bottom": "a third across", "minimum_over_10": "a tenth of", "steepest": "steepest fall"}
+    words = {"valley_floor": "a third across", "minimum_over_10": "a tenth of", "steepest": "steepest fall"}
     for mark, (rule, rate) in zip(marks, result.suggestions.items(), strict=True):
         assert mark.get_xdata()[0] == rate
         assert mark.get_label().startswith(words[rule])
@@ -856,7 +856,7 @@ def test_a_fall_is_told_from_noise_also_in_a_narrow_valley(noise: float, depth: 
         suggestions, reason = suggest_learning_rates(rates, narrow(seed, noise, depth))
         assert says in reason, (seed, reason)
         assert bool(suggestions) == says.startswith("The loss"), seed
-        assert not suggestions or 1e-3 < suggestions["valley_bottom"] < 1
+        assert not suggestions or 1e-3 < suggestions["valley_floor"] < 1
 
 
 @pytest.mark.parametrize("batch_size", [16, 32])
