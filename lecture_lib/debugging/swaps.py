@@ -189,8 +189,9 @@ class _Comparison(SplitTrials):
             if confirmed is not None:
                 if not differs and self._merely_faster(confirmed):
                     return None
-                names = {sign.fault for sign in self._differences if sign.part == confirmed.part} - {None}
-                return replace(confirmed, fault=confirmed.fault or (names.pop() if len(names) == 1 else None))
+                # Causes stand before what they lead to.
+                names = [sign.fault for sign in self._differences if sign.part == confirmed.part and sign.fault]
+                return replace(confirmed, fault=confirmed.fault or next(iter(names), None))
         return None
 
     def _confirmed(self, one: _Tried, seeds: int) -> Trial | None:

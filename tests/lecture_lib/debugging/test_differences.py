@@ -272,7 +272,8 @@ class TestDecisions:
         weights = Difference("initialisation", "weights are large", "A02")
         helps = [tried("layers", 0.6), tried("initialisation", 0.5)]
         assert self.comparison()._decide(helps, []).part == "layers"
-        explained = self.comparison(differences=[weights])._decide(helps, [])
+        flat = Difference("initialisation", "tanhs are flat, for that reason", "A06")
+        explained = self.comparison(differences=[weights, flat])._decide(helps, [])
         assert (explained.part, explained.fault) == ("initialisation", "A02")
 
     def test_what_is_merely_faster_is_no_fault(self) -> None:
