@@ -851,7 +851,7 @@ for name, gap in gaps.items():
 # do, and `climb(program, spec)` asks its questions rung by rung and stops at the first rung that fails. It looks at
 # more than the loss. For example, it computes each gradient a second time and compares it with the one that the
 # optimizer uses. (`budget=` limits the time for further experiments, in seconds. How to write a `Program` from your own
-# script comes later, in [Your own program](#Your-own-program).) Below is the same fault in a program on digits. Predict
+# script comes later, in the section “Your own program”.) Below is the same fault in a program on digits. Predict
 # the number of the rung that stops it.
 
 # %% tags=["demo"]

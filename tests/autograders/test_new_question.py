@@ -138,7 +138,7 @@ def check_in_bundle(bundle: Path, questions: str) -> None:
         "print([line.state for line in check_result('04a-double', lambda x: x).lines], sys.modules['lecture_lib'])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=bundle, capture_output=True, text=True, check=False)
-    assert "['right']" in done.stdout, done.stderr
+    assert "['right', 'right']" in done.stdout, done.stderr
     assert str(bundle) in done.stdout
     wheel = tomllib.loads((bundle / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert questions.split("/")[0] in wheel["packages"]

@@ -20,6 +20,7 @@ from autograders.questions.seeds import SecretError, create_secret, generator, p
 from autograders.questions.verdict_cache import Result
 from autograders.questions.verify import Outcome, Sets, verify
 from autograders.questions.verify import cells as cells_of
+from lecture_lib.notebook.misconceptions import GENERAL
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +38,7 @@ def test_every_question_has_three_right_and_six_wrong_answers_with_distinct_misc
         named = [answer.misconception for answer in wrong if answer.misconception is not None]
         assert len(named) >= 6
         assert len(named) == len(set(named))
-        assert set(named) <= set(question.description.misconceptions())
+        assert set(named) <= {*question.description.misconceptions(), *GENERAL}
 
 
 def test_the_command_verifies_the_bank_and_the_empty_answer_in_processes_of_their_own() -> None:
