@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lecture_lib.notebook.check import name_functions
+from lecture_lib.notebook.check import name_functions, skip_practice
 from lecture_lib.notebook.observe import observe
 from lecture_lib.notebook.process_state import reset_process
 from lecture_lib.notebook.registry import find_question, public_questions
@@ -59,8 +59,12 @@ left_by_cells: list[str] = []
 
 
 def reset_between_cells(shell: Any) -> None:
-    """From now on every cell of an IPython shell starts with the standard settings, whatever the last cell changed."""
+    """From now on every cell of an IPython shell starts with the standard settings, whatever the last cell changed.
+
+    Checks try their visible cases alone.
+    """
     remember_functions()
+    skip_practice()
     shell.events.register("pre_run_cell", lambda info: left_by_cells.extend(reset_process()))
 
 
