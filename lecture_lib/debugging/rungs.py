@@ -31,6 +31,7 @@ from .faults.loss_rules import (
 )
 from .faults.metric_rules import METRIC_RULES
 from .faults.model_rules import MODEL_RULES, all_affine, inputs_ignored, outputs_random
+from .faults.noise_hypotheses import noisy_labels
 from .faults.run_hypotheses import memorised
 from .faults.wiring_rules import WIRING_RULES
 
@@ -78,6 +79,7 @@ RUNGS = (
         "data",
         "Batches keep their contract; validation is honest and like training.",
         (other_statistics, *DATA_RULES),
+        (noisy_labels,),
     ),
     Rung(
         2,
