@@ -71,8 +71,12 @@ class Mistake:
     also: tuple[Simulation, ...] = ()
 
     def forms(self) -> dict[str, Simulation]:
-        """Each simulation by a name of its own: the mistake's id, and the id with a number for each further form."""
-        return {self.id: self.simulate} | {f"{self.id}/{n}": form for n, form in enumerate(self.also, 2)}
+        """Each simulation by a name of its own: the mistake's id, and the id with a number for each further form.
+
+        What divides by zero in a student's answer does so here, without a warning.
+        """
+        named = {self.id: self.simulate} | {f"{self.id}/{n}": form for n, form in enumerate(self.also, 2)}
+        return {name: np.errstate(all="ignore")(form) for name, form in named.items()}
 
 
 def split(path: str) -> tuple[str, str]:

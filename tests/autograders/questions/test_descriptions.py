@@ -142,6 +142,14 @@ def test_a_mistake_costs_the_same_points_on_every_set() -> None:
         fading.draw_set(np.random.default_rng(0))
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_mistake_may_divide_by_zero() -> None:
+    """As 03a-dataset's does, which stretches an image to its range, on an image of one grey."""
+    mistake = Mistake("m", "what", "where", lambda case: {"part.share": np.float64(0) / np.ptp(case.inputs["pixels"])})
+    share = mistake.forms()["m"](Case("one grey", {"pixels": np.ones(3)}))["part.share"]
+    assert np.isnan(share)
+
+
 def test_a_mistake_is_named_in_each_of_its_forms() -> None:
     clip = QUESTIONS["03a-clip"].description
     cases = clip.draw(np.random.default_rng(0))
