@@ -35,6 +35,9 @@ from autograders.sandbox.jail import why_no_walls
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 torch.set_num_threads(1)  # for this process, which may have imported it already
 
+# Where Python is told to write no bytecode, each of the hundreds of processes would compile this package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # Hidden inputs that no run has seen before; with this variable a failure can be repeated.
 SECRET_VARIABLE = "LECTURE_TEST_SECRET"
 os.environ.setdefault(SECRET_VARIABLE, secrets.token_hex(32))

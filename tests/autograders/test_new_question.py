@@ -62,7 +62,12 @@ OURS = Places("lecture_lib/notebook/questions", "notebooks", "autograders/questi
 ELSEWHERE = Places("statistics_course/questions", "lessons", "hidden/descriptions", "hidden/answers")
 
 
-@pytest.fixture(params=[OURS, ELSEWHERE], ids=["in our folders", "in folders and a package of its own"])
+@pytest.fixture(
+    params=[
+        pytest.param(OURS, id="in our folders", marks=pytest.mark.full),
+        pytest.param(ELSEWHERE, id="in folders and a package of its own"),
+    ]
+)
 def empty_course(checkout: Path, request: pytest.FixtureRequest) -> tuple[Path, Places]:
     """The same without a question: another course's checkout before its first one."""
     places: Places = request.param

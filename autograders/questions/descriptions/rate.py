@@ -374,7 +374,7 @@ QUESTION = Description(
         ),
         visible("lowest at 1, then nan", curve(SEED(2), "diverged", 0.0, 2.3, 0.74)),
         visible("lowest at 0.01, then inf", curve(SEED(3), "diverged", -2.0, 2.3, 0.74, np.inf)),
-        visible("with noise", noisy(SEED(4), *NOISE_FOLLOWERS)),
+        visible("with noise", noisy(SEED(2107), *NOISE_FOLLOWERS)),  # found at the second try: it is drawn on import
         visible("flat, with noise", without_fall(SEED(9), "flat", 2.3)),
         visible("flat, then rising", without_fall(SEED(5), "rising", 2.3)),
         visible("a fall of 7.5 %", without_fall(SEED(6), "shallow", 2.3)),

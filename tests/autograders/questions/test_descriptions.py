@@ -54,7 +54,7 @@ def test_nothing_is_trained_when_questions_are_imported() -> None:
     assert done.stdout == "False\n"
 
 
-TRAINING = ("03a-recipe", "03a-checkpoint")
+TRAINING = ("03a-recipe", "03a-checkpoint", "03b-overfit", "03b-shift", "03a-lrfinder")
 """Questions whose cases are whole runs: `make test` takes three right answers on four cases."""
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from conftest import ROOT
+from conftest import MIXED, ROOT
 from nbclient import NotebookClient
 from nbgrader.api import get_alembic_version
 
@@ -147,7 +147,9 @@ def test_one_question_left_out_breaks_no_later_section(released: Course, name: s
         assert ["not answered yet" in each for each in said] == [question == left_out for question in asked]
 
 
-@pytest.mark.parametrize("name", assignments())
+@pytest.mark.parametrize(
+    "name", [MIXED, *(pytest.param(name, marks=pytest.mark.full) for name in assignments() if name != MIXED)]
+)
 def test_wrong_answers_break_no_later_section(
     released: Course, name: str, tmp_path: Path, repetitions: Callable[[int, int], int]
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ import torch
 from autograders.questions.question import QUESTIONS, UNANSWERED
 from autograders.questions.verify import cells as cells_of
 from lecture_lib.notebook import check_result
+from lecture_lib.notebook.check import CheckResult
 from lecture_lib.notebook.compare import agree, difference
 from lecture_lib.notebook.misconceptions import mistake_of
 from lecture_lib.notebook.observe import WriteItYourself, forbid_ready_made, is_stub, observe, plain
@@ -22,6 +25,13 @@ BANK = [(question, answer) for question in QUESTIONS.values() for answer in ques
 NOT_SHOWN = {("03b-debug", mistake) for mistake in ("misnamed", "own-statistics", "mean-of-means")}
 
 
+@functools.cache
+def checked(question_id: str, name: str) -> CheckResult:
+    """What the visible check says of an answer of the bank."""
+    question, answer = next(pair for pair in BANK if (pair[0].id, pair[1].name) == (question_id, name))
+    return check_result(question_id, *functions_of(question, answer.source))
+
+
 def functions_of(question, source: str) -> tuple:
     namespace: dict[str, object] = {}
     for text in [*cells_of(question)[0], source]:
@@ -31,7 +41,7 @@ def functions_of(question, source: str) -> tuple:
 
 @pytest.mark.parametrize(("question", "answer"), BANK, ids=lambda value: getattr(value, "name", None) or value.id)
 def test_the_visible_check_agrees_with_the_bank(question, answer) -> None:
-    result = check_result(question.id, *functions_of(question, answer.source))
+    result = checked(question.id, answer.name)
     not_shown = (question.id, answer.misconception) in NOT_SHOWN
     assert (result.state == "right") == (answer.points == question.points or not_shown)
     assert result.left == ()
@@ -59,7 +69,7 @@ MISTAKEN = [pair for pair in MISTAKEN if not pair[0].variants]
 
 @pytest.mark.parametrize(("question", "answer"), MISTAKEN, ids=lambda value: getattr(value, "name", None) or value.id)
 def test_a_known_mistake_gets_its_own_message(question, answer) -> None:
-    result = check_result(question.id, *functions_of(question, answer.source))
+    result = checked(question.id, answer.name)
     assert answer.misconception in {line.misconception for line in result.lines}
     known = question.public.misconceptions[answer.misconception]
     assert known.what in repr(result)
