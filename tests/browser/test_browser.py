@@ -63,7 +63,7 @@ def address(released_in_full: Course, tmp_path_factory: pytest.TempPathFactory) 
         shutil.copy(released_in_full.bundle / "notebooks" / f"{name}.ipynb", folder)
     nbformat.write(_widget_notebook(), folder / "widgets.ipynb")
     nbformat.write(_notebook_from_elsewhere(), folder / "elsewhere.ipynb")
-    variables = {"PYTHONPATH": str(released_in_full.bundle), "OMP_NUM_THREADS": "1"}
+    variables = {"PYTHONPATH": str(released_in_full.bundle), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     with jupyterlab(folder, tmp_path_factory.mktemp("settings"), **variables) as found:
         yield found
 
