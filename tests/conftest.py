@@ -104,7 +104,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One process more than there are cores with `-n auto`: tests of limits and of kernels spend half their time waiting."""
+    """One process more than there are cores with `-n auto`: tests of limits and kernels wait half of their time."""
     return (os.cpu_count() or 1) + 1
 
 

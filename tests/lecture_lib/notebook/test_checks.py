@@ -62,7 +62,8 @@ def test_an_unanswered_question_says_so_and_nothing_else(question) -> None:
 
 # The visible cases are small and fixed: these mistakes show in them only as a wrong number.
 HIDDEN_ONLY = {"constant-answer"}  # shows only over several label sets
-MISTAKEN = [pair for pair in BANK if pair[1].misconception and pair[1].misconception not in HIDDEN_ONLY]
+RAISED = [pair for pair in BANK if pair[1].misconception == "raised"]  # the error's own words are the message
+MISTAKEN = [pair for pair in BANK if pair[1].misconception and pair[1].misconception not in {*HIDDEN_ONLY, "raised"}]
 # Nothing is named that students are to find.
 MISTAKEN = [pair for pair in MISTAKEN if not pair[0].variants]
 
@@ -74,6 +75,11 @@ def test_a_known_mistake_gets_its_own_message(question, answer) -> None:
     known = question.public.misconceptions[answer.misconception]
     assert known.what in repr(result)
     assert known.look_at in repr(result)
+
+
+@pytest.mark.parametrize(("question", "answer"), RAISED, ids=lambda value: getattr(value, "name", None) or value.id)
+def test_an_answer_that_an_error_stops_gets_the_error(question, answer) -> None:
+    assert "your code raised " in repr(checked(question.id, answer.name))
 
 
 def test_the_worked_numbers_of_the_lecture_are_the_public_cases() -> None:
