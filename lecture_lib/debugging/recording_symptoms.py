@@ -38,8 +38,8 @@ def symptoms_of_recording(recording: Recording) -> list[Finding]:
     return _by_chance(recording.evaluated)
 
 
-def _symptom(what: str, evidence: str, look: str) -> Finding:
-    return Finding(None, evidence, {}, False, "", what, WATCHED, look)
+def _symptom(symptom: str, evidence: str, look: str) -> Finding:
+    return Finding(None, evidence, {}, False, "", symptom, WATCHED, look)
 
 
 def constant_loss(training: Sequence[LossCall]) -> float | None:

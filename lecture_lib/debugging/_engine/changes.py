@@ -145,8 +145,8 @@ class Replaced(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call the replacement."""
-        other = self._functions.get(getattr(func, "__name__", ""))
-        return other(func, *args, **(kwargs or {})) if other else func(*args, **(kwargs or {}))
+        substitute = self._functions.get(getattr(func, "__name__", ""))
+        return substitute(func, *args, **(kwargs or {})) if substitute else func(*args, **(kwargs or {}))
 
 
 def replacing(**functions: Callable[..., Any]) -> Change:
@@ -154,7 +154,7 @@ def replacing(**functions: Callable[..., Any]) -> Change:
     return lambda program: Replaced(functions)
 
 
-class Seen(TorchFunctionMode):
+class ActivationRecorder(TorchFunctionMode):
     """Keeps what activations give: for each call of relu, sigmoid and tanh its name, input and output."""
 
     NAMES = ("relu", "relu_", "_threshold", "sigmoid", "tanh", "sigmoid_", "tanh_")
@@ -166,8 +166,8 @@ class Seen(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Note and go on."""
         name = getattr(func, "__name__", "")
-        given = args[0].detach().clone() if name in self.NAMES and args else None
+        inputs = args[0].detach().clone() if name in self.NAMES and args else None
         result = func(*args, **(kwargs or {}))
-        if given is not None:
-            self.calls.append((name.rstrip("_"), given, result.detach()))
+        if inputs is not None:
+            self.calls.append((name.rstrip("_"), inputs, result.detach()))
         return result

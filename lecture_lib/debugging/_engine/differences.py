@@ -28,7 +28,7 @@ FALLEN = 0.01  # of the largest rate
 
 def differences(runs: Runs, watched: Watched) -> tuple[list[Difference], list[str]]:
     """All differences, and what could not be compared, with the reason."""
-    found, refused = [], []
+    listed, refused = [], []
     for ask in COMPARISONS:
         try:
             difference = ask(runs, watched)
@@ -36,27 +36,27 @@ def differences(runs: Runs, watched: Watched) -> tuple[list[Difference], list[st
             refused.append(f"{ask.__name__.replace('_', ' ')}, beside the reference: {why_not(error)}")
             continue
         if difference is not None:
-            found.append(difference)
-    return found, refused
+            listed.append(difference)
+    return listed, refused
 
 
 class _Window:
     """A loader of a few batches that notes those it has given since this was last asked."""
 
     def __init__(self, batches: Sequence[Any]) -> None:
-        self._batches, self.given = list(batches), list[Any]()
+        self._batches, self.recent_batches = list(batches), list[Any]()
 
     def __iter__(self) -> Any:
         for batch in self._batches:
-            self.given.append(batch)
+            self.recent_batches.append(batch)
             yield batch
 
     def __len__(self) -> int:
         return len(self._batches)
 
     def since(self) -> list[Any]:
-        given, self.given = self.given, []
-        return given
+        window, self.recent_batches = self.recent_batches, []
+        return window
 
 
 def gradient_at_the_step(runs: Runs, watched: Watched) -> Difference | None:
@@ -89,7 +89,7 @@ def gradient_at_the_step(runs: Runs, watched: Watched) -> Difference | None:
                 program.run_epoch()
         finally:
             handle.remove()
-    if not loader.given and not used:
+    if not loader.recent_batches and not used:
         raise NotAskedError("the loop does not read train_loader")
     if len(used) < STEPS and not texts:
         texts.append(f"{len(used)} steps in {count} batches")
@@ -106,7 +106,7 @@ def _reference_gradients(program: Program, spec: Spec, window: Sequence[Any]) ->
     model, loss_fn = program.model, program.loss_fn
     assert loss_fn is not None
     kept = [p.grad for p in model.parameters()]
-    buffers = [one.detach().clone() for one in model.buffers()]
+    buffers = [buffer.detach().clone() for buffer in model.buffers()]
     try:
         for parameter in model.parameters():
             parameter.grad = None
@@ -133,20 +133,20 @@ def _apart(own: Sequence[Tensor | None], wanted: Sequence[Tensor | None], number
     pairs = [(a, b) for a, b in zip(own, wanted, strict=True) if a is not None and b is not None]
     if missing or not pairs:
         return f"in step {number}, {missing or 'all'} gradients are missing that the reference step has"
-    given, right = (torch.cat([one.double().flatten() for one in side]) for side in zip(*pairs, strict=True))
-    if not float((given - right).norm()) > SAME * float(right.norm()):
+    actual, right = (torch.cat([gradient.double().flatten() for gradient in side]) for side in zip(*pairs, strict=True))
+    if not float((actual - right).norm()) > SAME * float(right.norm()):
         return ""
-    ratio = float(given.norm() / right.norm().clamp(min=1e-30))
-    cosine = float(torch.cosine_similarity(given, right, dim=0))
+    ratio = float(actual.norm() / right.norm().clamp(min=1e-30))
+    cosine = float(torch.cosine_similarity(actual, right, dim=0))
     return f"in step {number}, the gradient is {ratio:.3g} times as long as the reference's, their cosine {cosine:.2f}"
 
 
 def value_and_gradient_of_the_loss(runs: Runs, watched: Watched) -> Difference | None:
     """The loss on the same outputs beside the standard loss of the task, and its gradient."""
-    found = beside_the_standard_loss(watched)
-    if found is None or is_standard(watched):
+    comparison = beside_the_standard_loss(watched)
+    if comparison is None or is_standard(watched):
         return None
-    own, standard, ratio, cosine = found
+    own, standard, ratio, cosine = comparison
     gradient = f"its gradient is {ratio:.3g} times as long, their cosine {cosine:.2f}"
     return Difference("loss", f"the loss is {float(own):.3g}, the standard one {float(standard):.3g}; {gradient}")
 
@@ -157,8 +157,8 @@ def sequence_of_rates(runs: Runs, watched: Watched) -> Difference | None:
     if not flat or max(flat) <= 0:
         return None
     late = max(flat[len(flat) // 2 :])
-    what = f"from half of the run on the rate is {late / max(flat):.2g} times its largest"
-    return Difference("schedule", what) if late < FALLEN * max(flat) else None
+    text = f"from half of the run on the rate is {late / max(flat):.2g} times its largest"
+    return Difference("schedule", text) if late < FALLEN * max(flat) else None
 
 
 def labels_as_declared(runs: Runs, watched: Watched) -> Difference | None:
@@ -167,19 +167,19 @@ def labels_as_declared(runs: Runs, watched: Watched) -> Difference | None:
     if train is None or train.y.is_floating_point():
         return None
     ignored = -100 if spec.ignore_index is None else spec.ignore_index
-    known = [set(one.y[one.y != ignored].unique().tolist()) for one in (train, val) if one is not None]
-    outside = [label for label in known[0] if spec.classes is not None and not 0 <= label < spec.classes]
+    classes = [set(split.y[split.y != ignored].unique().tolist()) for split in (train, val) if split is not None]
+    outside = [label for label in classes[0] if spec.classes is not None and not 0 <= label < spec.classes]
     if outside:
         return Difference("labels", f"label {outside[0]}, and {spec.classes} classes are declared")
-    if len(known) == 2 and known[1] - known[0]:
-        return Difference("labels", f"validation has classes that training has not: {sorted(known[1] - known[0])[:4]}")
+    if len(classes) == 2 and (new := classes[1] - classes[0]):
+        return Difference("labels", f"validation has classes that training has not: {sorted(new)[:4]}")
     return None
 
 
 def evaluated_twice(runs: Runs, watched: Watched) -> Difference | None:
     """G24: the same examples in evaluation mode, one time after the other."""
-    what = "in evaluation mode the same examples give other outputs each time"
-    return Difference("metric", what, "G24") if watched.random else None
+    text = "in evaluation mode the same examples give other outputs each time"
+    return Difference("metric", text, "G24") if watched.random else None
 
 
 Comparison = Callable[[Runs, Watched], Difference | None]

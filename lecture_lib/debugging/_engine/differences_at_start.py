@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from .changes import Seen
+from .changes import ActivationRecorder
 from .difference import Difference
 from .replacement import Watched
 from .runs import Runs
@@ -31,8 +31,8 @@ def weights_drawn_otherwise(runs: Runs, watched: Watched) -> Difference | None:
             continue
         spread = float(parameter.detach().std()) * math.sqrt(3 * parameter.numel() / len(parameter))
         if not SMALL < spread < LARGE:
-            what = f"{name} starts {spread:.2g} times as large as PyTorch would"
-            return Difference("initialisation", what, "A02" if spread > 1 else "A03")
+            text = f"{name} starts {spread:.2g} times as large as PyTorch would"
+            return Difference("initialisation", text, "A02" if spread > 1 else "A03")
     return None
 
 
@@ -42,9 +42,9 @@ def _activations(watched: Watched) -> Iterator[tuple[str, Tensor, Tensor]]:
         return
     program = watched.program
     program.model.eval()
-    with torch.no_grad(), Seen() as seen:
+    with torch.no_grad(), ActivationRecorder() as recorder:
         program.outputs(watched.train.x[:512].to(program.device))
-    yield from seen.calls
+    yield from recorder.calls
 
 
 def units_dead(runs: Runs, watched: Watched) -> Difference | None:
@@ -53,20 +53,20 @@ def units_dead(runs: Runs, watched: Watched) -> Difference | None:
         if name in ("relu", "threshold") and output.ndim > 1:
             dead = (output == 0).flatten(2).all(dim=2) if output.ndim > 2 else output == 0
             if float(dead.all(dim=0).float().mean()) >= DEAD:
-                what = f"{int(dead.all(dim=0).sum())} of {dead.shape[1]} units are 0 for all examples before training"
-                return Difference("initialisation", what, "A05")
+                text = f"{int(dead.all(dim=0).sum())} of {dead.shape[1]} units are 0 for all examples before training"
+                return Difference("initialisation", text, "A05")
     return None
 
 
 def activations_flat(runs: Runs, watched: Watched) -> Difference | None:
     """A06: sigmoids and tanhs sit where their slope is 0."""
-    for name, given, _ in _activations(watched):
+    for name, inputs, _ in _activations(watched):
         if name in ("sigmoid", "tanh"):
-            slope = 4 * given.sigmoid() * (1 - given.sigmoid()) if name == "sigmoid" else 1 - given.tanh() ** 2
+            slope = 4 * inputs.sigmoid() * (1 - inputs.sigmoid()) if name == "sigmoid" else 1 - inputs.tanh() ** 2
             share = float((slope < 0.01).float().mean())
             if share >= FLAT:
-                what = f"at {share:.0%} of the inputs of a {name} its slope is below a hundredth"
-                return Difference("initialisation", what, "A06")
+                text = f"at {share:.0%} of the inputs of a {name} its slope is below a hundredth"
+                return Difference("initialisation", text, "A06")
     return None
 
 
@@ -80,16 +80,16 @@ def gradients_uneven(runs: Runs, watched: Watched) -> Difference | None:
         x, y = train.x[:128].to(program.device), train.y[:128].to(program.device)
         loss = own(program.outputs(x), y)
         matrices = [p for p in program.model.parameters() if p.requires_grad and p.ndim >= 2]
-        found = torch.autograd.grad(loss, matrices, allow_unused=True)
-    sizes = [(float(p.detach().norm()), float(g.norm())) for p, g in zip(matrices, found, strict=True) if g is not None]
+        grads = torch.autograd.grad(loss, matrices, allow_unused=True)
+    sizes = [(float(p.detach().norm()), float(g.norm())) for p, g in zip(matrices, grads, strict=True) if g is not None]
     whole = math.hypot(*(gradient for _, gradient in sizes)) / max(abs(float(loss.detach())), 1e-9)
     if whole > EXPLODED:
         return Difference("layers", f"the first gradient's norm is {whole:.3g} times the loss", "A08")
     updates = [gradient / size for size, gradient in sizes if size]
     if len(updates) >= 4 and max(updates) > 0 and min(updates[: len(updates) // 2]) < VANISHED * max(updates):
         ratio = min(updates[: len(updates) // 2]) / max(updates)
-        what = f"relative to their weights the first layers move {ratio:.1g} times as much as the others"
-        return Difference("layers", what, "A07")
+        text = f"relative to their weights the first layers move {ratio:.1g} times as much as the others"
+        return Difference("layers", text, "A07")
     return None
 
 
@@ -103,8 +103,8 @@ def inputs_unscaled(runs: Runs, watched: Watched) -> Difference | None:
     uneven = float(lively.max() / lively.median()) if x.ndim == 2 and len(lively) else 1.0
     if 1 / FAR < size < FAR and uneven < UNEVEN:
         return None
-    what = f"inputs have a root mean square of {size:.3g}, and the largest deviation is {uneven:.3g} times the usual"
-    return Difference("inputs", what, "D01")
+    text = f"inputs have a root mean square of {size:.3g}, and the largest deviation is {uneven:.3g} times the usual"
+    return Difference("inputs", text, "D01")
 
 
 def targets_unscaled(runs: Runs, watched: Watched) -> Difference | None:
@@ -116,13 +116,13 @@ def targets_unscaled(runs: Runs, watched: Watched) -> Difference | None:
     lively = deviations[deviations > 0]
     if not len(lively) or (1 / 30 < size < 30 and float(lively.max() / lively.median()) < 30):
         return None
-    what = f"targets have root mean squares up to {size:.3g}, and deviations from {float(lively.min()):.3g} on"
-    return Difference("labels", what, "D36")
+    text = f"targets have root mean squares up to {size:.3g}, and deviations from {float(lively.min()):.3g} on"
+    return Difference("labels", text, "D36")
 
 
 def rates_unusual(runs: Runs, watched: Watched) -> Difference | None:
     """H01, H02: a rate outside of what is usual for such an optimizer."""
-    adaptive = all("betas" in getattr(one, "defaults", {}) for one in watched.program.optimizers)
+    adaptive = all("betas" in getattr(optimizer, "defaults", {}) for optimizer in watched.program.optimizers)
     low, high = USUAL[adaptive]
     rate = max((rate for group in watched.rates for rate in group), default=0.0)
     if low <= rate <= high or rate == 0:

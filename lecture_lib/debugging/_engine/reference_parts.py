@@ -145,5 +145,5 @@ class _Reader(nn.Module):
 
 def reference_optimizer(model: nn.Module, spec: Spec) -> torch.optim.Optimizer:
     """Adam over all parameters that are not declared frozen."""
-    trained = [one for name, one in model.named_parameters() if not declared(name, spec.frozen)]
+    trained = [parameter for name, parameter in model.named_parameters() if not declared(name, spec.frozen)]
     return torch.optim.Adam(trained, lr=2e-3)

@@ -144,7 +144,7 @@ def of_everything(watched: Watched) -> Iterator[Replacement]:
         program.forward = None
         program.optimizer, program.scheduler = reference_optimizer(program.model, spec), None
         program.train_epoch = None
-        program.step = reference_step(spec, lambda given, wanted: standard_loss(given, wanted, spec))
+        program.step = reference_step(spec, lambda scores, targets: standard_loss(scores, targets, spec))
         yield
 
     yield Replacement("model", "a plain network, the standard loss and Adam", model, general=True)

@@ -59,16 +59,16 @@ def of_layers(watched: Watched) -> Iterator[Replacement]:
 
 def _unusual_settings(model: nn.Module) -> list[tuple[type[nn.Module], str, Any]]:
     """Settings of PyTorch's layers that are not what their constructors take by default."""
-    found: dict[tuple[type[nn.Module], str], Any] = {}
+    unusual: dict[tuple[type[nn.Module], str], Any] = {}
     for module in model.modules():
         kind = type(module)
         if not kind.__module__.startswith("torch.nn"):
             continue
         for name, parameter in inspect.signature(kind.__init__).parameters.items():
-            known = name in SETTINGS and parameter.default is not inspect.Parameter.empty
-            if known and getattr(module, name, parameter.default) != parameter.default:
-                found[kind, name] = parameter.default
-    return [(kind, name, value) for (kind, name), value in found.items()]
+            comparable = name in SETTINGS and parameter.default is not inspect.Parameter.empty
+            if comparable and getattr(module, name, parameter.default) != parameter.default:
+                unusual[kind, name] = parameter.default
+    return [(kind, name, value) for (kind, name), value in unusual.items()]
 
 
 def _module_setting(kind: type[nn.Module], name: str, value: Any) -> Change:
@@ -117,14 +117,14 @@ class _LastActivation(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.given: Tensor | None = None
-        self.gave: Any = None
+        self.inputs: Tensor | None = None
+        self.result: Any = None
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Note and go on."""
         result = func(*args, **(kwargs or {}))
         if getattr(func, "__name__", "").rstrip("_") in LAST and args:
-            self.given, self.gave = args[0], result
+            self.inputs, self.result = args[0], result
         return result
 
 
@@ -132,16 +132,16 @@ class _LastActivation(TorchFunctionMode):
 def _without_last(program: Program) -> Iterator[None]:
     """The model's output is what its last activation was given, where the activation is the last thing."""
     used: list[bool] = []
-    with _LastActivation() as seen:
+    with _LastActivation() as last:
 
         def hook(module: nn.Module, args: Any, output: Any) -> Any:
-            given, gave, seen.given, seen.gave = seen.given, seen.gave, None, None
-            if given is None or not isinstance(output, Tensor):
+            inputs, result, last.inputs, last.result = last.inputs, last.result, None, None
+            if inputs is None or not isinstance(output, Tensor):
                 return output
-            if output is not gave and not (output._base is gave and output.numel() == given.numel()):
+            if output is not result and not (output._base is result and output.numel() == inputs.numel()):
                 return output
             used.append(True)
-            return given.reshape(output.shape)
+            return inputs.reshape(output.shape)
 
         handle = program.model.register_forward_hook(hook)
         try:

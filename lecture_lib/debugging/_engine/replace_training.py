@@ -18,6 +18,7 @@ from .assumptions import NotAskedError
 from .changes import Change, around_steps, learning_rate_times
 from .reference_parts import declared, reference_step, standard_loss
 from .replacement import NotInUseError, Replacement, Watched
+from .watching import held_by
 
 WITHOUT_DEFAULT = {"lr", "params", "foreach", "fused", "capturable", "differentiable"}
 SAME = 1e-3  # of a cosine that rounding leaves
@@ -38,8 +39,8 @@ def has_hooks(program: Program) -> bool:
 
 
 def _places_of_hooks(program: Program) -> list[tuple[Any, str]]:
-    found: list[tuple[Any, str]] = [(one, name) for one in program.optimizers for name in HOOKS]
-    return found + [(one, name) for one in program.model.parameters() for name in HOOKS_OF_PARAMETERS]
+    places: list[tuple[Any, str]] = [(optimizer, name) for optimizer in program.optimizers for name in HOOKS]
+    return places + [(parameter, name) for parameter in program.model.parameters() for name in HOOKS_OF_PARAMETERS]
 
 
 @contextmanager
@@ -106,13 +107,7 @@ def of_step(watched: Watched) -> Iterator[Replacement]:
     spec = watched.spec
     if own_loop(watched.program) and watched.program.train_loader is not None:
         yield Replacement("step", "the plain step: zero_grad, forward, loss, backward, step", plain_loop(spec))
-    elif (
-        spec.accumulate > 1
-        or spec.max_norm is not None
-        or spec.eval_modules
-        or spec.frozen
-        or has_hooks(watched.program)
-    ):
+    elif declares_more(spec) or has_hooks(watched.program):
         yield Replacement("step", "the step as it is declared", plain_loop(spec))
     if spec.max_norm is not None and watched.program.train_loader is not None:
         # Clipping slows sound programs down too.
@@ -125,25 +120,21 @@ def beside_the_standard_loss(watched: Watched) -> tuple[Tensor, Tensor, float, f
     own, train, outputs, device = watched.program.loss_fn, watched.train, watched.outputs, watched.program.device
     if own is None or train is None or outputs is None:
         return None
-    y, given = train.y[: len(outputs)], outputs.detach().clone().requires_grad_()
-    values = own(given.to(device), y.to(device)).cpu(), standard_loss(given, y, watched.spec)
-    gradients = [torch.autograd.grad(value, given)[0].flatten().double() for value in values]
+    y, scores = train.y[: len(outputs)], outputs.detach().clone().requires_grad_()
+    values = own(scores.to(device), y.to(device)).cpu(), standard_loss(scores, y, watched.spec)
+    gradients = [torch.autograd.grad(value, scores)[0].flatten().double() for value in values]
     ratio = float(gradients[0].norm() / gradients[1].norm().clamp(min=1e-30))
-    return (
-        values[0].detach(),
-        values[1].detach(),
-        ratio,
-        float(torch.cosine_similarity(gradients[0], gradients[1], dim=0)),
-    )
+    cosine = float(torch.cosine_similarity(gradients[0], gradients[1], dim=0))
+    return values[0].detach(), values[1].detach(), ratio, cosine
 
 
 def is_standard(watched: Watched) -> bool:
     """Whether the program's loss is the usual one of the task, also where there is none."""
     try:
-        found = beside_the_standard_loss(watched)
+        comparison = beside_the_standard_loss(watched)
     except Exception:  # of a loss that does not take these outputs alone
         return False
-    return found is None or (found[3] > 1 - SAME and 0.9 < found[2] < 1.1)
+    return comparison is None or (comparison[3] > 1 - SAME and 0.9 < comparison[2] < 1.1)
 
 
 def of_loss(watched: Watched) -> Iterator[Replacement]:
@@ -155,7 +146,7 @@ def of_loss(watched: Watched) -> Iterator[Replacement]:
     def change(program: Program) -> Iterator[None]:
         used: list[bool] = []
 
-        def loss(outputs: Any, targets: Any, *others: Any, **more: Any) -> Tensor:
+        def loss(outputs: Any, targets: Any, *further: Any, **more: Any) -> Tensor:
             used.append(True)
             return standard_loss(outputs, targets, spec)
 
@@ -173,7 +164,7 @@ def _before_steps(act: Callable[[Optimizer, int], None]) -> Change:
     @contextmanager
     def change(program: Program) -> Iterator[None]:
         used: list[bool] = []
-        numbers = {id(one): number for number, one in enumerate(program.optimizers)}
+        numbers = {id(optimizer): number for number, optimizer in enumerate(program.optimizers)}
 
         def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
             used.append(True)
@@ -189,28 +180,28 @@ def _before_steps(act: Callable[[Optimizer, int], None]) -> Change:
 
 def of_optimizer(watched: Watched) -> Iterator[Replacement]:
     program, spec = watched.program, watched.spec
-    held = {id(p) for one in program.optimizers for group in one.param_groups for p in group["params"]}
+    held = held_by(program.optimizers)
     named = [(name, p) for name, p in program.model.named_parameters() if not declared(name, spec.frozen)]
     if held and any(id(p) not in held or not p.requires_grad for _, p in named):
         yield Replacement("optimizer", "all parameters trained", _all_trained(spec))
     settings: dict[str, Any] = {}
-    for one in program.optimizers:
-        usual = {name: p.default for name, p in inspect.signature(type(one)).parameters.items()}
-        for name in set(one.param_groups[0]) & set(usual) - WITHOUT_DEFAULT:
-            if usual[name] is not None and any(group[name] != usual[name] for group in one.param_groups):
+    for optimizer in program.optimizers:
+        usual = {name: p.default for name, p in inspect.signature(type(optimizer)).parameters.items()}
+        for name in set(optimizer.param_groups[0]) & set(usual) - WITHOUT_DEFAULT:
+            if usual[name] is not None and any(group[name] != usual[name] for group in optimizer.param_groups):
                 settings[name] = usual[name]
     for name, value in settings.items():
         if name == "momentum":
             value = 0.9
-            if all(g.get(name) == value for one in program.optimizers for g in one.param_groups):
+            if all(g.get(name) == value for optimizer in program.optimizers for g in optimizer.param_groups):
                 continue
         yield Replacement("optimizer", f"{name} of {value!r}", _with_setting(name, value))
     rates = {rate for group in watched.rates for rate in group}
     if len(rates) > 1 and len(program.optimizers) == 1:
         yield Replacement("optimizer", "one learning rate for all parameters", _before_steps(_largest_rate))
     for factor, fault in ((0.1, "H01"), (10.0, "H02"), (0.01, "H01"), (100.0, "H02")):
-        what = f"{factor:g} times the learning rate"
-        yield Replacement("optimizer", what, learning_rate_times(factor), general=True, fault=fault)
+        description = f"{factor:g} times the learning rate"
+        yield Replacement("optimizer", description, learning_rate_times(factor), general=True, fault=fault)
 
 
 def _with_setting(name: str, value: Any) -> Change:
@@ -226,7 +217,7 @@ def _all_trained(spec: Spec) -> Change:
     @contextmanager
     def change(program: Program) -> Iterator[None]:
         optimizer = program.optimizers[0]
-        held = {id(p) for one in program.optimizers for group in one.param_groups for p in group["params"]}
+        held = held_by(program.optimizers)
         missing = []
         for name, parameter in program.model.named_parameters():
             if not declared(name, spec.frozen):
@@ -255,9 +246,9 @@ def of_schedule(watched: Watched) -> Iterator[Replacement]:
         return
     yield Replacement("schedule", "a constant learning rate", constant_rates(watched.rates))
     scheduler, loader, spec = watched.program.scheduler, watched.program.train_loader, watched.spec
-    known = isinstance(scheduler, torch.optim.lr_scheduler.LRScheduler) and hasattr(loader, "__len__")
+    countable = isinstance(scheduler, torch.optim.lr_scheduler.LRScheduler) and hasattr(loader, "__len__")
     waits = isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau)
-    if known and not waits and spec.accumulate == 1 and spec.scheduler_steps != "batch":
+    if countable and not waits and spec.accumulate == 1 and spec.scheduler_steps != "batch":
         yield Replacement("schedule", "the schedule stepped once an epoch", stepped_once_an_epoch)
 
 

@@ -23,4 +23,4 @@ TABLES = (
 
 def replacements(watched: Watched) -> list[Replacement]:
     """What can be replaced in this program and differs from its own part."""
-    return [one for table in TABLES for one in table(watched)]
+    return [replacement for table in TABLES for replacement in table(watched)]

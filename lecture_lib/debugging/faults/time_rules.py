@@ -49,6 +49,6 @@ def _in_order(examples: Examples, times: object) -> bool:
 def explained(x: np.ndarray, y: np.ndarray) -> float:
     """R² of a linear fit, the second half of the rows by the first."""
     half = len(y) // 2
-    one, other = (np.concatenate([part, np.ones((len(part), 1))], axis=1) for part in (x[:half], x[half:]))
-    weights = np.linalg.lstsq(one, y[:half], rcond=None)[0]
-    return 1 - float(((other @ weights - y[half:]) ** 2).mean() / max(y[half:].var(), 1e-12))
+    learning, held_out = (np.concatenate([part, np.ones((len(part), 1))], axis=1) for part in (x[:half], x[half:]))
+    weights = np.linalg.lstsq(learning, y[:half], rcond=None)[0]
+    return 1 - float(((held_out @ weights - y[half:]) ** 2).mean() / max(y[half:].var(), 1e-12))
