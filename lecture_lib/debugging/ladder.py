@@ -14,12 +14,12 @@ from ._engine.assumptions import SPENT
 from ._engine.chance import no_better_than_chance
 from ._engine.events import Recording
 from ._engine.evidence import Evidence
+from ._engine.instrumentation import why_not
 from ._engine.measures import MEASURES, losses
-from ._engine.observed import Row
-from ._engine.observing import why_not
+from ._engine.preserve import untouched
+from ._engine.run_data import Row
 from ._engine.rung_plots import PLOTS
 from ._engine.rung_plots import run as draw_run
-from ._engine.untouched import untouched
 from .faults.finding import Finding
 from .program import Program, Spec
 from .recording_symptoms import symptoms_of_recording

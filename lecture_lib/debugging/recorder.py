@@ -13,8 +13,8 @@ from torch.optim import Optimizer
 
 from ._engine.events import Backward, Batch, Break, Forward, LossCall, Mark, Recording, Step
 from ._engine.gradients import SCALED_BY, at_a_step, compare, dense, detached, flat_gradient, leaves_of, lost_in_float16
-from ._engine.listening import Listener
-from ._engine.watching import Watched, all_warnings, checksums, fingerprints, gets_closure, held_by, where_is
+from ._engine.inspection import WatchedLoader, all_warnings, checksums, fingerprints, gets_closure, held_by, where_is
+from ._engine.listener import Listener
 
 WITH_MODES = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
 LOOKS = 12  # steps at the start whose gradients are compared, then two of every RARELY
@@ -128,7 +128,7 @@ class Recorder:
         finally:
             self.recording, self._inside = kept, inside
 
-    def watched(self, loader: Iterable[Any], inputs_of: Callable[[Any], Any]) -> Watched:
+    def watched(self, loader: Iterable[Any], inputs_of: Callable[[Any], Any]) -> WatchedLoader:
         """A loader whose batches are noted."""
 
         def note(batch: Any) -> None:
@@ -136,7 +136,7 @@ class Recorder:
             if isinstance(inputs, Tensor) and inputs.ndim:
                 self.recording.events.append(Batch(fingerprints(inputs)))
 
-        return Watched(loader, note)
+        return WatchedLoader(loader, note)
 
     def loss(self, name: str, args: Sequence[Any], kwargs: dict[str, Any], result: Tensor) -> None:
         """Note a loss and keep it for the next backward."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from ._engine.changes import Change
 from ._engine.differences import differences
-from ._engine.observing import why_not
+from ._engine.instrumentation import why_not
 from ._engine.replace_training import own_loop, plain_loop
-from ._engine.replacement import NotInUseError, Replacement, Watched
+from ._engine.replacement import NotInUseError, Profile, Replacement
 from ._engine.replacements import replacements
 from ._engine.runs import Make
 from ._engine.split_trials import OWN, RESERVED, SEEDS, SplitTrials, clearest
@@ -71,23 +71,23 @@ class _Comparison(SplitTrials):
     """The runs that compare a program with itself, one part replaced."""
 
     def compare(self) -> Swaps:
-        watched = self.watch()
-        self._differences, refused = differences(self, watched)
+        profile = self.watch()
+        self._differences, refused = differences(self, profile)
         self.failed += refused
         # What differs already is the likeliest to be at fault, what changes much at once says least.
-        wanted = sorted(replacements(watched), key=lambda swap: (not self._differs(swap.part), swap.general))
+        wanted = sorted(replacements(profile), key=lambda swap: (not self._differs(swap.part), swap.general))
         first = [swap for swap in wanted if self._differs(swap.part)]
         self._base: dict[tuple[bool, float], float] = {(False, 1.0): self.plain}
         self._confirmations: dict[tuple[str, str], Trial | None] = {}
         self.length = self._length(len(wanted))
-        attempts, data = self._try(watched, first, self._length(3 * len(first))), list[Trial]()
+        attempts, data = self._try(profile, first, self._length(3 * len(first))), list[Trial]()
         explained = self._decide(attempts, [])
         if explained is None:
             data = self.data()
             if not clearest(data):
                 rest = [swap for swap in wanted if swap not in first]
                 self.length = self._length(len(rest))
-                attempts += self._try(watched, rest, self.length)
+                attempts += self._try(profile, rest, self.length)
             explained = self._decide(attempts, data)
         trials = tuple(attempt.trial for attempt in attempts) + tuple(data)
         if explained is not None:
@@ -115,7 +115,7 @@ class _Comparison(SplitTrials):
         left = self.left - RESERVED * self.took
         return min(1.0, max(SHORTEST, left / max((count + 1) * self.took, 1e-9)))
 
-    def _try(self, watched: Watched, wanted: Sequence[Replacement], length: float) -> list[_Attempt]:
+    def _try(self, profile: Profile, wanted: Sequence[Replacement], length: float) -> list[_Attempt]:
         """One short run, or a whole one, with each replacement, until what is left is needed to confirm one."""
         attempts: list[_Attempt] = []
         reserved = min(RESERVED * self.took, PAIRS * 2 * length * self.took)
@@ -129,9 +129,9 @@ class _Comparison(SplitTrials):
                 try:
                     error = self.error(0, swap.change, epochs=length)
                 except NotInUseError:
-                    if not own_loop(watched.program) or watched.train is None:
+                    if not own_loop(profile.program) or profile.train is None:
                         raise
-                    before = (plain_loop(watched.spec),)
+                    before = (plain_loop(profile.spec),)
                     error = self.error(0, *before, swap.change, epochs=length)
                     without = self._without(before, length)
             except Exception as problem:

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..faults.finding import Finding
 from ..program import Spec
 from .events import Batch, Forward, Mark, Recording, Step
-from .watching import fingerprints
+from .inspection import fingerprints
 
 Rule = Callable[[Recording, Spec], Finding | None]
 EQUAL = 0.02  # relative; what rounding leaves of a gradient in bfloat16, which has three digits

@@ -14,7 +14,7 @@ from ...training._run.structures import take_rows, tensors_of
 from ..program import Program
 from .assumptions import NotAskedError
 from .changes import Change
-from .reading import MOST
+from .read_examples import MOST
 
 ENOUGH = 0.8  # of the rows that are wanted, with the right classes
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from ..program import Program
-from .observed import Examples, Run
+from .run_data import Examples, Run
 
 DRAWS = 20  # of other examples' targets, and as many examples at least
 FEW = 5  # of them for an evaluation of the author's, which may take long

@@ -131,7 +131,7 @@ def unit_variance(program: Program) -> Iterator[None]:
             handle.remove()
 
 
-class Replaced(TorchFunctionMode):
+class Substitution(TorchFunctionMode):
     """Calls of some of PyTorch's functions go elsewhere.
 
     Args:
@@ -151,7 +151,7 @@ class Replaced(TorchFunctionMode):
 
 def replacing(**functions: Callable[..., Any]) -> Change:
     """A change of some of PyTorch's functions."""
-    return lambda program: Replaced(functions)
+    return lambda program: Substitution(functions)
 
 
 class ActivationRecorder(TorchFunctionMode):

@@ -14,11 +14,11 @@ from .assumptions import NotAskedError
 from .difference import Difference
 from .differences_at_start import SIGNS
 from .gradients import dense
-from .observing import why_not
+from .instrumentation import why_not
 from .reference_parts import declared
 from .replace_layers import without_dropout
 from .replace_training import beside_the_standard_loss, declares_more, has_hooks, is_standard, own_loop
-from .replacement import Watched
+from .replacement import Profile
 from .runs import Runs
 
 STEPS = 4  # of the optimizer that are compared with the reference's
@@ -26,12 +26,12 @@ SAME = 1e-3  # relative; what rounding leaves
 FALLEN = 0.01  # of the largest rate
 
 
-def differences(runs: Runs, watched: Watched) -> tuple[list[Difference], list[str]]:
+def differences(runs: Runs, profile: Profile) -> tuple[list[Difference], list[str]]:
     """All differences, and what could not be compared, with the reason."""
     listed, refused = [], []
     for ask in COMPARISONS:
         try:
-            difference = ask(runs, watched)
+            difference = ask(runs, profile)
         except Exception as error:
             refused.append(f"{ask.__name__.replace('_', ' ')}, beside the reference: {why_not(error)}")
             continue
@@ -59,7 +59,7 @@ class _Window:
         return window
 
 
-def gradient_at_the_step(runs: Runs, watched: Watched) -> Difference | None:
+def gradient_at_the_step(runs: Runs, profile: Profile) -> Difference | None:
     """The gradient that each step gets beside that of the declared loss on the batches since the step before."""
     with runs.fresh(0) as (program, spec):
         if not (own_loop(program) or has_hooks(program) or declares_more(spec)):
@@ -141,19 +141,19 @@ def _apart(own: Sequence[Tensor | None], wanted: Sequence[Tensor | None], number
     return f"in step {number}, the gradient is {ratio:.3g} times as long as the reference's, their cosine {cosine:.2f}"
 
 
-def value_and_gradient_of_the_loss(runs: Runs, watched: Watched) -> Difference | None:
+def value_and_gradient_of_the_loss(runs: Runs, profile: Profile) -> Difference | None:
     """The loss on the same outputs beside the standard loss of the task, and its gradient."""
-    comparison = beside_the_standard_loss(watched)
-    if comparison is None or is_standard(watched):
+    comparison = beside_the_standard_loss(profile)
+    if comparison is None or is_standard(profile):
         return None
     own, standard, ratio, cosine = comparison
     gradient = f"its gradient is {ratio:.3g} times as long, their cosine {cosine:.2f}"
     return Difference("loss", f"the loss is {float(own):.3g}, the standard one {float(standard):.3g}; {gradient}")
 
 
-def sequence_of_rates(runs: Runs, watched: Watched) -> Difference | None:
+def sequence_of_rates(runs: Runs, profile: Profile) -> Difference | None:
     """A rate that is next to nothing for half of the run."""
-    flat = watched.rate_curve
+    flat = profile.rate_curve
     if not flat or max(flat) <= 0:
         return None
     late = max(flat[len(flat) // 2 :])
@@ -161,9 +161,9 @@ def sequence_of_rates(runs: Runs, watched: Watched) -> Difference | None:
     return Difference("schedule", text) if late < FALLEN * max(flat) else None
 
 
-def labels_as_declared(runs: Runs, watched: Watched) -> Difference | None:
+def labels_as_declared(runs: Runs, profile: Profile) -> Difference | None:
     """Labels outside of the declared classes, and classes that validation has and training has not."""
-    train, val, spec = watched.train, watched.val, watched.spec
+    train, val, spec = profile.train, profile.val, profile.spec
     if train is None or train.y.is_floating_point():
         return None
     ignored = -100 if spec.ignore_index is None else spec.ignore_index
@@ -176,13 +176,13 @@ def labels_as_declared(runs: Runs, watched: Watched) -> Difference | None:
     return None
 
 
-def evaluated_twice(runs: Runs, watched: Watched) -> Difference | None:
+def evaluated_twice(runs: Runs, profile: Profile) -> Difference | None:
     """G24: the same examples in evaluation mode, one time after the other."""
     text = "in evaluation mode the same examples give other outputs each time"
-    return Difference("metric", text, "G24") if watched.random else None
+    return Difference("metric", text, "G24") if profile.random else None
 
 
-Comparison = Callable[[Runs, Watched], Difference | None]
+Comparison = Callable[[Runs, Profile], Difference | None]
 COMPARISONS: tuple[Comparison, ...] = (
     gradient_at_the_step,
     value_and_gradient_of_the_loss,

@@ -19,12 +19,12 @@ from .assumptions import NotAskedError
 from .chance import scores_by_chance
 from .events import Recording
 from .influence import influential, untied
+from .inspection import fingerprints
+from .instrumentation import authors_line, watch
 from .normalisation import evaluates_a_copy, modes_of_norms, statistics_anew
-from .observed import Examples, Row, Run
-from .observing import authors_line, watch
-from .reading import read
-from .untouched import untouched
-from .watching import fingerprints
+from .preserve import untouched
+from .read_examples import read
+from .run_data import Examples, Row, Run
 
 
 class Evidence:

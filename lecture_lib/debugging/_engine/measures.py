@@ -15,8 +15,8 @@ from ...training.lr_finder import find_lr
 from ..program import Program
 from .assumptions import NotAskedError, closures, several_optimizers, unseen_updates
 from .evidence import Evidence
-from .observed import Examples, Row
-from .untouched import untouched
+from .preserve import untouched
+from .run_data import Examples, Row
 
 BATCH = 32  # examples that are learnt by heart
 STEPS = 150  # of the program's own, on that batch

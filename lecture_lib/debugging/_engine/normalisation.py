@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from .events import Recording
-from .observed import Run
+from .run_data import Run
 
 if TYPE_CHECKING:
     from .evidence import Evidence

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .evidence import Evidence
-from .observed import Examples
+from .run_data import Examples
 
 MOST = 1200  # rows that a probe learns from
 

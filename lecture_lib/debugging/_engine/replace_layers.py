@@ -16,7 +16,7 @@ from ...training._run.preserve import preserved_modes
 from ..program import Program
 from .assumptions import NotAskedError
 from .changes import DROPOUT, Change, all_of, initialised_anew, replacing, unit_variance
-from .replacement import NotInUseError, Replacement, Watched
+from .replacement import NotInUseError, Profile, Replacement
 
 LAST = ("softmax", "log_softmax", "sigmoid", "tanh", "relu", "logsigmoid", "softplus")
 BENT = ("sigmoid", "tanh", "sigmoid_", "tanh_")
@@ -26,25 +26,25 @@ SETTINGS = {
 }
 
 
-def of_initialisation(watched: Watched) -> Iterator[Replacement]:
+def of_initialisation(profile: Profile) -> Iterator[Replacement]:
     yield Replacement("initialisation", "weights drawn as PyTorch draws them", initialised_anew)
 
 
-def of_layers(watched: Watched) -> Iterator[Replacement]:
-    model = watched.program.model
+def of_layers(profile: Profile) -> Iterator[Replacement]:
+    model = profile.program.model
     for kind, name, value in _unusual_settings(model):
         yield Replacement("layers", f"{name} of {value!r} in {kind.__name__}", _module_setting(kind, name, value))
-    if watched.called & set(DROPOUT) or any(isinstance(m, nn.RNNBase) and m.dropout for m in model.modules()):
+    if profile.called & set(DROPOUT) or any(isinstance(m, nn.RNNBase) and m.dropout for m in model.modules()):
         yield Replacement("layers", "dropout off", without_dropout, fault="A18")
-        if watched.random:
+        if profile.random:
             yield Replacement("metric", "evaluated without dropout", _evaluated_without_dropout)
-    if watched.called & {"detach", "detach_"}:
+    if profile.called & {"detach", "detach_"}:
         same = replacing(detach=lambda function, x: x, detach_=lambda function, x: x)
         yield Replacement("model", "no detach", same)
-    if watched.called & set(LAST):
+    if profile.called & set(LAST):
         yield Replacement("layers", "the last activation left out", _without_last)
     straight = replacing(**dict.fromkeys(BENT, lambda function, x: x.relu()))
-    if watched.called & set(BENT):
+    if profile.called & set(BENT):
         yield Replacement("layers", "ReLU in the place of sigmoid and tanh", straight)
     normalised = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     if normalised:
@@ -52,7 +52,7 @@ def of_layers(watched: Watched) -> Iterator[Replacement]:
     yield Replacement("layers", "signals of the same size after each layer", unit_variance, general=True)
     plain = all_of(straight, without_dropout, initialised_anew, unit_variance)
     yield Replacement("layers", "new weights, ReLUs, no dropout and signals of the same size", plain, general=True)
-    if watched.called & {"relu", "relu_"}:
+    if profile.called & {"relu", "relu_"}:
         around = dict.fromkeys(("relu", "relu_"), lambda function, x, *args, **kwargs: x + x.clamp(min=0))
         yield Replacement("layers", "a way around each activation", replacing(**around), general=True)
 

@@ -16,9 +16,9 @@ from ...training._run.preserve import evaluating
 from ..program import Program, Spec
 from .assumptions import NotAskedError
 from .changes import Change, around_steps, learning_rate_times
+from .inspection import held_by
 from .reference_parts import declared, reference_step, standard_loss
-from .replacement import NotInUseError, Replacement, Watched
-from .watching import held_by
+from .replacement import NotInUseError, Profile, Replacement
 
 WITHOUT_DEFAULT = {"lr", "params", "foreach", "fused", "capturable", "differentiable"}
 SAME = 1e-3  # of a cosine that rounding leaves
@@ -71,7 +71,7 @@ def plain_loop(spec: Spec) -> Change:
             raise NotAskedError("the program has no train_loader")
         by_batch = program.scheduler if spec.scheduler_steps == "batch" else None
         if isinstance(program.scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
-            program.scheduler = _Judged(program)
+            program.scheduler = _PlateauSchedule(program)
         program.train_epoch, program.step = None, reference_step(spec, own_loss(program, spec), by_batch)
         if by_batch is not None:
             program.scheduler = None
@@ -81,7 +81,7 @@ def plain_loop(spec: Spec) -> Change:
     return change
 
 
-class _Judged:
+class _PlateauSchedule:
     """A schedule that waits for a plateau is given the mean validation loss."""
 
     def __init__(self, program: Program) -> None:
@@ -103,43 +103,43 @@ def declares_more(spec: Spec) -> bool:
     return spec.accumulate > 1 or spec.max_norm is not None or bool(spec.eval_modules or spec.frozen)
 
 
-def of_step(watched: Watched) -> Iterator[Replacement]:
-    spec = watched.spec
-    if own_loop(watched.program) and watched.program.train_loader is not None:
+def of_step(profile: Profile) -> Iterator[Replacement]:
+    spec = profile.spec
+    if own_loop(profile.program) and profile.program.train_loader is not None:
         yield Replacement("step", "the plain step: zero_grad, forward, loss, backward, step", plain_loop(spec))
-    elif declares_more(spec) or has_hooks(watched.program):
+    elif declares_more(spec) or has_hooks(profile.program):
         yield Replacement("step", "the step as it is declared", plain_loop(spec))
-    if spec.max_norm is not None and watched.program.train_loader is not None:
+    if spec.max_norm is not None and profile.program.train_loader is not None:
         # Clipping slows sound programs down too.
         unclipped = plain_loop(replace(spec, max_norm=None))
         yield Replacement("step", "the plain step without clipping", unclipped, general=True, fault="G15")
 
 
-def beside_the_standard_loss(watched: Watched) -> tuple[Tensor, Tensor, float, float] | None:
+def beside_the_standard_loss(profile: Profile) -> tuple[Tensor, Tensor, float, float] | None:
     """Loss and standard loss of the same outputs, and of their gradients the ratio and the cosine; None without any."""
-    own, train, outputs, device = watched.program.loss_fn, watched.train, watched.outputs, watched.program.device
+    own, train, outputs, device = profile.program.loss_fn, profile.train, profile.outputs, profile.program.device
     if own is None or train is None or outputs is None:
         return None
     y, scores = train.y[: len(outputs)], outputs.detach().clone().requires_grad_()
-    values = own(scores.to(device), y.to(device)).cpu(), standard_loss(scores, y, watched.spec)
+    values = own(scores.to(device), y.to(device)).cpu(), standard_loss(scores, y, profile.spec)
     gradients = [torch.autograd.grad(value, scores)[0].flatten().double() for value in values]
     ratio = float(gradients[0].norm() / gradients[1].norm().clamp(min=1e-30))
     cosine = float(torch.cosine_similarity(gradients[0], gradients[1], dim=0))
     return values[0].detach(), values[1].detach(), ratio, cosine
 
 
-def is_standard(watched: Watched) -> bool:
+def is_standard(profile: Profile) -> bool:
     """Whether the program's loss is the usual one of the task, also where there is none."""
     try:
-        comparison = beside_the_standard_loss(watched)
+        comparison = beside_the_standard_loss(profile)
     except Exception:  # of a loss that does not take these outputs alone
         return False
     return comparison is None or (comparison[3] > 1 - SAME and 0.9 < comparison[2] < 1.1)
 
 
-def of_loss(watched: Watched) -> Iterator[Replacement]:
-    program, spec = watched.program, watched.spec
-    if program.loss_fn is None or is_standard(watched):
+def of_loss(profile: Profile) -> Iterator[Replacement]:
+    program, spec = profile.program, profile.spec
+    if program.loss_fn is None or is_standard(profile):
         return
 
     @contextmanager
@@ -178,8 +178,8 @@ def _before_steps(act: Callable[[Optimizer, int], None]) -> Change:
     return change
 
 
-def of_optimizer(watched: Watched) -> Iterator[Replacement]:
-    program, spec = watched.program, watched.spec
+def of_optimizer(profile: Profile) -> Iterator[Replacement]:
+    program, spec = profile.program, profile.spec
     held = held_by(program.optimizers)
     named = [(name, p) for name, p in program.model.named_parameters() if not declared(name, spec.frozen)]
     if held and any(id(p) not in held or not p.requires_grad for _, p in named):
@@ -196,7 +196,7 @@ def of_optimizer(watched: Watched) -> Iterator[Replacement]:
             if all(g.get(name) == value for optimizer in program.optimizers for g in optimizer.param_groups):
                 continue
         yield Replacement("optimizer", f"{name} of {value!r}", _with_setting(name, value))
-    rates = {rate for group in watched.rates for rate in group}
+    rates = {rate for group in profile.rates for rate in group}
     if len(rates) > 1 and len(program.optimizers) == 1:
         yield Replacement("optimizer", "one learning rate for all parameters", _before_steps(_largest_rate))
     for factor, fault in ((0.1, "H01"), (10.0, "H02"), (0.01, "H01"), (100.0, "H02")):
@@ -241,11 +241,11 @@ def _largest_rate(optimizer: Optimizer, number: int) -> None:
         group["lr"] = rate
 
 
-def of_schedule(watched: Watched) -> Iterator[Replacement]:
-    if not watched.rates_changed:
+def of_schedule(profile: Profile) -> Iterator[Replacement]:
+    if not profile.rates_changed:
         return
-    yield Replacement("schedule", "a constant learning rate", constant_rates(watched.rates))
-    scheduler, loader, spec = watched.program.scheduler, watched.program.train_loader, watched.spec
+    yield Replacement("schedule", "a constant learning rate", constant_rates(profile.rates))
+    scheduler, loader, spec = profile.program.scheduler, profile.program.train_loader, profile.spec
     countable = isinstance(scheduler, torch.optim.lr_scheduler.LRScheduler) and hasattr(loader, "__len__")
     waits = isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau)
     if countable and not waits and spec.accumulate == 1 and spec.scheduler_steps != "batch":

@@ -9,7 +9,7 @@ from torch import Tensor
 from ..program import Program, Spec
 from .assumptions import NotAskedError
 from .changes import Change
-from .observed import Examples
+from .run_data import Examples
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class NotInUseError(NotAskedError):
 
 
 @dataclass(frozen=True)
-class Watched:
+class Profile:
     """What a run of the program as it is has shown.
 
     Attributes:

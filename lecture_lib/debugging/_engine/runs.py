@@ -13,11 +13,11 @@ from ..._common.randomness import preserved_random_streams
 from ..program import Program, Spec
 from .assumptions import NotAskedError
 from .changes import DROPOUT, Change, around_steps, replacing
-from .observed import Examples
-from .reading import read
+from .preserve import untouched
+from .read_examples import read
 from .replace_layers import LAST
-from .replacement import Watched
-from .untouched import untouched
+from .replacement import Profile
+from .run_data import Examples
 from .yardstick import WORST, error, pairs_of
 
 Make = Callable[[int], tuple[Program, Spec]]
@@ -73,7 +73,7 @@ class Runs:
             self.failed.append(f"inputs and labels: {split} examples: {reason}")
         return examples
 
-    def watch(self) -> Watched:
+    def watch(self) -> Profile:
         """One run of the program as it is, with an eye on what it calls and at what rates it learns."""
         rates: list[list[float]] = []
         curve: list[float] = []
@@ -120,7 +120,7 @@ class Runs:
             outputs = repeated[0].cpu() if repeated and isinstance(repeated[0], torch.Tensor) else None
             random = outputs is not None and not torch.allclose(outputs, repeated[1].cpu(), rtol=1e-3, atol=1e-5)
         program, spec = self.make(self.seed) if self.make is not None else (self.program, self.spec)  # type: ignore[assignment]
-        return Watched(program, spec, train, val, outputs, rates, any(changed), curve, random, frozenset(called))
+        return Profile(program, spec, train, val, outputs, rates, any(changed), curve, random, frozenset(called))
 
 
 def _epoch(program: Program) -> None:

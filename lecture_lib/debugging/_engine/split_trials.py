@@ -10,7 +10,7 @@ import torch
 
 from ...training._run.structures import tensors_of
 from .batches import alike, cut, first_rows, halves, learning_from, length, read_batches
-from .observing import why_not
+from .instrumentation import why_not
 from .runs import Runs
 from .swap_results import VALIDATIONS, Trial
 

@@ -13,7 +13,7 @@ from ...training._run.preserve import evaluating
 from ...training._run.structures import map_tensors, tensors_of
 from ..program import Program, Spec
 from .assumptions import NotAskedError
-from .reading import MOST
+from .read_examples import MOST
 
 WORST = 2.0
 """Errors above this, and those that are not finite, count as this."""

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from .._engine.assumptions import NO_PICTURES, NotAskedError, picture
 from .._engine.evidence import Evidence
+from .._engine.preserve import untouched
 from .._engine.probes import Table, few_columns, named, score, table, without_own
-from .._engine.untouched import untouched
 from .finding import Finding
 from .model_rules import outputs_of
 

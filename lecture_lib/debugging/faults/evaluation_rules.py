@@ -12,10 +12,10 @@ from torch.utils.data import DataLoader
 from .._engine.assumptions import NotAskedError, draws_again, several_optimizers
 from .._engine.events import Event, Forward, Mark, Step
 from .._engine.evidence import Evidence
+from .._engine.inspection import fingerprints
 from .._engine.normalisation import norms_of
+from .._engine.preserve import untouched
 from .._engine.reference_parts import declared
-from .._engine.untouched import untouched
-from .._engine.watching import fingerprints
 from .finding import Finding
 
 EARLY = 0.5  # of the run; a schedule that is through before has been stepped too often

@@ -21,7 +21,7 @@ from .._engine.assumptions import (
     unseen_updates,
 )
 from .._engine.events import Backward, Batch, Event, Forward, Mark, Recording, Step
-from .._engine.watching import fingerprints
+from .._engine.inspection import fingerprints
 from ..program import Spec
 from .finding import Finding
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from .._engine.assumptions import NotAskedError, classes_second
 from .._engine.evidence import Evidence
 from .._engine.loss_calls import NUMBERS, calls, probabilities, scores_given
-from .._engine.untouched import untouched
+from .._engine.preserve import untouched
 from .finding import Finding
 
 TURNED = 0.8  # cosine of a gradient that has only changed its sign; noise of the step's own makes it smaller than 1

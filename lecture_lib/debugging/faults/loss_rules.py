@@ -12,7 +12,7 @@ from .._engine.assumptions import NotAskedError, several_optimizers
 from .._engine.events import Backward, Batch, Break, LossCall
 from .._engine.evidence import Evidence
 from .._engine.loss_calls import NUMBERS, calls, probabilities
-from .._engine.untouched import untouched
+from .._engine.preserve import untouched
 from .finding import Finding
 from .loss_probes import (
     against_the_labels,

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from .._engine.assumptions import NotAskedError, draws_again
 from .._engine.chance import SCORES
 from .._engine.evidence import Evidence
+from .._engine.inspection import WatchedLoader
 from .._engine.loss_calls import probabilities
-from .._engine.untouched import untouched
-from .._engine.watching import Watched
+from .._engine.preserve import untouched
 from ..program import Program
 from .finding import Finding
 
@@ -95,7 +95,8 @@ def reports_otherwise(evidence: Evidence) -> Finding | None:
         own = program.loss_fn
         if own is not None:
             program.loss_fn = lambda *arguments: (losses.append(True), own(*arguments))[1]  # type: ignore[func-returns-value]
-        program.val_loader = Watched(program.val_loader or (), lambda batch: targets.append(program.parts(batch)[1]))
+        loader = program.val_loader or ()
+        program.val_loader = WatchedLoader(loader, lambda batch: targets.append(program.parts(batch)[1]))
 
         def keep(module: nn.Module, args: object, output: object) -> None:
             outputs.extend([output.detach()] if isinstance(output, Tensor) else [])

@@ -7,11 +7,11 @@ from torch import Tensor, nn
 
 from ...training._run.preserve import preserved_modes
 from .._engine.assumptions import NotAskedError, draws_again
-from .._engine.changes import DROPOUT, Replaced, drawn_large
+from .._engine.changes import DROPOUT, Substitution, drawn_large
 from .._engine.events import Batch, Forward
 from .._engine.evidence import Evidence
-from .._engine.untouched import untouched
-from .._engine.watching import fingerprints
+from .._engine.inspection import fingerprints
+from .._engine.preserve import untouched
 from .finding import Finding
 
 SAME = 1e-4  # of outputs that rounding alone parts, relative to their spread
@@ -89,7 +89,7 @@ def outputs_random(evidence: Evidence) -> Finding | None:
         return None
     if again := draws_again(evidence.run.recording):
         raise NotAskedError(again)
-    with Replaced(dict.fromkeys(DROPOUT, lambda function, x, *args, **kwargs: x)):
+    with Substitution(dict.fromkeys(DROPOUT, lambda function, x, *args, **kwargs: x)):
         still = [outputs_of(evidence, evidence.val.x[:16]) for _ in range(2)]
     if still[0] is not None and still[1] is not None and not differ(still[0], still[1], first):
         return Finding(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from .._engine.evidence import Evidence
-from .._engine.untouched import untouched
+from .._engine.preserve import untouched
 from .finding import Finding
 
 

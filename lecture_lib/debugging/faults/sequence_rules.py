@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .._engine.evidence import Evidence
-from .._engine.observed import Examples
+from .._engine.run_data import Examples
 from .finding import Finding
 
 IDS = 10  # different ones, before their numbering says anything

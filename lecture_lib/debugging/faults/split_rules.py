@@ -13,8 +13,8 @@ from ...data import leakage_report, shift_report
 from .._engine.assumptions import classes_second, picture
 from .._engine.evidence import Evidence
 from .._engine.loss_calls import scores_given
-from .._engine.observed import Examples
-from .._engine.untouched import untouched
+from .._engine.preserve import untouched
+from .._engine.run_data import Examples
 from .finding import Finding
 
 FAR = 1.0  # shift of the mean, in standard deviations, and of the deviation, as |log2|: another preprocessing

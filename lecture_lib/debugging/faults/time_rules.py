@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._engine.evidence import Evidence
-from .._engine.observed import Examples
+from .._engine.run_data import Examples
 from .finding import Finding
 
 REACH = 7  # rows before and after

@@ -12,9 +12,9 @@ from torch import Tensor
 from ...training._run.preserve import preserved_modes
 from ..program import Program, Spec
 from .assumptions import NotAskedError
-from .observed import Examples
-from .observing import why_not
-from .untouched import untouched
+from .instrumentation import why_not
+from .preserve import untouched
+from .run_data import Examples
 
 MOST = 4000  # examples that are looked at
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..program import Program, UnknownBatchError
 from ..recorder import Recorder
 from .assumptions import NotAskedError
-from .observed import Run
+from .run_data import Run
 
 PROGRAM = getsourcefile(Program)
 

@@ -1,4 +1,4 @@
-"""What a recorder looks through: loaders, warnings, the places where a model keeps tensors."""
+"""What a recorder inspects: loaders, warnings, the places where a model keeps tensors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from .gradients import leaves_of
 
 
-class Watched:
+class WatchedLoader:
     """A loader that notes its batches; everything else is the loader's."""
 
     def __init__(self, loader: Iterable[Any], note: Callable[[Any], None]) -> None:

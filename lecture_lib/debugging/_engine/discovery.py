@@ -14,7 +14,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ..recorder import Recorder
 from .events import Recording
-from .watching import held_by
+from .inspection import held_by
 
 WAITS = 3  # steps after which recording begins even if an optimizer has taken none yet
 
