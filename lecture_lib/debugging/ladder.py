@@ -88,6 +88,7 @@ class Result:
         figure, ax = figure_and_axes(ax)
         ax.set_title(f"rung {self.rung.number}, {self.rung.name}: {self.verdict}", loc="left")
         try:
+            # A rung whose numbers could not be measured has none of the keys that its picture needs.
             PLOTS[self.rung.number](ax, self.seen)
         except KeyError:
             ax.text(0.5, 0.5, "nothing could be measured", ha="center", transform=ax.transAxes)
@@ -197,6 +198,7 @@ def find_faults(recording: Recording, spec: Spec | None = None) -> Findings:
     evidence = Evidence.of_recording(recording, spec or Spec())
     rules = [rule for rung in RUNGS for rule in rung.rules if rule in OF_RECORDINGS]
     findings = [finding for rule in rules if (finding := _ask(rule, evidence)) is not None]
+    # A symptom names no cause, so it is looked for only where no rule speaks.
     findings = sorted(findings, key=lambda finding: finding.rung) or symptoms_of_recording(recording)
     return Findings(findings, evidence.left_out())
 
@@ -235,9 +237,11 @@ def _climb(evidence: Evidence, go_on: bool, make: Make | None, budget: float) ->
     explained = {name for finding in findings for name in EXPLAINS.get(finding.fault or "", ())}
     findings = [finding for finding in findings if finding.fault not in explained]
     swaps = None
+    # An identity that does not hold explains the program by itself, and replacing parts costs whole trainings.
     if not any(finding.certain for finding in findings) and budget > 0 and evidence.run.error is None:
         evidence.end = time.process_time() + budget
         swaps = _swap(evidence, make, SWAPS_SHARE * budget, unchecked)
+        # What differs may be meant: without certainty a finding stays only where replacing its part helps.
         findings = [finding for finding in findings if _supported(finding, swaps)]
     if findings and not go_on:
         for rung in RUNGS:
@@ -252,6 +256,7 @@ def _climb(evidence: Evidence, go_on: bool, make: Make | None, budget: float) ->
         unchecked[rung.number] += evidence.left_out()
     if swaps is not None and swaps.explained is not None:
         findings = [replace(finding, where=swaps.explained.part) for finding in findings] or [swaps.explained.finding()]
+    # True of an empty list too: a symptom is told where nothing that was found has a cause.
     if all(finding.symptom for finding in findings) and evidence.run.error is None:
         more = _symptoms(evidence, swaps, unchecked)
         findings = more if not findings or any(finding.part for finding in more) else findings
@@ -267,6 +272,7 @@ def _climb(evidence: Evidence, go_on: bool, make: Make | None, budget: float) ->
             break
     if results[-1].rung.number >= MEASURED:  # the report shows the metric: nothing is vouched for beside a bad one
         results = [replace(result, doubt=doubt) for result in results]
+    # Without a first loss the constant loss may be a mere placeholder, and the plot has no line for it.
     constant = evidence.constant_loss if math.isfinite(evidence.run.before) else math.nan
     question_count, refused = evidence.question_count, list(evidence.refused)
     if swaps is not None:
@@ -279,6 +285,7 @@ def _climb(evidence: Evidence, go_on: bool, make: Make | None, budget: float) ->
 
 def _swap(evidence: Evidence, make: Make | None, budget: float, unchecked: dict[int, list[str]]) -> Swaps | None:
     try:
+        # What the rungs have found must survive a program that cannot be run with a part replaced.
         swaps = swap_parts(evidence.program, evidence.spec, make=make, budget=budget, seed=evidence.seed)
     except Exception as error:
         unchecked[1].append(f"replacing parts: {why_not(error)}")

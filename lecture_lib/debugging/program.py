@@ -131,6 +131,7 @@ class Program:
                 x, y = self.parts(batch)
                 out = self.outputs(x)
                 if self.loss_fn is not None:
+                    # Weighted by examples: the last batch may be smaller.
                     total += float(self.loss_fn(out, y)) * len(y)
                 count += len(y)
                 outputs.append(out)

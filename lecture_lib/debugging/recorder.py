@@ -121,6 +121,7 @@ class Recorder:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Note nothing for a while."""
+        # The tensors are shared, so that no other tensor gets the id of one that was noted.
         kept, self.recording = self.recording, Recording(tensors=self.recording.tensors)
         inside, self._inside = self._inside, True
         try:
@@ -148,6 +149,7 @@ class Recorder:
         names = ("input", "target", "weight")
         arguments = {**dict(zip(names, args, strict=False)), **kwargs}
         pair = arguments.get("input"), arguments.get("target")
+        # A loss without a graph belongs to an evaluation.
         if name != "loss_fn" and not result.requires_grad and all(isinstance(part, Tensor) for part in pair):
             self.recording.evaluated.append(pair)
         outputs, targets = (detached(arguments.pop(part, None)) if keep else None for part in ("input", "target"))
@@ -186,6 +188,7 @@ class Recorder:
         self.recording.events.append(Forward(grad, module.training, evaluating))
         fed = self.recording.fed[grad]
         if len(fed) < FED and args and isinstance(args[0], Tensor):
+            # A copy: a loop may fill the same tensor with its next batch.
             fed.append(args[0].detach().clone())
         self._waiting |= grad
         self._listener.attend(self._looking or not grad)
@@ -221,6 +224,7 @@ class Recorder:
                 self.recording.strangers.setdefault(id(leaf), where_is(leaf, self._model))
         scale = residual = underflow = math.nan
         differentiable = [leaf for leaf in leaves if leaf.requires_grad]
+        # One kind only: PyTorch's losses inside of the program's own would be counted twice.
         losses = self._losses or self._own
         self._inside = True
         try:
@@ -234,6 +238,7 @@ class Recorder:
         finally:
             self._inside = False
         for key, gradient in fresh.items():
+            # Several passes before a step add up, as they do in .grad.
             self._fresh[key] = self._fresh[key] + gradient if key in self._fresh else gradient
         ids = frozenset(map(id, leaves))
         self.recording.events.append(Backward(value, kept, len(losses), scale, residual, ids, underflow))
@@ -247,6 +252,7 @@ class Recorder:
                 ids = frozenset(map(id, parameters))
                 self.recording.optimised = [*self.recording.optimised[:1], held_by(self._optimizers)]
             rates = tuple(float(group["lr"]) for group in optimizer.param_groups if "lr" in group)
+            # A list, because entries are deleted on the way.
             for key in [key for key, p in self._unreached.items() if p.grad is not None]:
                 del self._unreached[key]
                 self.recording.reached.add(key)
@@ -257,10 +263,12 @@ class Recorder:
             self.recording.events.append(Step(number, rates, self._backwards, self._waiting, **facts))
             if looking:
                 self._last_fresh = self._fresh
+                # What other optimizers hold waits for their own steps.
                 self._fresh = {key: gradient for key, gradient in self._fresh.items() if key not in ids}
             self._backwards = 0
             if number == len(self._optimizers) - 1:
                 self._steps += 1
+                # Hooks slow every step down, and modules that were called need them no longer.
                 if self._steps == LOOKS:
                     for name in self._called_hooks.keys() & self.recording.called:
                         self._called_hooks[name].remove()

@@ -80,10 +80,12 @@ class _Comparison(SplitTrials):
         self._base: dict[tuple[bool, float], float] = {(False, 1.0): self.plain}
         self._confirmations: dict[tuple[str, str], Trial | None] = {}
         self.length = self._length(len(wanted))
+        # A third of the time at most: if none of these explains the gap, the others need theirs.
         attempts, data = self._try(profile, first, self._length(3 * len(first))), list[Trial]()
         explained = self._decide(attempts, [])
         if explained is None:
             data = self.data()
+            # Where the examples themselves explain the gap, no other part has to be tried.
             if not clearest(data):
                 rest = [swap for swap in wanted if swap not in first]
                 self.length = self._length(len(rest))
@@ -131,6 +133,8 @@ class _Comparison(SplitTrials):
                 except NotInUseError:
                     if not own_loop(profile.program) or profile.train is None:
                         raise
+                    # The loop goes around the new part. In the plain loop it takes effect, and is compared with the
+                    # plain loop alone.
                     before = (plain_loop(profile.spec),)
                     error = self.error(0, *before, swap.change, epochs=length)
                     without = self._without(before, length)
@@ -164,6 +168,7 @@ class _Comparison(SplitTrials):
         if gap < max([GAP, *(SHARE * attempt.trial.without[0] for attempt in close)]):
             return None
         learnt = self.plain <= NOTHING_LEARNT
+        # In a program that learns well, much changed at once may help though no part is at fault.
         close = [
             attempt for attempt in close if not (attempt.trial.general and learnt) or self._differs(attempt.trial.part)
         ]
@@ -181,6 +186,7 @@ class _Comparison(SplitTrials):
             differs = self._differs(attempt.trial.part)
             if attempt.trial.part == "model" and attempt.trial.general and self._untried:
                 continue  # it replaces all parts but the data: only when none by itself helps, it is the model
+            # Nothing but its gain speaks for such a part, so it must be among the best.
             if not attempt.trial.general and not differs and attempt.trial.gain < 0.8 * most:
                 continue
             confirmed = self._confirmed(attempt, SEEDS)
@@ -210,6 +216,7 @@ class _Comparison(SplitTrials):
         kept = attempt.length == length
         errors, without = (list(attempt.trial.errors), list(attempt.trial.without)) if kept else ([], [])
         for number in range(len(errors), seeds):
+            # Two seeds are enough where time is up.
             if number > 1 and self.left < 0:
                 break
             without.append(
@@ -223,8 +230,10 @@ class _Comparison(SplitTrials):
         if attempt.trial.part != "metric":  # an evaluation has nothing to do with time
             if whole and math.isnan(self._longer):
                 self._longer = self.error(0, epochs=2.0)
+            # What more epochs would bring as well is no fault of the part.
             bar = max(bar, without[0] - (self._longer if whole else self.plain))
         if not (whole or self._differs(attempt.trial.part)):
+            # The comparison below asks for a share of the bar; short runs without any other sign must pass all of it.
             bar /= NEARLY
         return trial if min(trial.gains) > 0 and trial.gain >= NEARLY * bar else None
 
@@ -246,6 +255,7 @@ class _Comparison(SplitTrials):
         again = self._confirmed(best, 2)
         if again is None or min(again.gains) < max(FAR, HALF * self.plain):
             return swaps
+        # A gap that time would close is no sign of a fault.
         tripled = self.error(0, epochs=3.0)
         if tripled - again.errors[0] < max(FAR, HALF * again.gain):
             return swaps

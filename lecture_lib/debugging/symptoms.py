@@ -109,6 +109,7 @@ def one_column(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
     if not val.x.is_floating_point() or swaps is None or swaps.errors[0] > GOOD:
         return None
     generator = torch.Generator().manual_seed(0)
+    # One order for all columns: those that are exchanged together still belong to one example.
     order = torch.randperm(len(val.x), generator=generator)
     with evidence.trained() as program:
 

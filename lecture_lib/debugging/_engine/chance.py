@@ -21,6 +21,7 @@ AREA = re.compile(r"auc|roc", re.IGNORECASE)  # under a ROC curve: a half is cha
 
 
 def _shuffled(y: Tensor, count: int) -> list[Tensor]:
+    # A generator of its own: the program's random stream must not advance.
     generator = torch.Generator().manual_seed(0)
     return [y[torch.randperm(len(y), generator=generator)] for _ in range(count)]
 
@@ -67,6 +68,7 @@ def no_better_than_chance(program: Program, val: Examples | None, run: Run) -> s
 
 
 def _doubt(name: str, own: float, random: Sequence[float]) -> str:
+    # The same number for all draws means that the metric does not depend on the targets.
     if not random or not all(map(math.isfinite, (own, *random))) or own > max(random) or min(random) == max(random):
         return ""
     how = "worse than" if own < min(random) else "no better than"

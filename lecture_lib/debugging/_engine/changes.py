@@ -35,6 +35,7 @@ def learning_rate_times(factor: float) -> Change:
             for group in optimizer.param_groups:
                 group["lr"] = group["lr"] * factor
 
+        # Put back after each step, so that a schedule goes on from the rate that it has set itself.
         def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
             for group, rate in zip(optimizer.param_groups, kept[id(optimizer)], strict=True):
                 group["lr"] = rate
@@ -80,6 +81,7 @@ def initialised_anew(program: Program) -> Iterator[None]:
         for name, parameter in module.named_parameters(recurse=False):
             with torch.no_grad():
                 if parameter.ndim >= 2:
+                    # As nn.Linear draws its weights.
                     nn.init.kaiming_uniform_(parameter, a=math.sqrt(5))
                 elif "bias" in name:
                     parameter.zero_()

@@ -85,6 +85,7 @@ def gradient_at_the_step(runs: Runs, profile: Profile) -> Difference | None:
 
         handle = program.optimizers[0].register_step_pre_hook(beside_the_reference)
         try:
+            # Dropout would leave out other units in the reference's forward pass.
             with without_dropout(program):
                 program.run_epoch()
         finally:
@@ -106,6 +107,7 @@ def _reference_gradients(program: Program, spec: Spec, window: Sequence[Any]) ->
     model, loss_fn = program.model, program.loss_fn
     assert loss_fn is not None
     kept = [p.grad for p in model.parameters()]
+    # The forward pass moves the running statistics of batch normalisation.
     buffers = [buffer.detach().clone() for buffer in model.buffers()]
     try:
         for parameter in model.parameters():

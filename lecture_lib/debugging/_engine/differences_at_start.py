@@ -25,10 +25,12 @@ USUAL = {True: (1e-5, 0.03), False: (1e-4, 1.0)}  # rates of adaptive optimizers
 
 def weights_drawn_otherwise(runs: Runs, profile: Profile) -> Difference | None:
     """A02, A03: weight matrices far larger or smaller than PyTorch draws them."""
+    # PyTorch draws embeddings from N(0, 1), whatever their size.
     embeddings = {id(m.weight) for m in profile.program.model.modules() if isinstance(m, nn.Embedding)}
     for name, parameter in profile.program.model.named_parameters():
         if parameter.ndim < 2 or parameter.numel() <= 8 or id(parameter) in embeddings:
             continue
+        # PyTorch draws within ± 1 / sqrt(fan-in), and the deviation of that is 1 / sqrt(3 fan-in).
         spread = float(parameter.detach().std()) * math.sqrt(3 * parameter.numel() / len(parameter))
         if not SMALL < spread < LARGE:
             text = f"{name} starts {spread:.2g} times as large as PyTorch would"
@@ -62,6 +64,7 @@ def activations_flat(runs: Runs, profile: Profile) -> Difference | None:
     """A06: sigmoids and tanhs sit where their slope is 0."""
     for name, inputs, _ in _activations(profile):
         if name in ("sigmoid", "tanh"):
+            # Relative to the largest slope, which is 1/4 for a sigmoid and 1 for a tanh.
             slope = 4 * inputs.sigmoid() * (1 - inputs.sigmoid()) if name == "sigmoid" else 1 - inputs.tanh() ** 2
             share = float((slope < 0.01).float().mean())
             if share >= FLAT:
@@ -130,6 +133,7 @@ def rates_unusual(runs: Runs, profile: Profile) -> Difference | None:
     return Difference("optimizer", f"a learning rate of {rate:.2g}", "H01" if rate > high else "H02")
 
 
+# Causes before what they lead to: of several signs in a part the first gives the name.
 SIGNS = (
     weights_drawn_otherwise,
     units_dead,

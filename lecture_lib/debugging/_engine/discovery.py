@@ -85,6 +85,7 @@ class Discovery:
     @contextmanager
     def watching(self) -> Iterator[Discovery]:
         """Watch what runs inside."""
+        # Optimizers made inside are known before their first step, so that recording can wait for it.
         original = Optimizer.__init__
 
         def made(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:

@@ -120,6 +120,7 @@ class Evidence:
                         recorder.mark("evaluation")
                         reported = self._reported()
                         recorder.mark("end of evaluation")
+                        # The ladder's own measurements are no part of the run.
                         with recorder.paused():
                             run.rows.append(Row(self.measure(train)[0], *self.measure(self.val)[:2], reported))
                 run.evaluates_a_copy = evaluates_a_copy(modes)
@@ -239,6 +240,7 @@ class Evidence:
         answer = torch.zeros_like(outputs[:1]).requires_grad_()
         if y.is_floating_point() and y.shape == outputs.shape and self.spec.task == "regression":
             answer = y.mean(dim=0, keepdim=True).requires_grad_()
+        # In proportion to the answer, so that targets in the thousands are reached too.
         optimizer = torch.optim.Adam([answer], lr=0.1 * max(float(answer.detach().abs().max()), 1.0))
         best = math.inf
         try:

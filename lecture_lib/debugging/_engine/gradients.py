@@ -26,6 +26,7 @@ def compare(actual: Mapping[int, Tensor], expected: Mapping[int, Tensor]) -> tup
 
     NaN for both where either is zero or empty, or not finite.
     """
+    # In double precision, because sums over all weights lose digits in float32.
     inner = total = square = 0.0
     for key in actual.keys() | expected.keys():
         a, b = actual.get(key), expected.get(key)

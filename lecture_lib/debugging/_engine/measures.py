@@ -89,6 +89,7 @@ def one_batch(evidence: Evidence) -> dict[str, Any]:
     if train is None or evidence.run.error is not None:
         return {}
     _measurable(evidence)
+    # Several classes: a batch of one class is learnt by a constant answer.
     batch = mixed_batch(train)
     numbers: dict[str, Any] = {}
     first = classes(train.part(slice(0, train.batch_size)))

@@ -34,6 +34,7 @@ def untouched(program: Program, seed: int | None = None) -> Iterator[Program]:
     attributes = [(module, _plain(module)) for module in program.model.modules()]
     schedule = copy.deepcopy(vars_of(program.scheduler))
     with ExitStack() as stack:
+        # `unchanged` covers one optimizer and one loader at a time.
         for optimizer in program.optimizers:
             for name in LOADERS:
                 stack.enter_context(unchanged(program.model, optimizer, kept[name]))

@@ -115,6 +115,7 @@ def few_columns(data: Table) -> tuple[float, float, list[int]]:
         scored.append((score(held_out, tree.predict(y)), columns))
         with np.errstate(invalid="ignore"):  # a column that never changes
             alike = np.abs(np.nan_to_num(np.corrcoef(x.T)[columns])).max(axis=0) > 0.9 if columns else []
+        # Copies of these columns go as well, or the second tree would use them in their place.
         x[:, alike], y[:, alike] = 0.0, 0.0
     (best, columns), (rest, _) = scored
     return best, rest, columns

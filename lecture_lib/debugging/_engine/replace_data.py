@@ -53,6 +53,7 @@ def of_inputs(profile: Profile) -> Iterator[Replacement]:
 
 def _statistics(x: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and deviation of each feature, or of each channel; those that never vary have the largest deviation."""
+    # Columns of rows, channels of pictures, the last axis of series.
     over = [0] if x.ndim == 2 else [0, *range(2, x.ndim)] if x.ndim == 4 else list(range(x.ndim - 1))
     x = x.double()
     mean, deviation = x.mean(dim=over, keepdim=True), x.std(dim=over, keepdim=True)
@@ -115,6 +116,7 @@ def of_labels(profile: Profile) -> Iterator[Replacement]:
 def _shuffled(train: Examples, batch_size: int = 0) -> Change:
     @contextmanager
     def change(program: Program) -> Iterator[None]:
+        # Drawn from the run's own stream, so that each seed has another order.
         program.train_loader = train.loader(int(torch.randint(2**31, ())), batch_size)
         yield
 

@@ -138,6 +138,7 @@ def _without_last(program: Program) -> Iterator[None]:
             inputs, result, last.inputs, last.result = last.inputs, last.result, None, None
             if inputs is None or not isinstance(output, Tensor):
                 return output
+            # A view of the result is what a squeeze or a reshape after the activation gives.
             if output is not result and not (output._base is result and output.numel() == inputs.numel()):
                 return output
             used.append(True)
@@ -165,6 +166,7 @@ def _statistics_anew(program: Program) -> Iterator[Callable[[], None]]:
             for layer in layers:
                 if layer.running_mean is not None:
                     layer.reset_running_stats()
+                    # None averages over all batches alike.
                     layer.momentum = None
                     layer.train()
             for batch in islice(program.train_loader, 20):

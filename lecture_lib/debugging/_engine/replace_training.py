@@ -192,6 +192,7 @@ def of_optimizer(profile: Profile) -> Iterator[Replacement]:
                 settings[name] = usual[name]
     for name, value in settings.items():
         if name == "momentum":
+            # SGD has no momentum by default; 0.9 is usual.
             value = 0.9
             if all(g.get(name) == value for optimizer in program.optimizers for g in optimizer.param_groups):
                 continue
@@ -271,6 +272,7 @@ def stepped_once_an_epoch(program: Program) -> Iterator[None]:
         with around_steps(program, lambda optimizer, args, kwargs: None, after):
             yield
     finally:
+        # The instance's attribute hid the method of the class.
         del scheduler.step
     if not used:
         raise NotInUseError("the program never steps its schedule")

@@ -102,6 +102,7 @@ class Runs:
                     curve.append(max(float(group["lr"]) for group in optimizer.param_groups))
                 for place, group in enumerate(optimizer.param_groups[: len(own)]):
                     rate = float(group["lr"])
+                    # 0 stands for no step yet.
                     changed.append(own[place] not in (0.0, rate))
                     own[place] = max(own[place], rate)
 
@@ -119,6 +120,7 @@ class Runs:
             repeated = [program.outputs(train.x[:8].to(program.device)) for _ in range(2)] if train is not None else []
             outputs = repeated[0].cpu() if repeated and isinstance(repeated[0], torch.Tensor) else None
             random = outputs is not None and not torch.allclose(outputs, repeated[1].cpu(), rtol=1e-3, atol=1e-5)
+        # With `make` the programs above have been used up: a new one is untrained.
         program, spec = self.make(self.seed) if self.make is not None else (self.program, self.spec)  # type: ignore[assignment]
         return Profile(program, spec, train, val, outputs, rates, any(changed), curve, random, frozenset(called))
 

@@ -37,7 +37,10 @@ class SplitTrials(Runs):
         counts = [sum(map(length, batches)) for batches in (train, val)]
         if min(counts) < FEWEST:
             return []
+        # What tells the two splits apart is where they disagree: inputs, the range of the targets, or else the
+        # labels.
         part = "inputs" if told_apart else "split" if elsewhere else "labels"
+        # As in training, but several batches even where validation is small.
         size = min(length(train[0]), max(counts[1] // 8, 1))
         trials = []
         for description, source in ((VALIDATIONS, val), (OWN, train)):
@@ -53,9 +56,12 @@ class SplitTrials(Runs):
                         usual, judges = learning, val
                     else:
                         usual, judges = alike(train, learning, lambda batch: program.parts(batch)[1]), held_out
+                    # Fewer examples need more epochs for as many steps; three times the epochs at most.
                     many = min(counts[0] / max(sum(map(length, learning)), 1), 3.0) * self.length
                     errors.append(self.error(number, learning_from(cut(learning, size)), epochs=many, judges=held_out))
                     without.append(self.error(number, learning_from(cut(usual, size)), epochs=many, judges=judges))
+                    # Training's own examples may be harder to answer than validation's: a symptom, which needs a
+                    # second seed.
                     easier = source is train and errors[0] > without[0] + EASIER
                     if errors[-1] > (1 - TOLD) * without[-1] and not (easier and number == 0):
                         break

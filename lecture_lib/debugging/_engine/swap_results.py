@@ -99,6 +99,7 @@ class Swaps:
 
     def speaks_for(self, parts: Sequence[str]) -> bool:
         """Whether a replacement in one of these parts brought much, or none of them could be tried."""
+        # Runs that exchange the splits' examples speak for all parts of the data, whichever they are listed under.
         wanted = set(parts) | (DATA if DATA & set(parts) else set())
         gains = [trial.gain / max(trial.without[0], 1e-6) for trial in self.trials if trial.part in wanted]
         return not gains or max(gains) >= SHARE

@@ -130,6 +130,7 @@ def _there_or_not(outputs: Tensor, y: Tensor) -> float:
         positive = int(label.sum())
         if not 0 < positive < len(label):
             continue
+        # The area is that of the Mann-Whitney test: from ranks, equal scores at their mean rank.
         _, places, counts = scores.unique(return_inverse=True, return_counts=True)
         ranks = (counts.cumsum(0) - (counts - 1) / 2)[places]
         above = float(ranks[label == 1].sum()) - positive * (positive + 1) / 2
@@ -142,6 +143,7 @@ def _there_or_not(outputs: Tensor, y: Tensor) -> float:
 def _numbers(outputs: Tensor, y: Tensor) -> float:
     rows, wanted = outputs.reshape(len(y), -1), y.reshape(len(y), -1)
     variance = wanted.var(dim=0, unbiased=False)
+    # A target that hardly varies has no variance to divide by.
     lively = variance > 1e-6 * variance.max().clamp(min=1e-30)
     if not bool(lively.any()) or float(variance.max()) == 0:
         raise NotAskedError("validation targets are all the same")

@@ -27,6 +27,7 @@ def constant_answers(evidence: Evidence) -> list[Tensor]:
         train = evidence.train.y if evidence.train is not None else y
         return [torch.zeros_like(outputs) + train.double().mean(dim=0).to(outputs).reshape(1, *outputs.shape[1:])]
     if y.is_floating_point() or outputs.ndim != y.ndim + 1:
+        # As far from 0 as any threshold of a metric may lie: the sigmoid of 8 is 0.9997.
         signs = [torch.full_like(outputs, value) for value in (-8.0, 8.0)]
         probabilities = float(outputs.min()) >= 0 and float(outputs.max()) <= 1
         return [answer.sigmoid() if probabilities else answer for answer in signs]
@@ -83,6 +84,7 @@ def no_better_than_baseline(evidence: Evidence) -> Finding | None:
     if train.classes:
         only_model = int(((predicted == val.y) & (linear_says != val.y)).sum())
         only_linear = int(((predicted != val.y) & (linear_says == val.y)).sum())
+        # McNemar's test: only examples on which the two differ tell them apart.
         z = (only_linear - only_model) / math.sqrt(max(only_linear + only_model, 1))
         spread = math.sqrt(dumb * (1 - dumb) / len(val.y))
     else:

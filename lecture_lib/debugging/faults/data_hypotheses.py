@@ -87,6 +87,7 @@ def _weights_by_gradient(evidence: Evidence, outputs: Tensor, targets: Tensor) -
     """How much the loss weights an example of each class, from its gradient at equal scores."""
     if outputs.ndim != 2 or targets.ndim != 1:
         return None
+    # At equal scores each example of a class has a gradient of the same size, but for its weight.
     scores = torch.zeros_like(outputs).requires_grad_()
     gradient = torch.autograd.grad(evidence.own_loss(scores, targets), scores)[0].abs().sum(dim=1)
     weights = torch.zeros(outputs.shape[1], dtype=torch.double)

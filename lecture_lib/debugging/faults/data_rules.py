@@ -90,6 +90,7 @@ def ordered_by_class(evidence: Evidence) -> Finding | None:
     shares = np.unique(y, return_counts=True)[1] / n
     if len(shares) < 2 or n < 20:
         return None
+    # In a shuffled order two neighbours differ with probability 1 - sum of squared shares.
     expected = (1 - float((shares**2).sum())) * (n - 1)
     changes = int((y[1:] != y[:-1]).sum())
     deviation = math.sqrt(max(expected * (1 - expected / (n - 1)), 1e-9))
@@ -103,6 +104,7 @@ def ordered_by_class(evidence: Evidence) -> Finding | None:
 
 def _ordered_by_value(y: Tensor) -> Finding | None:
     neighbours = float(torch.corrcoef(torch.stack([y[1:], y[:-1]]))[0, 1]) if len(y) > 20 else 0.0
+    # Shuffled, the correlation has a deviation of 1 / sqrt(n): the limit is 12 of them.
     if not neighbours * math.sqrt(len(y)) > 12:
         return None
     return Finding("D15", f"successive targets have a correlation of {neighbours:.2f}; shuffled: about 0")

@@ -55,6 +55,7 @@ def failing_slice(evidence: Evidence) -> Finding | None:
         difference = wrong[inside].mean() - wrong[~inside].mean()
         shuffled = [generator.permutation(inside) for _ in range(400)]
         chance = [wrong[mask].mean() - wrong[~mask].mean() for mask in shuffled]
+        # A permutation test, times the number of slices (Bonferroni), because each of them may look bad by chance.
         p = (1 + sum(gap >= difference for gap in chance)) / 401 * len(slices)
         if difference > most and p < 0.02:
             most = float(difference)
@@ -175,7 +176,9 @@ def confidence_off(evidence: Evidence) -> Finding | None:
     for _ in range(100):
         rows = torch.randint(len(y), (len(y),), generator=generator)
         draws.append(calibration_error(confidence[rows], right[rows]))
+    # The lower end of what a bootstrap gives, so that few examples have to be further off.
     low = sorted(draws)[5]
+    # Fitted on one half and judged on the other, so that a temperature that fits noise is of no use.
     half = len(y) // 2
     temperatures = torch.logspace(-1.5, 1.5, 61, dtype=torch.double)
     losses = [float(torch.nn.functional.cross_entropy(logits[:half] / t, y[:half])) for t in temperatures]

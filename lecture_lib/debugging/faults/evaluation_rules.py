@@ -173,6 +173,7 @@ def statistics_of_normalisation(evidence: Evidence) -> Finding | None:
     """P17: after training, training batches are good in training mode and bad in evaluation mode."""
     if any(norm.running_mean is None for norm in norms_of(evidence.program.model)):
         return Finding("P17", "track_running_stats is False: validation depends on which examples share a batch")
+    # None is a mean over all batches, which forgets nothing.
     momenta = [norm.momentum for norm in norms_of(evidence.program.model) if norm.momentum is not None]
     train = evidence.train
     if train is not None and max(momenta, default=0.0) > 0.5 and 2 * train.batch_size < len(train.x):
@@ -209,6 +210,7 @@ def resumed_run_differs(evidence: Evidence) -> Finding | None:
 
     with untouched(program, evidence.seed):
         program.run_epoch()
+        # A copy: what is saved may hold the very tensors that the next step changes.
         saved = copy.deepcopy(program.save(program))
         stream = torch.get_rng_state()
         rates = [group["lr"] for optimizer in program.optimizers for group in optimizer.param_groups]

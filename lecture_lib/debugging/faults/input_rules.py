@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from .._engine.evidence import Evidence
 from .finding import Finding
+from .model_rules import outputs_of
 
 
 def other_statistics(evidence: Evidence) -> Finding | None:
@@ -39,9 +40,8 @@ def _remembered(evidence: Evidence, x: Tensor) -> Finding | None:
         return None
     inputs: list[Tensor] = []
     handle = norms[0].register_forward_pre_hook(lambda module, args: inputs.append(args[0].detach()))
-    from .model_rules import outputs_of
-
-    outputs_of(evidence, evidence.train.x[:256]) if evidence.train is not None else None
+    if evidence.train is not None:
+        outputs_of(evidence, evidence.train.x[:256])
     handle.remove()
     if not inputs:
         return None

@@ -61,6 +61,7 @@ def step_before_backward(recording: Recording, spec: Spec) -> Finding | None:
     """G05: at each step a forward pass still waits for its backward."""
     steps = recording.of(Step)
     early = sum(step.waiting for step in steps)
+    # Not of this batch, and wholly of the batch before.
     late = [step for step in looked(recording) if step.residual > EQUAL and step.stale < EQUAL]
     if len(late) > 2 and len(late) >= 0.8 * sum(step.residual > EQUAL for step in looked(recording)):
         return Finding("G05", f"in {len(late)} steps the gradient was that of the batch before")

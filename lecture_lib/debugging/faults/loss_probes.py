@@ -152,6 +152,7 @@ def class_axis(evidence: Evidence) -> Finding | None:
         return None
     changed = x.clone()
     last = x.shape[1] - 1
+    # Values from the data, so that the model takes them.
     changed[:, last] = x[[1, 2, 3, 0], 0]
     after = evidence.measure(replace(four, x=changed))[2]
     if after is None:

@@ -42,6 +42,7 @@ def softmax_twice(evidence: Evidence) -> Finding | None:
     if not losses or not all(probabilities(call.outputs) for call in losses):
         return None
     classes = losses[0].outputs.shape[1]
+    # The cross-entropy of a one-hot distribution that is taken for scores.
     floor = math.log(math.e + classes - 1) - 1
     return Finding(
         "L01",
@@ -58,6 +59,7 @@ def sigmoid_twice(evidence: Evidence) -> Finding | None:
         raise NotAskedError(text)
     if not losses or not all(bool(((call.outputs >= 0) & (call.outputs <= 1)).all()) for call in losses):
         return None
+    # 0.313 is log(1 + 1/e), the loss of a label with the score 1.
     return Finding("L02", f"in {len(losses)} batches all scores lay between 0 and 1; the loss cannot fall below 0.313")
 
 
@@ -89,6 +91,7 @@ def summed_in_the_step(evidence: Evidence) -> Finding | None:
             last = event
         elif isinstance(event, Backward) and last is not None:
             close = abs(event.value - last.total) <= 1e-5 * abs(last.total)
+            # A loss that is no scalar has no value, and its total is the sum over examples.
             sums += math.isnan(last.value) and close
             means += not (math.isnan(last.value) and close)
             last = None

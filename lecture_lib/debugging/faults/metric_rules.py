@@ -113,6 +113,7 @@ def reports_otherwise(evidence: Evidence) -> Finding | None:
         usual = _by_its_name(name, answered, y, evidence if len(losses) == len(outputs) else None)
         if usual is None or not math.isfinite(value) or not math.isfinite(usual):
             continue
+        # Times 100, because a share may be reported in per cent.
         if all(abs(times * usual - value) > OTHERWISE * max(abs(value), abs(times * usual)) for times in (1, 100)):
             text = f"of an untrained model '{name}' is reported as {value:.4g}; over all its outputs it is {usual:.4g}"
             return Finding(None, text, {"reported": value, "usual": usual}, certain=False, where="metric")
@@ -186,6 +187,7 @@ def answers(outputs: Tensor, y: Tensor, draw: int) -> list[Tensor]:
         shares = float(outputs.min()) >= 0 and float(outputs.max()) <= 1
         return [answer.sigmoid() for answer in scores] if shares else scores
     mean = y.double().mean(dim=0, keepdim=True)
+    # Numbers near the truth and right in their order, but far too small: a correlation does not see that.
     mixed.append(mean + SHRUNK * (y - mean))
     return [answer.reshape(outputs.shape).to(outputs) for answer in mixed]
 

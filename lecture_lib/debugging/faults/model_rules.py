@@ -172,6 +172,7 @@ def all_affine(evidence: Evidence) -> Finding | None:
         return _directly_chained(evidence, x)
     a, b = x[:8], x[8:16]
     with untouched(evidence.program, evidence.seed) as program, drawn_large(program):
+        # 3 - 2 = 1, so that the bias of an affine map stays.
         outputs = [outputs_of(evidence, inputs) for inputs in (a, b, 3 * a - 2 * b)]
     if any(values is None or values.shape != outputs[0].shape for values in outputs):  # type: ignore[union-attr]
         return None

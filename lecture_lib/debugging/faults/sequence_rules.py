@@ -49,6 +49,7 @@ def numbered_anew(evidence: Evidence) -> Finding | None:
     words, first, counts = ids.unique(return_inverse=True, return_counts=True)
     if len(words) < IDS or not _rules_differ(train, val, evidence.spec.padding_index):
         return None
+    # The position at which each id comes first.
     place = torch.full((len(words),), len(ids)).scatter_reduce(0, first, torch.arange(len(ids)), "amin")
     how = "in the order in which they come" if bool((place.diff() > 0).all()) else ""
     if not how and len(words) >= 2 * IDS and bool((counts.diff() <= 0).all()):

@@ -45,6 +45,7 @@ def classes_renumbered(evidence: Evidence) -> Finding | None:
     kept = (y >= 0) & (y != (-100 if evidence.spec.ignore_index is None else evidence.spec.ignore_index))
     table = torch.zeros(outputs.shape[1], outputs.shape[1])
     table.index_put_((predicted[kept], y[kept]), torch.ones(int(kept.sum())), accumulate=True)
+    # The renaming of classes with which most predictions are right.
     rows, columns = linear_sum_assignment(-table.numpy())
     plain, matched = float(table.trace() / table.sum()), float(table[rows, columns].sum() / table.sum())
     pairs = [(int(a), int(b)) for a, b in zip(rows, columns, strict=True) if a != b]
@@ -68,6 +69,7 @@ def leaks(evidence: Evidence) -> Finding | None:
     train, val = evidence.plain or evidence.train, evidence.val
     floats = train.x.is_floating_point()
     x, v = train.flat(), val.flat()
+    # Rows of few values are often equal by chance.
     few = not floats or all(len(np.unique(column)) <= 4 for column in x.T)
     by_chance = _copies_by_chance(x, v) if few else 0.0
     counts = np.unique(x, axis=0, return_counts=True)[1]
@@ -114,6 +116,7 @@ def _labels_agree(train: Examples, val: Examples) -> bool:
 
 def _wherever(images: Tensor) -> np.ndarray:
     """Features that stay when an image is moved or mirrored: the sizes of its frequencies."""
+    # A shift changes the phases of the frequencies, and a mirror image swaps the signs of the horizontal ones.
     sizes = torch.fft.fft2(images.double()).abs()
     return np.asarray((sizes + sizes.flip(3).roll(1, 3)).flatten(1).float().double())
 
@@ -122,6 +125,7 @@ def _copies_by_chance(train: np.ndarray, val: np.ndarray) -> float:
     """The share of copies that few values in a few columns give by nature: with the columns shuffled apart."""
     generator = np.random.default_rng(0)
     mixed = np.concatenate([train, val])
+    # Each column keeps its values and no row keeps its combination.
     mixed = np.stack([generator.permutation(column) for column in mixed.T], axis=1)
     train_rows = {row.tobytes() for row in mixed[: len(train)]}
     return float(np.mean([row.tobytes() in train_rows for row in mixed[len(train) :]]))

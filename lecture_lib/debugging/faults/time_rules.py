@@ -35,6 +35,7 @@ def knows_the_future(evidence: Evidence) -> Finding | None:
                     f"column {number} is made of targets of its own and later rows (R² {both:.3f}; of earlier ones "
                     f"alone {before:.2f}): at that time they were not known",
                     {"column": int(number)},
+                    # Where only rounding is left, the column is a formula of targets.
                     certain=1 - both < 1e-6,
                 )
         return None
