@@ -80,7 +80,7 @@ class _Comparison(SplitTrials):
         self._base: dict[tuple[bool, float], float] = {(False, 1.0): self.plain}
         self._confirmations: dict[tuple[str, str], Trial | None] = {}
         self.length = self._length(len(wanted))
-        # A third of the time at most: if none of these explains the gap, the others need theirs.
+        # About a third of the time: if none of these explains the gap, the others need theirs.
         attempts, data = self._try(profile, first, self._length(3 * len(first))), list[Trial]()
         explained = self._decide(attempts, [])
         if explained is None:
