@@ -251,6 +251,7 @@ def test_files_are_short_and_the_library_is_small() -> None:
 NAMED_ROOMS = (
     *(f"lecture_lib/{name}" for name in ("training", "data", "analysis", "experiments", "commands")),
     *(f"lecture_lib/{name}" for name in ("_common", "tape", "notebook", "notebook/questions")),
+    *(f"lecture_lib/{name}" for name in ("debugging", "debugging/_engine", "debugging/faults")),
     "autograders",
     *(f"autograders/{name}" for name in ("commands", "grading", "intake", "nbgrader", "probes", "questions")),
     *(f"autograders/{name}" for name in ("questions/descriptions", "release", "results", "sandbox")),

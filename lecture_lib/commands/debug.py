@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..debugging import Climb, Finding, Spec, climb, find_faults
+from ..debugging._engine.discovery import Discovery
 from ..debugging._engine.events import Recording, Step
-from ..debugging._engine.finding_models import Discovery
 
 DESCRIPTION = """\
 Run a training script unchanged and watch its training: order of the loop, gradients, wiring, losses. What is found is

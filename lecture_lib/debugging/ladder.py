@@ -14,12 +14,12 @@ from ._engine.assumptions import SPENT
 from ._engine.chance import no_better_than_chance
 from ._engine.events import Recording
 from ._engine.evidence import Evidence
+from ._engine.instrumentation import why_not
 from ._engine.measures import MEASURES, losses
-from ._engine.observed import Row
-from ._engine.observing import why_not
+from ._engine.preserve import untouched
+from ._engine.run_data import Row
 from ._engine.rung_plots import PLOTS
 from ._engine.rung_plots import run as draw_run
-from ._engine.untouched import untouched
 from .faults.finding import Finding
 from .program import Program, Spec
 from .recording_symptoms import symptoms_of_recording
@@ -88,6 +88,7 @@ class Result:
         figure, ax = figure_and_axes(ax)
         ax.set_title(f"rung {self.rung.number}, {self.rung.name}: {self.verdict}", loc="left")
         try:
+            # A rung whose numbers could not be measured has none of the keys that its picture needs.
             PLOTS[self.rung.number](ax, self.seen)
         except KeyError:
             ax.text(0.5, 0.5, "nothing could be measured", ha="center", transform=ax.transAxes)
@@ -98,8 +99,8 @@ class Result:
         lines += [f"  {name}: {_short(value)}" for name, value in self.seen.items() if not _unknown(value)]
         if self.verdict == "unsure":
             lines.append(f"  {self.doubt or UNLEARNT}")
-        lines += [f"  {one}".replace("\n", "\n  ") for one in map(str, self.findings)]
-        return "\n".join([*lines, *(f"  not checked: {one}" for one in self.unchecked)])
+        lines += [f"  {finding}".replace("\n", "\n  ") for finding in map(str, self.findings)]
+        return "\n".join([*lines, *(f"  not checked: {question}" for question in self.unchecked)])
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Climb:
         rows: losses of the recorded run, epoch by epoch.
         constant: training loss of the best constant answer.
         swaps: what replacing parts has shown; None where it was not tried.
-        asked: how many questions were asked: rules, comparisons and replacements.
+        question_count: how many questions were asked: rules, comparisons and replacements.
         refused: for each question that could not be asked, why.
 
     """
@@ -122,7 +123,7 @@ class Climb:
     rows: tuple[Row, ...] = field(default=(), repr=False)
     constant: float = math.nan
     swaps: Swaps | None = None
-    asked: int = 0
+    question_count: int = 0
     refused: tuple[str, ...] = ()
 
     @property
@@ -134,8 +135,8 @@ class Climb:
     def ending(self) -> str:
         """How much was found and asked, and how many questions were left out."""
         count = len(self.findings)
-        found = f"{count} finding{'s' if count > 1 else ''}" if count else "nothing found"
-        return f"{found}: {self.asked} questions asked, {len(self.refused)} not asked"
+        findings = f"{count} finding{'s' if count > 1 else ''}" if count else "nothing found"
+        return f"{findings}: {self.question_count} questions asked, {len(self.refused)} not asked"
 
     def plot(self) -> Figure:
         """Draw the rungs, and the curves of the recorded run below them."""
@@ -173,8 +174,8 @@ class Findings(list[Finding]):
 
     """
 
-    def __init__(self, found: Sequence[Finding], unchecked: Sequence[str]) -> None:
-        super().__init__(found)
+    def __init__(self, findings: Sequence[Finding], unchecked: Sequence[str]) -> None:
+        super().__init__(findings)
         self.unchecked = tuple(unchecked)
 
     def __str__(self) -> str:
@@ -196,9 +197,10 @@ def find_faults(recording: Recording, spec: Spec | None = None) -> Findings:
     """
     evidence = Evidence.of_recording(recording, spec or Spec())
     rules = [rule for rung in RUNGS for rule in rung.rules if rule in OF_RECORDINGS]
-    found = [one for rule in rules if (one := _ask(rule, evidence)) is not None]
-    found = sorted(found, key=lambda one: one.rung) or symptoms_of_recording(recording)
-    return Findings(found, evidence.left_out())
+    findings = [finding for rule in rules if (finding := _ask(rule, evidence)) is not None]
+    # A symptom names no cause, so it is looked for only where no rule speaks.
+    findings = sorted(findings, key=lambda finding: finding.rung) or symptoms_of_recording(recording)
+    return Findings(findings, evidence.left_out())
 
 
 def climb(
@@ -231,58 +233,64 @@ def climb(
 
 def _climb(evidence: Evidence, go_on: bool, make: Make | None, budget: float) -> Climb:
     unchecked: dict[int, list[str]] = {}
-    found = [one for rung in RUNGS for one in _look(evidence, rung, rung.rules, unchecked)]
-    explained = {name for one in found for name in EXPLAINS.get(one.fault or "", ())}
-    found = [one for one in found if one.fault not in explained]
+    findings = [finding for rung in RUNGS for finding in _look(evidence, rung, rung.rules, unchecked)]
+    explained = {name for finding in findings for name in EXPLAINS.get(finding.fault or "", ())}
+    findings = [finding for finding in findings if finding.fault not in explained]
     swaps = None
-    if not any(one.certain for one in found) and budget > 0 and evidence.run.error is None:
+    # An identity that does not hold explains the program by itself, and replacing parts costs whole trainings.
+    if not any(finding.certain for finding in findings) and budget > 0 and evidence.run.error is None:
         evidence.end = time.process_time() + budget
         swaps = _swap(evidence, make, SWAPS_SHARE * budget, unchecked)
-        found = [one for one in found if _supported(one, swaps)]
-    if found and not go_on:
+        # What differs may be meant: without certainty a finding stays only where replacing its part helps.
+        findings = [finding for finding in findings if _supported(finding, swaps)]
+    if findings and not go_on:
         for rung in RUNGS:
             if rung.hypotheses:
                 unchecked[rung.number].append("comparisons of runs: a certain finding already explains what is wrong")
     for rung in RUNGS:
         # What an identity explains needs no comparison of runs, and one comparison that explains is enough.
         for rule in rung.hypotheses:
-            one = _ask(rule, evidence) if go_on or not found else None
-            if one is not None and _supported(one, swaps):
-                found.append(one)
+            finding = _ask(rule, evidence) if go_on or not findings else None
+            if finding is not None and _supported(finding, swaps):
+                findings.append(finding)
         unchecked[rung.number] += evidence.left_out()
     if swaps is not None and swaps.explained is not None:
-        found = [replace(one, where=swaps.explained.part) for one in found] or [swaps.explained.finding()]
-    if all(one.symptom for one in found) and evidence.run.error is None:
+        findings = [replace(finding, where=swaps.explained.part) for finding in findings] or [swaps.explained.finding()]
+    # True of an empty list too: a symptom is told where nothing that was found has a cause.
+    if all(finding.symptom for finding in findings) and evidence.run.error is None:
         more = _symptoms(evidence, swaps, unchecked)
-        found = more if not found or any(one.part for one in more) else found
-    found = [located(one, swaps) for one in found]
+        findings = more if not findings or any(finding.part for finding in more) else findings
+    findings = [located(finding, swaps) for finding in findings]
     doubt = no_better_than_chance(evidence.program, evidence.val, evidence.run)
     results = []
     for rung in RUNGS:
-        here = sorted((one for one in found if one.rung == rung.number), key=lambda one: not one.certain)
-        seen = _measure(evidence, rung, unchecked)
-        results.append(Result(rung, tuple(here), tuple(unchecked.get(rung.number, ())), seen))
+        here = [finding for finding in findings if finding.rung == rung.number]
+        here.sort(key=lambda finding: not finding.certain)
+        numbers = _measure(evidence, rung, unchecked)
+        results.append(Result(rung, tuple(here), tuple(unchecked.get(rung.number, ())), numbers))
         if here and not go_on:
             break
     if results[-1].rung.number >= MEASURED:  # the report shows the metric: nothing is vouched for beside a bad one
-        results = [replace(one, doubt=doubt) for one in results]
+        results = [replace(result, doubt=doubt) for result in results]
+    # Without a first loss the constant loss may be a mere placeholder, and the plot has no line for it.
     constant = evidence.constant_loss if math.isfinite(evidence.run.before) else math.nan
-    asked, refused = evidence.asked, list(evidence.refused)
+    question_count, refused = evidence.question_count, list(evidence.refused)
     if swaps is not None:
-        asked += len(swaps.trials)
+        question_count += len(swaps.trials)
         refused += [*swaps.failed, *(f"replacements of parts: {SPENT}" for _ in swaps.unaffordable)]
     return Climb(
-        tuple(results), RUNGS[len(results) :], tuple(evidence.run.rows), constant, swaps, asked, tuple(refused)
+        tuple(results), RUNGS[len(results) :], tuple(evidence.run.rows), constant, swaps, question_count, tuple(refused)
     )
 
 
 def _swap(evidence: Evidence, make: Make | None, budget: float, unchecked: dict[int, list[str]]) -> Swaps | None:
     try:
+        # What the rungs have found must survive a program that cannot be run with a part replaced.
         swaps = swap_parts(evidence.program, evidence.spec, make=make, budget=budget, seed=evidence.seed)
     except Exception as error:
         unchecked[1].append(f"replacing parts: {why_not(error)}")
         return None
-    unchecked[1] += [f"replacing parts: {one}" for one in swaps.failed]
+    unchecked[1] += [f"replacing parts: {failure}" for failure in swaps.failed]
     if swaps.unaffordable:
         parts = ", ".join(dict.fromkeys(part for part, _ in swaps.unaffordable))
         left_out = f"{len(swaps.unaffordable)} replacements of parts ({parts})"
@@ -309,20 +317,20 @@ def _supported(finding: Finding, swaps: Swaps | None) -> bool:
 
 
 def _look(evidence: Evidence, rung: Rung, rules: Sequence[Rule], unchecked: dict[int, list[str]]) -> list[Finding]:
-    found = [one for rule in rules if (one := _ask(rule, evidence)) is not None]
+    findings = [finding for rule in rules if (finding := _ask(rule, evidence)) is not None]
     unchecked.setdefault(rung.number, []).extend(evidence.left_out())
-    return found
+    return findings
 
 
 def _ask(rule: Rule, evidence: Evidence) -> Finding | None:
     try:
-        found = rule(evidence)
+        finding = rule(evidence)
     except Exception as error:  # a rule that a program breaks must not take the others with it
         evidence.not_asked.setdefault(why_not(error), []).append(rule.__name__.replace("_", " "))
         evidence.refused.append(why_not(error))
         return None
-    evidence.asked += 1
-    return found
+    evidence.question_count += 1
+    return finding
 
 
 def _measure(evidence: Evidence, rung: Rung, unchecked: dict[int, list[str]]) -> dict[str, Any]:
@@ -345,4 +353,4 @@ def _short(value: Any) -> str:
 def _unknown(value: Any) -> bool:
     """Whether there is no number in it."""
     values = value if isinstance(value, list) else [value]
-    return bool(values) and all(isinstance(one, float) and math.isnan(one) for one in values)
+    return bool(values) and all(isinstance(number, float) and math.isnan(number) for number in values)

@@ -75,7 +75,7 @@ class Program:
     @property
     def device(self) -> torch.device:
         """Where the model is; the CPU for one without parameters."""
-        return next((one.device for one in self.model.parameters()), torch.device("cpu"))
+        return next((parameter.device for parameter in self.model.parameters()), torch.device("cpu"))
 
     def parts(self, batch: Batch) -> tuple[Any, Any]:
         """The inputs and targets of a batch."""
@@ -121,8 +121,8 @@ class Program:
     def run_evaluation(self) -> dict[str, float]:
         """What the author's evaluation gives, by name."""
         if self.evaluate:
-            found = self.evaluate(self)
-            return dict(found) if isinstance(found, Mapping) else {"value": float(found)}
+            reported = self.evaluate(self)
+            return dict(reported) if isinstance(reported, Mapping) else {"value": float(reported)}
         total, outputs, targets, count = 0.0, [], [], 0
         was = self.model.training
         self.model.eval()
@@ -131,15 +131,16 @@ class Program:
                 x, y = self.parts(batch)
                 out = self.outputs(x)
                 if self.loss_fn is not None:
+                    # Weighted by examples: the last batch may be smaller.
                     total += float(self.loss_fn(out, y)) * len(y)
                 count += len(y)
                 outputs.append(out)
                 targets.append(y)
         self.model.train(was)
-        found = {"loss": total / count} if self.loss_fn is not None and count else {}
-        if self.metric is not None and count and all(isinstance(one, Tensor) for one in (*outputs, *targets)):
-            found["metric"] = float(self.metric(torch.cat(outputs), torch.cat(targets)))
-        return found
+        reported = {"loss": total / count} if self.loss_fn is not None and count else {}
+        if self.metric is not None and count and all(isinstance(part, Tensor) for part in (*outputs, *targets)):
+            reported["metric"] = float(self.metric(torch.cat(outputs), torch.cat(targets)))
+        return reported
 
 
 @dataclass(frozen=True)

@@ -12,18 +12,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ._engine.events import Backward, Batch, Break, Forward, LossCall, Mark, Recording, Step
-from ._engine.gradients import (
-    SCALED_BY,
-    at_a_step,
-    compare,
-    dense,
-    detached,
-    flat_gradient,
-    leaves_of,
-    lost_in_float16,
-)
-from ._engine.listening import Listener
-from ._engine.watching import Watched, all_warnings, checksums, fingerprints, gets_closure, held_by, where_is
+from ._engine.gradients import SCALED_BY, at_a_step, compare, dense, detached, flat_gradient, leaves_of, lost_in_float16
+from ._engine.inspection import WatchedLoader, all_warnings, checksums, fingerprints, gets_closure, held_by, where_is
+from ._engine.listener import Listener
 
 WITH_MODES = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
 LOOKS = 12  # steps at the start whose gradients are compared, then two of every RARELY
@@ -69,7 +60,7 @@ class Recorder:
 
     def __init__(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> None:
         self.recording = Recording()
-        self._listener = Listener(self.loss, self._asked)
+        self._listener = Listener(self.loss, self._backward_begins)
         self._model, self._optimizers = model, list(optimizers)
         self._attached = ExitStack()
         self._losses: list[Tensor] = []  # PyTorch's, with a graph, since the last backward
@@ -89,8 +80,8 @@ class Recorder:
             for group in optimizer.param_groups:
                 self._parameters |= {id(parameter): parameter for parameter in group["params"]}
                 self.recording.maximised |= bool(group.get("maximize"))
-        self._last_seen: dict[int, Tensor] = {}
-        self._modal = [(name, one) for name, one in model.named_modules() if isinstance(one, WITH_MODES)]
+        self._last_gradients: dict[int, Tensor] = {}
+        self._modal = [(name, layer) for name, layer in model.named_modules() if isinstance(layer, WITH_MODES)]
         self.recording.modal = tuple(name for name, _ in self._modal)
         self._unreached = dict(self._parameters)
         self._kept = 0
@@ -120,7 +111,7 @@ class Recorder:
         """Take the hooks away."""
         self._attached.close()
         sums = checksums(self._parameters)
-        self.recording.moved = frozenset(key for key, one in sums.items() if one != self._sums[key])
+        self.recording.moved = frozenset(key for key, checksum in sums.items() if checksum != self._sums[key])
 
     def mark(self, name: str) -> None:
         """Note where something begins or ends."""
@@ -130,6 +121,7 @@ class Recorder:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Note nothing for a while."""
+        # The tensors are shared, so that no other tensor gets the id of one that was noted.
         kept, self.recording = self.recording, Recording(tensors=self.recording.tensors)
         inside, self._inside = self._inside, True
         try:
@@ -137,7 +129,7 @@ class Recorder:
         finally:
             self.recording, self._inside = kept, inside
 
-    def watched(self, loader: Iterable[Any], inputs_of: Callable[[Any], Any]) -> Watched:
+    def watched(self, loader: Iterable[Any], inputs_of: Callable[[Any], Any]) -> WatchedLoader:
         """A loader whose batches are noted."""
 
         def note(batch: Any) -> None:
@@ -145,7 +137,7 @@ class Recorder:
             if isinstance(inputs, Tensor) and inputs.ndim:
                 self.recording.events.append(Batch(fingerprints(inputs)))
 
-        return Watched(loader, note)
+        return WatchedLoader(loader, note)
 
     def loss(self, name: str, args: Sequence[Any], kwargs: dict[str, Any], result: Tensor) -> None:
         """Note a loss and keep it for the next backward."""
@@ -155,14 +147,15 @@ class Recorder:
         value = float(result.detach()) if result.numel() == 1 else math.nan
         keep, self._kept = self._kept < KEPT, self._kept + 1
         names = ("input", "target", "weight")
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
-        pair = given.get("input"), given.get("target")
+        arguments = {**dict(zip(names, args, strict=False)), **kwargs}
+        pair = arguments.get("input"), arguments.get("target")
+        # A loss without a graph belongs to an evaluation.
         if name != "loss_fn" and not result.requires_grad and all(isinstance(part, Tensor) for part in pair):
             self.recording.evaluated.append(pair)
-        outputs, targets = (detached(given.pop(part, None)) if keep else None for part in ("input", "target"))
-        given = {key: detached(option) for key, option in given.items()}
+        outputs, targets = (detached(arguments.pop(part, None)) if keep else None for part in ("input", "target"))
+        arguments = {key: detached(option) for key, option in arguments.items()}
         total = value if result.numel() == 1 else float(result.detach().double().sum())
-        events.append(LossCall(name, outputs, targets, given, value, total, result.requires_grad))
+        events.append(LossCall(name, outputs, targets, arguments, value, total, result.requires_grad))
         if not math.isfinite(value) and result.numel() == 1:
             first = args[0] if args else None
             largest = 0.0
@@ -172,10 +165,10 @@ class Recorder:
         if result.requires_grad and result.numel() == 1:
             (self._own if name == "loss_fn" else self._losses).append(result)
 
-    def _broke(self, what: str, outputs: float) -> None:
+    def _broke(self, quantity: str, outputs: float) -> None:
         if self.recording.broke is None:
             largest = max((float(p.detach().abs().max()) for p in self._parameters.values() if p.numel()), default=0.0)
-            self.recording.broke = Break(what, outputs, largest, len(self.recording.of(Step)))
+            self.recording.broke = Break(quantity, outputs, largest, len(self.recording.of(Step)))
 
     @property
     def _looking(self) -> bool:
@@ -191,20 +184,21 @@ class Recorder:
     def forward(self, module: nn.Module, args: Any) -> None:
         """Note that the model is called, with these arguments."""
         grad = torch.is_grad_enabled()
-        evaluating = tuple(name for name, one in self._modal if not one.training)
+        evaluating = tuple(name for name, layer in self._modal if not layer.training)
         self.recording.events.append(Forward(grad, module.training, evaluating))
         fed = self.recording.fed[grad]
         if len(fed) < FED and args and isinstance(args[0], Tensor):
+            # A copy: a loop may fill the same tensor with its next batch.
             fed.append(args[0].detach().clone())
         self._waiting |= grad
         self._listener.attend(self._looking or not grad)
 
-    def _asked(self, tensors: Any, parameters: Any) -> bool:
+    def _backward_begins(self, tensors: Any, parameters: Any) -> bool:
         """A backward pass begins, or gradients are asked for: those of parameters are a backward pass too."""
         start = tensors if isinstance(tensors, Tensor) else tensors[0] if len(tensors) == 1 else None
         if self._inside or start is None:
             return False
-        trains = parameters is None or any(id(one) in self._parameters for one in parameters)
+        trains = parameters is None or any(id(parameter) in self._parameters for parameter in parameters)
         if trains:
             self._backward(start, parameters is None)
         return trains
@@ -229,20 +223,22 @@ class Recorder:
                     self.recording.lasting.add(id(leaf))
                 self.recording.strangers.setdefault(id(leaf), where_is(leaf, self._model))
         scale = residual = underflow = math.nan
-        known = [leaf for leaf in leaves if leaf.requires_grad]
+        differentiable = [leaf for leaf in leaves if leaf.requires_grad]
+        # One kind only: PyTorch's losses inside of the program's own would be counted twice.
         losses = self._losses or self._own
         self._inside = True
         try:
-            fresh = flat_gradient(start, known)
+            fresh = flat_gradient(start, differentiable)
             if losses:
-                scale, residual = compare(fresh, flat_gradient(torch.stack(losses).sum(), known))
+                scale, residual = compare(fresh, flat_gradient(torch.stack(losses).sum(), differentiable))
             if half:
-                underflow = lost_in_float16(fresh, flat_gradient(start * SCALED_BY, known))
+                underflow = lost_in_float16(fresh, flat_gradient(start * SCALED_BY, differentiable))
         except RuntimeError:  # a graph that cannot be walked twice; the author's own backward will say so if it must
             fresh = {}
         finally:
             self._inside = False
         for key, gradient in fresh.items():
+            # Several passes before a step add up, as they do in .grad.
             self._fresh[key] = self._fresh[key] + gradient if key in self._fresh else gradient
         ids = frozenset(map(id, leaves))
         self.recording.events.append(Backward(value, kept, len(losses), scale, residual, ids, underflow))
@@ -256,6 +252,7 @@ class Recorder:
                 ids = frozenset(map(id, parameters))
                 self.recording.optimised = [*self.recording.optimised[:1], held_by(self._optimizers)]
             rates = tuple(float(group["lr"]) for group in optimizer.param_groups if "lr" in group)
+            # A list, because entries are deleted on the way.
             for key in [key for key, p in self._unreached.items() if p.grad is not None]:
                 del self._unreached[key]
                 self.recording.reached.add(key)
@@ -266,10 +263,12 @@ class Recorder:
             self.recording.events.append(Step(number, rates, self._backwards, self._waiting, **facts))
             if looking:
                 self._last_fresh = self._fresh
-                self._fresh = {key: one for key, one in self._fresh.items() if key not in ids}
+                # What other optimizers hold waits for their own steps.
+                self._fresh = {key: gradient for key, gradient in self._fresh.items() if key not in ids}
             self._backwards = 0
             if number == len(self._optimizers) - 1:
                 self._steps += 1
+                # Hooks slow every step down, and modules that were called need them no longer.
                 if self._steps == LOOKS:
                     for name in self._called_hooks.keys() & self.recording.called:
                         self._called_hooks[name].remove()
@@ -278,9 +277,9 @@ class Recorder:
         return hook
 
     def _look(self, parameters: Sequence[Tensor]) -> dict[str, Any]:
-        seen = {id(p): dense(p.grad) for p in parameters if p.grad is not None}
-        facts = at_a_step(parameters, seen, self._fresh, self._last_seen, self._last_fresh)
-        self._last_seen = {key: one.clone() for key, one in seen.items()}
-        if not all(bool(one.isfinite().all()) for one in seen.values()):
+        gradients = {id(p): dense(p.grad) for p in parameters if p.grad is not None}
+        facts = at_a_step(parameters, gradients, self._fresh, self._last_gradients, self._last_fresh)
+        self._last_gradients = {key: gradient.clone() for key, gradient in gradients.items()}
+        if not all(bool(gradient.isfinite().all()) for gradient in gradients.values()):
             self._broke("gradient", 0.0)
         return facts

@@ -23,10 +23,12 @@ def symptoms_of_recording(recording: Recording) -> list[Finding]:
     """The first symptom that the losses of a recording show; none where several losses or optimizers take turns."""
     training = [call for call in recording.of(LossCall) if call.grad and math.isfinite(call.value)]
     training = [call for call in training if call.name != "loss_fn"]
+    # In a game of several losses none of them has to fall.
     alone = recording.optimizers == 1 and len({call.name for call in training}) == 1
     if not alone or len(recording.of(Step)) < FEWEST_STEPS or len(training) < 12:
         return []
     values = [call.value for call in training]
+    # Means of five, because the loss of a single batch is noisy.
     early, late = fmean(values[:5]), fmean(values[-5:])
     constant = constant_loss(training)
     first = f"the loss is {late:.3g} at the end and {early:.3g} at the start"
@@ -38,8 +40,8 @@ def symptoms_of_recording(recording: Recording) -> list[Finding]:
     return _by_chance(recording.evaluated)
 
 
-def _symptom(what: str, evidence: str, look: str) -> Finding:
-    return Finding(None, evidence, {}, False, "", what, WATCHED, look)
+def _symptom(symptom: str, evidence: str, look: str) -> Finding:
+    return Finding(None, evidence, {}, False, "", symptom, WATCHED, look)
 
 
 def constant_loss(training: Sequence[LossCall]) -> float | None:

@@ -123,6 +123,7 @@ RUNGS = (
 )
 
 # What can be asked of a recording without its program.
+# By name, because `of_recording` has wrapped the rules on the rungs.
 _NAMES = {rule.__name__ for rule in (*LOOP_RULES, *WIRING_RULES)}
 OF_RECORDINGS = frozenset(rule for rung in RUNGS for rule in rung.rules if rule.__name__ in _NAMES) | {
     softmax_twice,

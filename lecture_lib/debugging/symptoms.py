@@ -25,20 +25,20 @@ NEARER = 0.8  # of the distance between training examples, to which validation's
 def symptoms(evidence: Evidence, swaps: Swaps | None) -> list[Finding]:
     """The first symptom of the list below, the one that says most first; nothing where all numbers are as usual."""
     for ask in SYMPTOMS:
-        found = ask(evidence, swaps)
-        if found is not None:
-            return [found]
+        finding = ask(evidence, swaps)
+        if finding is not None:
+            return [finding]
     return []
 
 
 def _tried(swaps: Swaps | None) -> str:
     if swaps is None or not swaps.trials:
         return "No part could be replaced to find out more."
-    parts = list(dict.fromkeys(one.part for one in swaps.trials))
+    parts = list(dict.fromkeys(trial.part for trial in swaps.trials))
     return f"{len(swaps.trials)} replacements were tried ({', '.join(parts)}), and none explains it."
 
 
-def _found(symptom: str, evidence: str, swaps: Swaps | None, look: str, where: str = "") -> Finding:
+def _symptom(symptom: str, evidence: str, swaps: Swaps | None, look: str, where: str = "") -> Finding:
     return Finding(None, evidence, {}, False, where, symptom, _tried(swaps), look)
 
 
@@ -46,8 +46,8 @@ def _all_else_replaced(swaps: Swaps | None) -> bool:
     """Whether a plain network learnt nothing either, and neither did the program from validation's own examples."""
     if swaps is None or swaps.best < NOTHING:
         return False
-    whole = any(one.part == "model" and one.general for one in swaps.trials)
-    return whole and any(one.what == VALIDATIONS for one in swaps.trials)
+    whole = any(trial.part == "model" and trial.general for trial in swaps.trials)
+    return whole and any(trial.description == VALIDATIONS for trial in swaps.trials)
 
 
 def by_chance(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
@@ -61,7 +61,7 @@ def by_chance(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
     else:
         look = "Training examples are not learnt either: look at a few of them beside their labels, then at the loss."
     where = "inputs" if _all_else_replaced(swaps) else ""
-    return _found("the validation metric is no better than chance", doubt, swaps, look, where)
+    return _symptom("the validation metric is no better than chance", doubt, swaps, look, where)
 
 
 def easier_than_its_own(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
@@ -82,10 +82,10 @@ def easier_than_its_own(evidence: Evidence, swaps: Swaps | None) -> Finding | No
         "": "Look for validation examples that are in training too, and for wrong labels in training.",
     }[where]
     numbers = f"error {np.mean(own.errors):.2f} on training examples that were held out, {np.mean(own.without):.2f} on "
-    found = _found(
+    finding = _symptom(
         "validation is far easier than training examples that were held out", numbers + "validation", swaps, look, where
     )
-    return replace(found, fault="D10" if where == "labels" else None)
+    return replace(finding, fault="D10" if where == "labels" else None)
 
 
 def _nearness(evidence: Evidence) -> float | None:
@@ -93,11 +93,11 @@ def _nearness(evidence: Evidence) -> float | None:
     train, val = evidence.plain, evidence.val
     if train is None or val is None or min(len(train.y), len(val.y)) < FEWEST:
         return None
-    rows, others = (torch.from_numpy(one.flat()[:1000]).nan_to_num() for one in (train, val))
-    if rows.shape[1:] != others.shape[1:]:
+    train_rows, val_rows = (torch.from_numpy(examples.flat()[:1000]).nan_to_num() for examples in (train, val))
+    if train_rows.shape[1:] != val_rows.shape[1:]:
         return None
-    within = torch.cdist(rows, rows).fill_diagonal_(torch.inf).amin(dim=1)
-    across = torch.cdist(others, rows).amin(dim=1)
+    within = torch.cdist(train_rows, train_rows).fill_diagonal_(torch.inf).amin(dim=1)
+    across = torch.cdist(val_rows, train_rows).amin(dim=1)
     return float(across.quantile(0.25) / within.quantile(0.25).clamp(min=1e-12))
 
 
@@ -109,6 +109,7 @@ def one_column(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
     if not val.x.is_floating_point() or swaps is None or swaps.errors[0] > GOOD:
         return None
     generator = torch.Generator().manual_seed(0)
+    # One order for all columns: those that are exchanged together still belong to one example.
     order = torch.randperm(len(val.x), generator=generator)
     with evidence.trained() as program:
 
@@ -118,13 +119,13 @@ def one_column(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
             return error(program, [(x, val.y)], evidence.spec)
 
         columns = range(val.x.shape[1])
-        alone = [error_with([one]) for one in columns]
+        alone = [error_with([column]) for column in columns]
         most = int(np.argmax(alone))
-        rest = error_with([one for one in columns if one != most])
+        rest = error_with([column for column in columns if column != most])
         plain = error_with([])
     if rest > plain + ALONE or alone[most] < 0.5:
         return None
-    return _found(
+    return _symptom(
         "the answer rests on one input",
         f"error {plain:.2f}; with column {most} from other examples {alone[most]:.2f}, with all others {rest:.2f}",
         swaps,
@@ -138,7 +139,7 @@ def far_from_the_best(evidence: Evidence, swaps: Swaps | None) -> Finding | None
     if swaps is None or swaps.far is None:
         return None
     far: Trial = swaps.far
-    return _found(
+    return _symptom(
         "the program is far from what a simple one reaches",
         f"{far}; after three times the epochs the program as it is has {swaps.tripled:.2f}",
         swaps,
@@ -151,7 +152,7 @@ def nothing_learnt(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
     """Neither the program nor any replacement is better than a constant answer."""
     if swaps is None or not swaps.trials or swaps.best < NOTHING:
         return None
-    return _found(
+    return _symptom(
         "nothing is learnt, with no replacement",
         f"error {swaps.errors[0]:.2f}, the lowest with a part replaced {swaps.best:.2f}, a constant answer's 1",
         swaps,
@@ -167,14 +168,14 @@ def too_short(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
     times, reached = swaps.patient
     if swaps.errors[0] - reached < max(FAR, 0.5 * swaps.errors[0]):
         return None
-    found = _found(
+    finding = _symptom(
         "the run ends long before what it could learn is learnt",
         f"error {swaps.errors[0]:.2f}, after {times:.0f} times the epochs {reached:.2f}",
         swaps,
         "Train longer, then look at the rate and its schedule.",
         "schedule",
     )
-    return replace(found, fault="H04")
+    return replace(finding, fault="H04")
 
 
 SYMPTOMS: tuple[Callable[[Evidence, Swaps | None], Finding | None], ...] = (
@@ -191,9 +192,9 @@ def located(finding: Finding, swaps: Swaps | None) -> Finding:
     """A symptom without a part gets the only one that differs from its reference and was never replaced."""
     if not finding.symptom or finding.part or swaps is None:
         return finding
-    tried = {one.part for one in swaps.trials}
-    suspects = [one for one in swaps.differences if one.part not in tried]
-    if len({one.part for one in suspects}) != 1:
+    tried = {trial.part for trial in swaps.trials}
+    suspects = [difference for difference in swaps.differences if difference.part not in tried]
+    if len({difference.part for difference in suspects}) != 1:
         return finding
     differs = f"{finding.evidence}; what differs from a plain program: {'; '.join(map(str, suspects))}"
     return replace(finding, evidence=differs, where=suspects[0].part)

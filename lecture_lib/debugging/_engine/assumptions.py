@@ -12,7 +12,7 @@ from torch import Tensor
 from ..faults.finding import Finding
 from ..program import Spec
 from .events import Batch, Forward, Mark, Recording, Step
-from .watching import fingerprints
+from .inspection import fingerprints
 
 Rule = Callable[[Recording, Spec], Finding | None]
 EQUAL = 0.02  # relative; what rounding leaves of a gradient in bfloat16, which has three digits
@@ -110,22 +110,22 @@ def draws_again(recording: Recording) -> str:
 
 
 def _fed(recording: Recording, grad: bool) -> list[tuple[int, ...]]:
-    return [fingerprints(one) if one.ndim else () for one in recording.fed[grad]]
+    return [fingerprints(inputs) if inputs.ndim else () for inputs in recording.fed[grad]]
 
 
-def classes_second(outputs: Tensor, targets: Tensor, given: Sequence[Tensor]) -> None:
+def classes_second(outputs: Tensor, targets: Tensor, loss_inputs: Sequence[Tensor]) -> None:
     """Raise `NotAskedError` where the classes of outputs may be on another axis than the second.
 
     Args:
         outputs: of the model.
         targets: class numbers for them, an axis less.
-        given: outputs as the loss got them: in PyTorch's own losses the second axis holds the classes.
+        loss_inputs: outputs as the losses got them: in PyTorch's own losses the second axis holds the classes.
 
     """
     shape = outputs.shape
     if targets.is_floating_point() or outputs.ndim != targets.ndim + 1 or outputs.ndim == 2:
         return
-    if shape[:-1] == targets.shape and not any(one.shape[1:] == shape[1:] for one in given):
+    if shape[:-1] == targets.shape and not any(tensor.shape[1:] == shape[1:] for tensor in loss_inputs):
         raise NotAskedError(
             f"outputs {list(shape)} for targets {list(targets.shape)}: the last axis may hold the classes"
         )

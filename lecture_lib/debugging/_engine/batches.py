@@ -14,7 +14,7 @@ from ...training._run.structures import take_rows, tensors_of
 from ..program import Program
 from .assumptions import NotAskedError
 from .changes import Change
-from .reading import MOST
+from .read_examples import MOST
 
 ENOUGH = 0.8  # of the rows that are wanted, with the right classes
 
@@ -35,19 +35,19 @@ class ListLoader:
 
 def read_batches(loader: Any) -> list[Any]:
     """As many batches of a loader as the ladder looks at. Raises NotAskedError where rows cannot be told."""
-    found: list[Any] = []
-    seen = 0
+    batches: list[Any] = []
+    count = 0
     for batch in loader or ():
-        found.append(between(batch, 0, length(batch)))  # a copy: a loader may use its tensors again
-        seen += length(batch)
-        if seen >= MOST:
+        batches.append(between(batch, 0, length(batch)))  # a copy: a loader may use its tensors again
+        count += length(batch)
+        if count >= MOST:
             break
-    return found
+    return batches
 
 
 def length(batch: Any) -> int:
     """How many examples a batch has: as many as its first tensor has rows."""
-    first = next((one for one in tensors_of(batch) if one.ndim), None)
+    first = next((tensor for tensor in tensors_of(batch) if tensor.ndim), None)
     if first is None:
         raise NotAskedError("a batch holds no tensor with rows")
     return len(first)
@@ -66,35 +66,35 @@ def between(batch: Any, start: int, end: int) -> Any:
 def halves(batches: Sequence[Any], seed: int) -> tuple[list[Any], list[Any]]:
     """The rows of each batch, in two halves by chance."""
     generator = torch.Generator().manual_seed(seed)
-    one, other = [], []
+    first, second = [], []
     for batch in batches:
         count = length(batch)
         order = torch.randperm(count, generator=generator)
         if count > 1:
-            one.append(take(batch, order[: count // 2]))
-            other.append(take(batch, order[count // 2 :]))
-    return one, other
+            first.append(take(batch, order[: count // 2]))
+            second.append(take(batch, order[count // 2 :]))
+    return first, second
 
 
-def some(batches: Sequence[Any], count: int) -> list[Any]:
+def first_rows(batches: Sequence[Any], count: int) -> list[Any]:
     """The first so many rows."""
-    found: list[Any] = []
+    chosen: list[Any] = []
     for batch in batches:
-        missing = count - sum(map(length, found))
+        missing = count - sum(map(length, chosen))
         if missing <= 0:
             break
-        found.append(between(batch, 0, missing))
-    return found
+        chosen.append(between(batch, 0, missing))
+    return chosen
 
 
-def alike(batches: Sequence[Any], others: Sequence[Any], labels: Callable[[Any], Any]) -> list[Any]:
+def alike(batches: Sequence[Any], reference: Sequence[Any], labels: Callable[[Any], Any]) -> list[Any]:
     """As many rows as the others have, with as many of each class where labels are classes and there are enough."""
-    count = sum(map(length, others))
-    parts = [labels(batch) for batch in (*batches, *others)]
+    count = sum(map(length, reference))
+    parts = [labels(batch) for batch in (*batches, *reference)]
     if not all(isinstance(y, Tensor) and y.ndim == 1 and not y.is_floating_point() for y in parts):
-        return some(batches, count)
+        return first_rows(batches, count)
     wanted = Counter(torch.cat(parts[len(batches) :]).tolist())
-    found: list[Any] = []
+    matching: list[Any] = []
     for batch, y in zip(batches, parts, strict=False):
         rows = []
         for row, label in enumerate(y.tolist()):
@@ -102,8 +102,8 @@ def alike(batches: Sequence[Any], others: Sequence[Any], labels: Callable[[Any],
                 wanted[label] -= 1
                 rows.append(row)
         if rows:
-            found.append(take(batch, torch.tensor(rows)))
-    return found if sum(map(length, found)) > ENOUGH * count else some(batches, count)
+            matching.append(take(batch, torch.tensor(rows)))
+    return matching if sum(map(length, matching)) > ENOUGH * count else first_rows(batches, count)
 
 
 def cut(batches: Sequence[Any], size: int) -> list[Any]:

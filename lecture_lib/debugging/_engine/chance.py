@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from ..program import Program
-from .observed import Examples, Run
+from .run_data import Examples, Run
 
 DRAWS = 20  # of other examples' targets, and as many examples at least
 FEW = 5  # of them for an evaluation of the author's, which may take long
@@ -20,7 +20,8 @@ SCORES = re.compile(r"acc|auc|roc|f1|r2|r\u00b2|precision|recall|kappa|mcc|dice|
 AREA = re.compile(r"auc|roc", re.IGNORECASE)  # under a ROC curve: a half is chance
 
 
-def _others(y: Tensor, count: int) -> list[Tensor]:
+def _shuffled(y: Tensor, count: int) -> list[Tensor]:
+    # A generator of its own: the program's random stream must not advance.
     generator = torch.Generator().manual_seed(0)
     return [y[torch.randperm(len(y), generator=generator)] for _ in range(count)]
 
@@ -29,17 +30,17 @@ def scores_by_chance(program: Program, val: Examples | None, reported: dict[str,
     """What the author's evaluation reports with targets of other examples; nothing where it cannot be asked."""
     if program.evaluate is None or val is None or len(val.y) < DRAWS or not any(map(SCORES.search, reported)):
         return []
-    loader, found = program.val_loader, []
+    loader, scores = program.val_loader, []
     try:
-        for y in _others(val.y, FEW):
-            other = Examples(val.x, y, val.batch_size, val.device)
-            program.val_loader = DataLoader(other.dataset(), val.batch_size)
-            found.append(program.run_evaluation())
+        for y in _shuffled(val.y, FEW):
+            shuffled = Examples(val.x, y, val.batch_size, val.device)
+            program.val_loader = DataLoader(shuffled.dataset(), val.batch_size)
+            scores.append(program.run_evaluation())
     except Exception:  # it wants other batches than (inputs, targets)
         return []
     finally:
         program.val_loader = loader
-    return found
+    return scores
 
 
 def no_better_than_chance(program: Program, val: Examples | None, run: Run) -> str:
@@ -49,7 +50,7 @@ def no_better_than_chance(program: Program, val: Examples | None, run: Run) -> s
         y = val.y[: len(outputs)]
         try:
             own = float(program.metric(outputs, y))
-            doubt = _doubt("metric", own, [float(program.metric(outputs, other)) for other in _others(y, DRAWS)])
+            doubt = _doubt("metric", own, [float(program.metric(outputs, targets)) for targets in _shuffled(y, DRAWS)])
         except Exception:  # such as a metric that moves what it is given; the run has asked it in the program's own way
             doubt = ""
         if doubt:
@@ -57,8 +58,8 @@ def no_better_than_chance(program: Program, val: Examples | None, run: Run) -> s
     for name, own in (run.rows[-1].reported if run.rows else {}).items():
         if not SCORES.search(name):
             continue
-        others = [one.get(name, math.nan) for one in run.by_chance]
-        doubt = _doubt(name, own, others)
+        by_chance = [scores.get(name, math.nan) for scores in run.by_chance]
+        doubt = _doubt(name, own, by_chance)
         if not doubt and AREA.search(name) and own < 0.5:
             doubt = f"The validation {name} is {own:.3g}, worse than chance, which is 0.5."
         if doubt:
@@ -66,9 +67,10 @@ def no_better_than_chance(program: Program, val: Examples | None, run: Run) -> s
     return ""
 
 
-def _doubt(name: str, own: float, others: Sequence[float]) -> str:
-    if not others or not all(map(math.isfinite, (own, *others))) or own > max(others) or min(others) == max(others):
+def _doubt(name: str, own: float, random: Sequence[float]) -> str:
+    # The same number for all draws means that the metric does not depend on the targets.
+    if not random or not all(map(math.isfinite, (own, *random))) or own > max(random) or min(random) == max(random):
         return ""
-    how = "worse than" if own < min(others) else "no better than"
-    chance = f"chance: with targets of other examples it is up to {max(others):.3g}"
+    how = "worse than" if own < min(random) else "no better than"
+    chance = f"chance: with targets of other examples it is up to {max(random):.3g}"
     return f"The validation {name} is {own:.3g}, {how} {chance}."

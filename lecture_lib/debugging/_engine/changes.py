@@ -35,6 +35,7 @@ def learning_rate_times(factor: float) -> Change:
             for group in optimizer.param_groups:
                 group["lr"] = group["lr"] * factor
 
+        # Put back after each step, so that a schedule goes on from the rate that it has set itself.
         def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
             for group, rate in zip(optimizer.param_groups, kept[id(optimizer)], strict=True):
                 group["lr"] = rate
@@ -80,6 +81,7 @@ def initialised_anew(program: Program) -> Iterator[None]:
         for name, parameter in module.named_parameters(recurse=False):
             with torch.no_grad():
                 if parameter.ndim >= 2:
+                    # As nn.Linear draws its weights.
                     nn.init.kaiming_uniform_(parameter, a=math.sqrt(5))
                 elif "bias" in name:
                     parameter.zero_()
@@ -131,7 +133,7 @@ def unit_variance(program: Program) -> Iterator[None]:
             handle.remove()
 
 
-class Replaced(TorchFunctionMode):
+class Substitution(TorchFunctionMode):
     """Calls of some of PyTorch's functions go elsewhere.
 
     Args:
@@ -145,16 +147,16 @@ class Replaced(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call the replacement."""
-        other = self._functions.get(getattr(func, "__name__", ""))
-        return other(func, *args, **(kwargs or {})) if other else func(*args, **(kwargs or {}))
+        substitute = self._functions.get(getattr(func, "__name__", ""))
+        return substitute(func, *args, **(kwargs or {})) if substitute else func(*args, **(kwargs or {}))
 
 
 def replacing(**functions: Callable[..., Any]) -> Change:
     """A change of some of PyTorch's functions."""
-    return lambda program: Replaced(functions)
+    return lambda program: Substitution(functions)
 
 
-class Seen(TorchFunctionMode):
+class ActivationRecorder(TorchFunctionMode):
     """Keeps what activations give: for each call of relu, sigmoid and tanh its name, input and output."""
 
     NAMES = ("relu", "relu_", "_threshold", "sigmoid", "tanh", "sigmoid_", "tanh_")
@@ -166,8 +168,8 @@ class Seen(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Note and go on."""
         name = getattr(func, "__name__", "")
-        given = args[0].detach().clone() if name in self.NAMES and args else None
+        inputs = args[0].detach().clone() if name in self.NAMES and args else None
         result = func(*args, **(kwargs or {}))
-        if given is not None:
-            self.calls.append((name.rstrip("_"), given, result.detach()))
+        if inputs is not None:
+            self.calls.append((name.rstrip("_"), inputs, result.detach()))
         return result

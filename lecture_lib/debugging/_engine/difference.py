@@ -11,14 +11,14 @@ class Difference:
 
     Attributes:
         part: one of PARTS.
-        what: what differs, in words with numbers.
+        description: what differs, in words with numbers.
         fault: its name, should replacing the part help; None where there is none.
 
     """
 
     part: str
-    what: str
+    description: str
     fault: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.part}: {self.what}"
+        return f"{self.part}: {self.description}"

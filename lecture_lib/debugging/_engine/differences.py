@@ -14,11 +14,11 @@ from .assumptions import NotAskedError
 from .difference import Difference
 from .differences_at_start import SIGNS
 from .gradients import dense
-from .observing import why_not
+from .instrumentation import why_not
 from .reference_parts import declared
 from .replace_layers import without_dropout
 from .replace_training import beside_the_standard_loss, declares_more, has_hooks, is_standard, own_loop
-from .replacement import Watched
+from .replacement import Profile
 from .runs import Runs
 
 STEPS = 4  # of the optimizer that are compared with the reference's
@@ -26,40 +26,40 @@ SAME = 1e-3  # relative; what rounding leaves
 FALLEN = 0.01  # of the largest rate
 
 
-def differences(runs: Runs, watched: Watched) -> tuple[list[Difference], list[str]]:
+def differences(runs: Runs, profile: Profile) -> tuple[list[Difference], list[str]]:
     """All differences, and what could not be compared, with the reason."""
-    found, refused = [], []
+    listed, refused = [], []
     for ask in COMPARISONS:
         try:
-            difference = ask(runs, watched)
+            difference = ask(runs, profile)
         except Exception as error:
             refused.append(f"{ask.__name__.replace('_', ' ')}, beside the reference: {why_not(error)}")
             continue
         if difference is not None:
-            found.append(difference)
-    return found, refused
+            listed.append(difference)
+    return listed, refused
 
 
 class _Window:
     """A loader of a few batches that notes those it has given since this was last asked."""
 
     def __init__(self, batches: Sequence[Any]) -> None:
-        self._batches, self.given = list(batches), list[Any]()
+        self._batches, self.recent_batches = list(batches), list[Any]()
 
     def __iter__(self) -> Any:
         for batch in self._batches:
-            self.given.append(batch)
+            self.recent_batches.append(batch)
             yield batch
 
     def __len__(self) -> int:
         return len(self._batches)
 
     def since(self) -> list[Any]:
-        given, self.given = self.given, []
-        return given
+        window, self.recent_batches = self.recent_batches, []
+        return window
 
 
-def gradient_at_the_step(runs: Runs, watched: Watched) -> Difference | None:
+def gradient_at_the_step(runs: Runs, profile: Profile) -> Difference | None:
     """The gradient that each step gets beside that of the declared loss on the batches since the step before."""
     with runs.fresh(0) as (program, spec):
         if not (own_loop(program) or has_hooks(program) or declares_more(spec)):
@@ -85,11 +85,12 @@ def gradient_at_the_step(runs: Runs, watched: Watched) -> Difference | None:
 
         handle = program.optimizers[0].register_step_pre_hook(beside_the_reference)
         try:
+            # Dropout would leave out other units in the reference's forward pass.
             with without_dropout(program):
                 program.run_epoch()
         finally:
             handle.remove()
-    if not loader.given and not used:
+    if not loader.recent_batches and not used:
         raise NotAskedError("the loop does not read train_loader")
     if len(used) < STEPS and not texts:
         texts.append(f"{len(used)} steps in {count} batches")
@@ -106,7 +107,8 @@ def _reference_gradients(program: Program, spec: Spec, window: Sequence[Any]) ->
     model, loss_fn = program.model, program.loss_fn
     assert loss_fn is not None
     kept = [p.grad for p in model.parameters()]
-    buffers = [one.detach().clone() for one in model.buffers()]
+    # The forward pass moves the running statistics of batch normalisation.
+    buffers = [buffer.detach().clone() for buffer in model.buffers()]
     try:
         for parameter in model.parameters():
             parameter.grad = None
@@ -133,56 +135,56 @@ def _apart(own: Sequence[Tensor | None], wanted: Sequence[Tensor | None], number
     pairs = [(a, b) for a, b in zip(own, wanted, strict=True) if a is not None and b is not None]
     if missing or not pairs:
         return f"in step {number}, {missing or 'all'} gradients are missing that the reference step has"
-    given, right = (torch.cat([one.double().flatten() for one in side]) for side in zip(*pairs, strict=True))
-    if not float((given - right).norm()) > SAME * float(right.norm()):
+    actual, right = (torch.cat([gradient.double().flatten() for gradient in side]) for side in zip(*pairs, strict=True))
+    if not float((actual - right).norm()) > SAME * float(right.norm()):
         return ""
-    ratio = float(given.norm() / right.norm().clamp(min=1e-30))
-    cosine = float(torch.cosine_similarity(given, right, dim=0))
+    ratio = float(actual.norm() / right.norm().clamp(min=1e-30))
+    cosine = float(torch.cosine_similarity(actual, right, dim=0))
     return f"in step {number}, the gradient is {ratio:.3g} times as long as the reference's, their cosine {cosine:.2f}"
 
 
-def value_and_gradient_of_the_loss(runs: Runs, watched: Watched) -> Difference | None:
+def value_and_gradient_of_the_loss(runs: Runs, profile: Profile) -> Difference | None:
     """The loss on the same outputs beside the standard loss of the task, and its gradient."""
-    found = beside_the_standard_loss(watched)
-    if found is None or is_standard(watched):
+    comparison = beside_the_standard_loss(profile)
+    if comparison is None or is_standard(profile):
         return None
-    own, standard, ratio, cosine = found
+    own, standard, ratio, cosine = comparison
     gradient = f"its gradient is {ratio:.3g} times as long, their cosine {cosine:.2f}"
     return Difference("loss", f"the loss is {float(own):.3g}, the standard one {float(standard):.3g}; {gradient}")
 
 
-def sequence_of_rates(runs: Runs, watched: Watched) -> Difference | None:
+def sequence_of_rates(runs: Runs, profile: Profile) -> Difference | None:
     """A rate that is next to nothing for half of the run."""
-    flat = watched.rate_curve
+    flat = profile.rate_curve
     if not flat or max(flat) <= 0:
         return None
     late = max(flat[len(flat) // 2 :])
-    what = f"from half of the run on the rate is {late / max(flat):.2g} times its largest"
-    return Difference("schedule", what) if late < FALLEN * max(flat) else None
+    text = f"from half of the run on the rate is {late / max(flat):.2g} times its largest"
+    return Difference("schedule", text) if late < FALLEN * max(flat) else None
 
 
-def labels_as_declared(runs: Runs, watched: Watched) -> Difference | None:
+def labels_as_declared(runs: Runs, profile: Profile) -> Difference | None:
     """Labels outside of the declared classes, and classes that validation has and training has not."""
-    train, val, spec = watched.train, watched.val, watched.spec
+    train, val, spec = profile.train, profile.val, profile.spec
     if train is None or train.y.is_floating_point():
         return None
     ignored = -100 if spec.ignore_index is None else spec.ignore_index
-    known = [set(one.y[one.y != ignored].unique().tolist()) for one in (train, val) if one is not None]
-    outside = [label for label in known[0] if spec.classes is not None and not 0 <= label < spec.classes]
+    classes = [set(split.y[split.y != ignored].unique().tolist()) for split in (train, val) if split is not None]
+    outside = [label for label in classes[0] if spec.classes is not None and not 0 <= label < spec.classes]
     if outside:
         return Difference("labels", f"label {outside[0]}, and {spec.classes} classes are declared")
-    if len(known) == 2 and known[1] - known[0]:
-        return Difference("labels", f"validation has classes that training has not: {sorted(known[1] - known[0])[:4]}")
+    if len(classes) == 2 and (new := classes[1] - classes[0]):
+        return Difference("labels", f"validation has classes that training has not: {sorted(new)[:4]}")
     return None
 
 
-def evaluated_twice(runs: Runs, watched: Watched) -> Difference | None:
+def evaluated_twice(runs: Runs, profile: Profile) -> Difference | None:
     """G24: the same examples in evaluation mode, one time after the other."""
-    what = "in evaluation mode the same examples give other outputs each time"
-    return Difference("metric", what, "G24") if watched.random else None
+    text = "in evaluation mode the same examples give other outputs each time"
+    return Difference("metric", text, "G24") if profile.random else None
 
 
-Comparison = Callable[[Runs, Watched], Difference | None]
+Comparison = Callable[[Runs, Profile], Difference | None]
 COMPARISONS: tuple[Comparison, ...] = (
     gradient_at_the_step,
     value_and_gradient_of_the_loss,

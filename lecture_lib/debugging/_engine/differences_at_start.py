@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from .changes import Seen
+from .changes import ActivationRecorder
 from .difference import Difference
-from .replacement import Watched
+from .replacement import Profile
 from .runs import Runs
 
 LARGE, SMALL = 2.5, 0.4  # deviation of a weight matrix, relative to PyTorch's
@@ -23,56 +23,59 @@ UNEVEN = 10.0  # largest deviation of a feature over the median one
 USUAL = {True: (1e-5, 0.03), False: (1e-4, 1.0)}  # rates of adaptive optimizers, and of others
 
 
-def weights_drawn_otherwise(runs: Runs, watched: Watched) -> Difference | None:
+def weights_drawn_otherwise(runs: Runs, profile: Profile) -> Difference | None:
     """A02, A03: weight matrices far larger or smaller than PyTorch draws them."""
-    embeddings = {id(m.weight) for m in watched.program.model.modules() if isinstance(m, nn.Embedding)}
-    for name, parameter in watched.program.model.named_parameters():
+    # PyTorch draws embeddings from N(0, 1), whatever their size.
+    embeddings = {id(m.weight) for m in profile.program.model.modules() if isinstance(m, nn.Embedding)}
+    for name, parameter in profile.program.model.named_parameters():
         if parameter.ndim < 2 or parameter.numel() <= 8 or id(parameter) in embeddings:
             continue
+        # PyTorch draws within ± 1 / sqrt(fan-in), and the deviation of that is 1 / sqrt(3 fan-in).
         spread = float(parameter.detach().std()) * math.sqrt(3 * parameter.numel() / len(parameter))
         if not SMALL < spread < LARGE:
-            what = f"{name} starts {spread:.2g} times as large as PyTorch would"
-            return Difference("initialisation", what, "A02" if spread > 1 else "A03")
+            text = f"{name} starts {spread:.2g} times as large as PyTorch would"
+            return Difference("initialisation", text, "A02" if spread > 1 else "A03")
     return None
 
 
-def _activations(watched: Watched) -> Iterator[tuple[str, Tensor, Tensor]]:
+def _activations(profile: Profile) -> Iterator[tuple[str, Tensor, Tensor]]:
     """Name, input and output of each activation for some training examples, before training."""
-    if watched.train is None:
+    if profile.train is None:
         return
-    program = watched.program
+    program = profile.program
     program.model.eval()
-    with torch.no_grad(), Seen() as seen:
-        program.outputs(watched.train.x[:512].to(program.device))
-    yield from seen.calls
+    with torch.no_grad(), ActivationRecorder() as recorder:
+        program.outputs(profile.train.x[:512].to(program.device))
+    yield from recorder.calls
 
 
-def units_dead(runs: Runs, watched: Watched) -> Difference | None:
+def units_dead(runs: Runs, profile: Profile) -> Difference | None:
     """A05: most ReLUs of a layer are 0 for all examples."""
-    for name, _, output in _activations(watched):
+    for name, _, output in _activations(profile):
         if name in ("relu", "threshold") and output.ndim > 1:
             dead = (output == 0).flatten(2).all(dim=2) if output.ndim > 2 else output == 0
             if float(dead.all(dim=0).float().mean()) >= DEAD:
-                what = f"{int(dead.all(dim=0).sum())} of {dead.shape[1]} units are 0 for all examples before training"
-                return Difference("initialisation", what, "A05")
+                text = f"{int(dead.all(dim=0).sum())} of {dead.shape[1]} units are 0 for all examples before training"
+                return Difference("initialisation", text, "A05")
     return None
 
 
-def activations_flat(runs: Runs, watched: Watched) -> Difference | None:
+def activations_flat(runs: Runs, profile: Profile) -> Difference | None:
     """A06: sigmoids and tanhs sit where their slope is 0."""
-    for name, given, _ in _activations(watched):
+    for name, inputs, _ in _activations(profile):
         if name in ("sigmoid", "tanh"):
-            slope = 4 * given.sigmoid() * (1 - given.sigmoid()) if name == "sigmoid" else 1 - given.tanh() ** 2
+            # Relative to the largest slope, which is 1/4 for a sigmoid and 1 for a tanh.
+            slope = 4 * inputs.sigmoid() * (1 - inputs.sigmoid()) if name == "sigmoid" else 1 - inputs.tanh() ** 2
             share = float((slope < 0.01).float().mean())
             if share >= FLAT:
-                what = f"at {share:.0%} of the inputs of a {name} its slope is below a hundredth"
-                return Difference("initialisation", what, "A06")
+                text = f"at {share:.0%} of the inputs of a {name} its slope is below a hundredth"
+                return Difference("initialisation", text, "A06")
     return None
 
 
-def gradients_uneven(runs: Runs, watched: Watched) -> Difference | None:
+def gradients_uneven(runs: Runs, profile: Profile) -> Difference | None:
     """A07, A08: the first layers' gradients are next to nothing, or the first gradient is huge."""
-    train, own = watched.train, watched.program.loss_fn
+    train, own = profile.train, profile.program.loss_fn
     if train is None or own is None:
         return None
     with runs.fresh(0) as (program, _):
@@ -80,56 +83,57 @@ def gradients_uneven(runs: Runs, watched: Watched) -> Difference | None:
         x, y = train.x[:128].to(program.device), train.y[:128].to(program.device)
         loss = own(program.outputs(x), y)
         matrices = [p for p in program.model.parameters() if p.requires_grad and p.ndim >= 2]
-        found = torch.autograd.grad(loss, matrices, allow_unused=True)
-    sizes = [(float(p.detach().norm()), float(g.norm())) for p, g in zip(matrices, found, strict=True) if g is not None]
+        grads = torch.autograd.grad(loss, matrices, allow_unused=True)
+    sizes = [(float(p.detach().norm()), float(g.norm())) for p, g in zip(matrices, grads, strict=True) if g is not None]
     whole = math.hypot(*(gradient for _, gradient in sizes)) / max(abs(float(loss.detach())), 1e-9)
     if whole > EXPLODED:
         return Difference("layers", f"the first gradient's norm is {whole:.3g} times the loss", "A08")
     updates = [gradient / size for size, gradient in sizes if size]
     if len(updates) >= 4 and max(updates) > 0 and min(updates[: len(updates) // 2]) < VANISHED * max(updates):
         ratio = min(updates[: len(updates) // 2]) / max(updates)
-        what = f"relative to their weights the first layers move {ratio:.1g} times as much as the others"
-        return Difference("layers", what, "A07")
+        text = f"relative to their weights the first layers move {ratio:.1g} times as much as the others"
+        return Difference("layers", text, "A07")
     return None
 
 
-def inputs_unscaled(runs: Runs, watched: Watched) -> Difference | None:
+def inputs_unscaled(runs: Runs, profile: Profile) -> Difference | None:
     """D01: inputs are large, small or uneven."""
-    if watched.train is None or not watched.train.x.is_floating_point() or watched.train.x.ndim < 2:
+    if profile.train is None or not profile.train.x.is_floating_point() or profile.train.x.ndim < 2:
         return None
-    x = watched.train.x.double()
+    x = profile.train.x.double()
     size, deviations = float(x.square().mean().sqrt()), x.flatten(1).std(dim=0)
     lively = deviations[deviations > 0]
     uneven = float(lively.max() / lively.median()) if x.ndim == 2 and len(lively) else 1.0
     if 1 / FAR < size < FAR and uneven < UNEVEN:
         return None
-    what = f"inputs have a root mean square of {size:.3g}, and the largest deviation is {uneven:.3g} times the usual"
-    return Difference("inputs", what, "D01")
+    text = f"inputs have a root mean square of {size:.3g}, and the largest deviation is {uneven:.3g} times the usual"
+    return Difference("inputs", text, "D01")
 
 
-def targets_unscaled(runs: Runs, watched: Watched) -> Difference | None:
+def targets_unscaled(runs: Runs, profile: Profile) -> Difference | None:
     """D36: numbers to be predicted are large, small, far from 0 or uneven."""
-    if watched.train is None or not watched.train.y.is_floating_point() or watched.spec.task != "regression":
+    if profile.train is None or not profile.train.y.is_floating_point() or profile.spec.task != "regression":
         return None
-    y = watched.train.y.reshape(len(watched.train.y), -1).double()
+    y = profile.train.y.reshape(len(profile.train.y), -1).double()
     size, deviations = float(y.square().mean(dim=0).sqrt().max()), y.std(dim=0)
     lively = deviations[deviations > 0]
     if not len(lively) or (1 / 30 < size < 30 and float(lively.max() / lively.median()) < 30):
         return None
-    what = f"targets have root mean squares up to {size:.3g}, and deviations from {float(lively.min()):.3g} on"
-    return Difference("labels", what, "D36")
+    text = f"targets have root mean squares up to {size:.3g}, and deviations from {float(lively.min()):.3g} on"
+    return Difference("labels", text, "D36")
 
 
-def rates_unusual(runs: Runs, watched: Watched) -> Difference | None:
+def rates_unusual(runs: Runs, profile: Profile) -> Difference | None:
     """H01, H02: a rate outside of what is usual for such an optimizer."""
-    adaptive = all("betas" in getattr(one, "defaults", {}) for one in watched.program.optimizers)
+    adaptive = all("betas" in getattr(optimizer, "defaults", {}) for optimizer in profile.program.optimizers)
     low, high = USUAL[adaptive]
-    rate = max((rate for group in watched.rates for rate in group), default=0.0)
+    rate = max((rate for group in profile.rates for rate in group), default=0.0)
     if low <= rate <= high or rate == 0:
         return None
     return Difference("optimizer", f"a learning rate of {rate:.2g}", "H01" if rate > high else "H02")
 
 
+# Causes before what they lead to: of several signs in a part the first gives the name.
 SIGNS = (
     weights_drawn_otherwise,
     units_dead,

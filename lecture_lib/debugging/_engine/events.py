@@ -142,14 +142,14 @@ class Break:
     """The first thing that was not finite.
 
     Attributes:
-        what: 'loss' or 'gradient'.
+        quantity: 'loss' or 'gradient'.
         outputs: magnitude of the largest output, of which the loss was computed; infinite where one was not finite.
         largest: magnitude of the model's largest weight then.
         step: how many steps had been taken.
 
     """
 
-    what: str
+    quantity: str
     outputs: float
     largest: float
     step: int

@@ -19,12 +19,12 @@ from .assumptions import NotAskedError
 from .chance import scores_by_chance
 from .events import Recording
 from .influence import influential, untied
+from .inspection import fingerprints
+from .instrumentation import authors_line, watch
 from .normalisation import evaluates_a_copy, modes_of_norms, statistics_anew
-from .observed import Examples, Row, Run
-from .observing import authors_line, watch
-from .reading import read
-from .untouched import untouched
-from .watching import fingerprints
+from .preserve import untouched
+from .read_examples import read
+from .run_data import Examples, Row, Run
 
 
 class Evidence:
@@ -41,7 +41,7 @@ class Evidence:
         self.program, self.spec, self.seed = program, spec, seed
         self.unseen: list[str] = []  # what could not be looked at, and why
         self.not_asked: dict[str, list[str]] = {}  # reason -> names of rules
-        self.asked = 0  # questions that were asked
+        self.question_count = 0  # rules and comparisons that gave an answer
         self.refused: list[str] = []  # for each that could not be, why
         self.end = math.inf  # seconds of computing time of this process after which no run is begun
         wrapped = type(program.model).__name__
@@ -57,9 +57,9 @@ class Evidence:
 
     def left_out(self) -> list[str]:
         """What could not be looked at since this was last called, and why."""
-        found = self.unseen + [f"{', '.join(names)}: {reason}" for reason, names in self.not_asked.items()]
+        reasons = self.unseen + [f"{', '.join(names)}: {reason}" for reason, names in self.not_asked.items()]
         self.unseen, self.not_asked = [], {}
-        return found
+        return reasons
 
     @property
     def device(self) -> torch.device:
@@ -91,10 +91,10 @@ class Evidence:
         return self._examples(self.program.plain_loader, "training without augmentation")
 
     def _examples(self, loader: Iterable[Any] | None, name: str) -> Examples | None:
-        found, reason = read(loader, self.program, self.spec, self.outputs)
+        examples, reason = read(loader, self.program, self.spec, self.outputs)
         if reason:
             self.unseen.append(f"questions about {name} examples: {reason}")
-        return found
+        return examples
 
     @cached_property
     def run(self) -> Run:
@@ -120,6 +120,7 @@ class Evidence:
                         recorder.mark("evaluation")
                         reported = self._reported()
                         recorder.mark("end of evaluation")
+                        # The ladder's own measurements are no part of the run.
                         with recorder.paused():
                             run.rows.append(Row(self.measure(train)[0], *self.measure(self.val)[:2], reported))
                 run.evaluates_a_copy = evaluates_a_copy(modes)
@@ -166,10 +167,10 @@ class Evidence:
         with preserved_modes(program.model), torch.no_grad():
             program.model.eval()
             try:
-                found = [self.outputs(x) for x, _ in examples.batches()]
-                if not all(isinstance(one, Tensor) for one in found):
+                parts = [self.outputs(x) for x, _ in examples.batches()]
+                if not all(isinstance(part, Tensor) for part in parts):
                     return math.nan, math.nan, None
-                outputs, y = torch.cat(found), examples.y.to(self.device)
+                outputs, y = torch.cat(parts), examples.y.to(self.device)
                 loss = float(self.own_loss(outputs, y)) if program.loss_fn else math.nan
                 metric = float(program.metric(outputs, y)) if program.metric else math.nan
                 outputs = outputs.cpu()
@@ -184,8 +185,8 @@ class Evidence:
             return ""
         with untouched(self.program), torch.no_grad():
             self.program.model.eval()
-            found = self.outputs(self.train.x[:8])
-        return "" if isinstance(found, Tensor) else f"the model's output is no tensor ({type(found).__name__})"
+            outputs = self.outputs(self.train.x[:8])
+        return "" if isinstance(outputs, Tensor) else f"the model's output is no tensor ({type(outputs).__name__})"
 
     def outputs(self, x: Tensor) -> Any:
         """What the program gives for inputs, fed where the model is."""
@@ -239,6 +240,7 @@ class Evidence:
         answer = torch.zeros_like(outputs[:1]).requires_grad_()
         if y.is_floating_point() and y.shape == outputs.shape and self.spec.task == "regression":
             answer = y.mean(dim=0, keepdim=True).requires_grad_()
+        # In proportion to the answer, so that targets in the thousands are reached too.
         optimizer = torch.optim.Adam([answer], lr=0.1 * max(float(answer.detach().abs().max()), 1.0))
         best = math.inf
         try:

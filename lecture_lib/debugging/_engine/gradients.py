@@ -16,19 +16,20 @@ def flat_gradient(start: Tensor, leaves: Sequence[Tensor]) -> dict[int, Tensor]:
     """The gradient of a scalar by each leaf that it depends on, by id; the graph stays."""
     if not leaves:
         return {}
-    found = torch.autograd.grad(start, list(leaves), retain_graph=True, allow_unused=True)
-    dense = [one.to_dense() if one is not None and one.is_sparse else one for one in found]
-    return {id(leaf): one.detach() for leaf, one in zip(leaves, dense, strict=True) if one is not None}
+    raw = torch.autograd.grad(start, list(leaves), retain_graph=True, allow_unused=True)
+    dense = [gradient.to_dense() if gradient is not None and gradient.is_sparse else gradient for gradient in raw]
+    return {id(leaf): gradient.detach() for leaf, gradient in zip(leaves, dense, strict=True) if gradient is not None}
 
 
-def compare(seen: Mapping[int, Tensor], fresh: Mapping[int, Tensor]) -> tuple[float, float]:
-    """The scale c for which c * fresh is nearest to seen, and what is left over, relative to seen.
+def compare(actual: Mapping[int, Tensor], expected: Mapping[int, Tensor]) -> tuple[float, float]:
+    """The scale c for which c * expected is nearest to actual, and what is left over, relative to actual.
 
     NaN for both where either is zero or empty, or not finite.
     """
+    # In double precision, because sums over all weights lose digits in float32.
     inner = total = square = 0.0
-    for key in seen.keys() | fresh.keys():
-        a, b = seen.get(key), fresh.get(key)
+    for key in actual.keys() | expected.keys():
+        a, b = actual.get(key), expected.get(key)
         if a is not None:
             total += float(a.double().pow(2).sum())
         if b is not None:
@@ -44,27 +45,27 @@ def compare(seen: Mapping[int, Tensor], fresh: Mapping[int, Tensor]) -> tuple[fl
 def lost_in_float16(plain: Mapping[int, Tensor], scaled: Mapping[int, Tensor]) -> float:
     """The share of entries that are 0 in a gradient, and are not in that of the loss times SCALED_BY."""
     lost = sum(int(((plain[key] == 0) & (scaled[key] != 0)).sum()) for key in plain.keys() & scaled.keys())
-    return lost / max(sum(one.numel() for one in plain.values()), 1)
+    return lost / max(sum(gradient.numel() for gradient in plain.values()), 1)
 
 
 def leaves_of(start: Tensor) -> tuple[list[Tensor], bool]:
     """The tensors with requires_grad that a tensor was computed from, and whether a graph node names float16."""
     if start.grad_fn is None:
         return ([start] if start.requires_grad else []), start.dtype == torch.float16
-    found: dict[int, Tensor] = {}
-    seen, nodes, half = {start.grad_fn}, [start.grad_fn], False
+    leaves: dict[int, Tensor] = {}
+    visited, nodes, half = {start.grad_fn}, [start.grad_fn], False
     while nodes:
         node = nodes.pop()
         leaf = getattr(node, "variable", None)
         if isinstance(leaf, Tensor):
-            found[id(leaf)] = leaf
+            leaves[id(leaf)] = leaf
             half |= leaf.dtype == torch.float16
-        half |= any(getattr(one, "dtype", None) == torch.float16 for one in getattr(node, "_input_metadata", ()))
+        half |= any(getattr(entry, "dtype", None) == torch.float16 for entry in getattr(node, "_input_metadata", ()))
         for parent, _ in node.next_functions:
-            if parent is not None and parent not in seen:
-                seen.add(parent)
+            if parent is not None and parent not in visited:
+                visited.add(parent)
                 nodes.append(parent)
-    return list(found.values()), half
+    return list(leaves.values()), half
 
 
 def detached(value: Any) -> Any:
@@ -80,38 +81,38 @@ def dense(gradient: Tensor) -> Tensor:
 
 def norm_of(gradients: Mapping[int, Tensor]) -> float:
     """The 2-norm of all of them together."""
-    return math.sqrt(sum(float(one.double().pow(2).sum()) for one in gradients.values()))
+    return math.sqrt(sum(float(gradient.double().pow(2).sum()) for gradient in gradients.values()))
 
 
 def at_a_step(
     parameters: Sequence[Tensor],
-    seen: dict[int, Tensor],
+    gradients: dict[int, Tensor],
     fresh: Mapping[int, Tensor],
-    last_seen: Mapping[int, Tensor],
+    last_gradients: Mapping[int, Tensor],
     last_fresh: Mapping[int, Tensor],
 ) -> dict[str, Any]:
     """What a `Step` says of gradients: those that the optimizer sees, beside fresh ones and those of the step before.
 
     Args:
         parameters: of the optimizer.
-        seen: their .grad, by id.
+        gradients: their .grad, by id.
         fresh: what the backward passes since the last step gave, of any parameters.
-        last_seen: .grad at the step before.
+        last_gradients: .grad at the step before.
         last_fresh: what the backward passes before that step gave.
 
     """
     ids = {id(p) for p in parameters}
-    fresh = {key: one for key, one in fresh.items() if key in ids}
-    scale, residual = compare(seen, fresh)
-    both = {key: one + last_seen[key] if key in last_seen else one for key, one in fresh.items()}
-    added_scale, added = compare(seen, both)
+    fresh = {key: gradient for key, gradient in fresh.items() if key in ids}
+    scale, residual = compare(gradients, fresh)
+    both = {key: g + last_gradients[key] if key in last_gradients else g for key, g in fresh.items()}
+    added_scale, added = compare(gradients, both)
     return {
-        "norm": norm_of(seen),
+        "norm": norm_of(gradients),
         "fresh": norm_of(fresh),
         "scale": scale,
         "residual": residual,
-        "added": added if last_seen and added_scale > 0 else math.nan,
-        "stale": compare(seen, last_fresh)[1],
+        "added": added if last_gradients and added_scale > 0 else math.nan,
+        "stale": compare(gradients, last_fresh)[1],
         "missing": frozenset(id(p) for p in parameters if p.grad is None),
-        "finite": all(bool(one.isfinite().all()) for one in (*seen.values(), *(p.detach() for p in parameters))),
+        "finite": all(bool(t.isfinite().all()) for t in (*gradients.values(), *(p.detach() for p in parameters))),
     }

@@ -16,7 +16,7 @@ def untied(evidence: Evidence) -> list[tuple[str, str]]:
     """The pairs that are declared one tensor and are two."""
     model = evidence.program.model
     pairs = [(a, b, attribute(model, a), attribute(model, b)) for a, b in evidence.spec.tied]
-    return [(a, b) for a, b, one, other in pairs if one is not other or one is None]
+    return [(a, b) for a, b, first, second in pairs if first is not second or first is None]
 
 
 def influential(evidence: Evidence, recording: Recording) -> frozenset[int] | None:
@@ -30,7 +30,7 @@ def influential(evidence: Evidence, recording: Recording) -> frozenset[int] | No
     ]
     examples = evidence.train.part(slice(0, 8))
     before = evidence.measure(examples)[2] if missing else None
-    found = set()
+    influencing = set()
     for key, parameter in missing:
         value = parameter.detach().clone()
         with torch.no_grad():
@@ -38,8 +38,8 @@ def influential(evidence: Evidence, recording: Recording) -> frozenset[int] | No
             after = evidence.measure(examples)[2]
             parameter.copy_(value)
         if before is not None and after is not None and not torch.equal(before, after):
-            found.add(key)
-    return frozenset(found) if before is not None else None
+            influencing.add(key)
+    return frozenset(influencing) if before is not None else None
 
 
 def attribute(model: Any, path: str) -> Any:

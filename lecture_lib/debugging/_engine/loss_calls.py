@@ -12,13 +12,13 @@ NUMBERS = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
 
 def calls(evidence: Evidence, *names: str) -> list[LossCall]:
     """The calls of these losses in training whose outputs were kept."""
-    found = evidence.run.recording.of(LossCall)
-    return [one for one in found if one.name in names and one.grad and isinstance(one.outputs, Tensor)]
+    recorded = evidence.run.recording.of(LossCall)
+    return [call for call in recorded if call.name in names and call.grad and isinstance(call.outputs, Tensor)]
 
 
 def scores_given(evidence: Evidence) -> list[Tensor]:
     """What PyTorch's losses of classes were given as scores."""
-    return [one.outputs for one in calls(evidence, "cross_entropy", "nll_loss")]
+    return [call.outputs for call in calls(evidence, "cross_entropy", "nll_loss")]
 
 
 def probabilities(outputs: Tensor, dim: int = 1) -> bool:

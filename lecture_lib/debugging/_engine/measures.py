@@ -15,8 +15,8 @@ from ...training.lr_finder import find_lr
 from ..program import Program
 from .assumptions import NotAskedError, closures, several_optimizers, unseen_updates
 from .evidence import Evidence
-from .observed import Examples, Row
-from .untouched import untouched
+from .preserve import untouched
+from .run_data import Examples, Row
 
 BATCH = 32  # examples that are learnt by heart
 STEPS = 150  # of the program's own, on that batch
@@ -33,19 +33,19 @@ LEARNT = 0.1  # of the way from the start to the attainable loss may be left
 
 def data(evidence: Evidence) -> dict[str, Any]:
     """Rung 1: sizes, and the share of each class."""
-    found: dict[str, Any] = {}
+    numbers: dict[str, Any] = {}
     for name, examples in (("training", evidence.train), ("validation", evidence.val)):
         if examples is not None:
-            found[f"{name} examples"] = len(examples.y)
-            found[f"{name} classes"] = classes(examples)
-            found[f"{name} targets, in tenths"] = tenths(examples.y) if examples.y.is_floating_point() else None
-    found["unlike the lecture's batches"] = contract(evidence)
-    return {key: value for key, value in found.items() if value is not None}
+            numbers[f"{name} examples"] = len(examples.y)
+            numbers[f"{name} classes"] = classes(examples)
+            numbers[f"{name} targets, in tenths"] = tenths(examples.y) if examples.y.is_floating_point() else None
+    numbers["unlike the lecture's batches"] = contract(evidence)
+    return {key: value for key, value in numbers.items() if value is not None}
 
 
 def tenths(values: Tensor) -> list[float]:
     """Smallest, largest and what lies between after each tenth of the values."""
-    return [float(one) for one in values.detach().double().flatten().nan_to_num().sort().values[_places(values)]]
+    return [float(value) for value in values.detach().double().flatten().nan_to_num().sort().values[_places(values)]]
 
 
 def _places(values: Tensor) -> list[int]:
@@ -65,7 +65,7 @@ def contract(evidence: Evidence) -> list[str] | None:
     broken = check_contract(
         evidence.spec.task, batch.x, batch.y, outputs, classes=evidence.spec.classes, ignore_index=ignored
     )
-    return [f"{one.item}, {one.kind}: {one.found}; there: {one.wanted}" for one in broken]
+    return [f"{violation.item}, {violation.kind}: {violation.found}; there: {violation.wanted}" for violation in broken]
 
 
 def classes(examples: Examples) -> dict[int, int] | None:
@@ -89,11 +89,12 @@ def one_batch(evidence: Evidence) -> dict[str, Any]:
     if train is None or evidence.run.error is not None:
         return {}
     _measurable(evidence)
+    # Several classes: a batch of one class is learnt by a constant answer.
     batch = mixed_batch(train)
-    found: dict[str, Any] = {}
+    numbers: dict[str, Any] = {}
     first = classes(train.part(slice(0, train.batch_size)))
     if first is not None and len(first) == 1 and evidence.spec.task == "classification":
-        found["first batch"] = (
+        numbers["first batch"] = (
             "holds one class only: it can be learnt without the inputs, so a batch of mixed classes was taken"
         )
     lowest = attainable(evidence, batch)
@@ -106,7 +107,7 @@ def one_batch(evidence: Evidence) -> dict[str, Any]:
     if 0 < lowest - reached < SEARCHED:
         lowest = reached
     left = (reached - lowest) / max(start - lowest, 1e-9)
-    return {**found, "start": start, "attainable": lowest, "reached": reached, "learnt": bool(left < LEARNT)}
+    return {**numbers, "start": start, "attainable": lowest, "reached": reached, "learnt": bool(left < LEARNT)}
 
 
 def small_subset(evidence: Evidence) -> dict[str, Any]:
@@ -208,8 +209,8 @@ def rates(evidence: Evidence) -> dict[str, Any]:
 def run(evidence: Evidence) -> dict[str, Any]:
     """Rung 6: the curves."""
     rows = evidence.run.rows
-    found = {**losses(rows), "validation metric": [row.val_metric for row in rows]}
-    return found if any(math.isfinite(one) for values in found.values() for one in values) else {}
+    curves = {**losses(rows), "validation metric": [row.val_metric for row in rows]}
+    return curves if any(math.isfinite(value) for values in curves.values() for value in values) else {}
 
 
 def losses(rows: Sequence[Row]) -> dict[str, list[float]]:

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from .events import Recording
-from .observed import Run
+from .run_data import Run
 
 if TYPE_CHECKING:
     from .evidence import Evidence
@@ -29,8 +29,8 @@ def modes_of_norms(model: nn.Module) -> Iterator[list[set[bool]]]:
     norms = norms_of(model)
     modes: list[set[bool]] = [set() for _ in norms]
     handles = [
-        norm.register_forward_hook(lambda *_, seen=seen: seen.add(model.training))
-        for norm, seen in zip(norms, modes, strict=True)
+        norm.register_forward_hook(lambda *_, layer_modes=layer_modes: layer_modes.add(model.training))
+        for norm, layer_modes in zip(norms, modes, strict=True)
     ]
     try:
         yield modes
@@ -41,7 +41,7 @@ def modes_of_norms(model: nn.Module) -> Iterator[list[set[bool]]]:
 
 def evaluates_a_copy(modes: list[set[bool]]) -> bool:
     """Whether layers were called in evaluation only while others were trained: a copy of them is evaluated."""
-    return {False} in modes and any(True in seen for seen in modes)
+    return {False} in modes and any(True in layer_modes for layer_modes in modes)
 
 
 UPDATES = 50

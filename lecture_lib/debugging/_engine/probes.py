@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .evidence import Evidence
-from .observed import Examples
+from .run_data import Examples
 
 MOST = 1200  # rows that a probe learns from
 
@@ -32,8 +32,8 @@ class Table:
 
     def halves(self) -> tuple[Table, Table]:
         """Every other row, and the rest."""
-        one, other = (Table(self.x[half::2], self.y[half::2], self.classes) for half in (0, 1))
-        return one, other
+        even, odd = (Table(self.x[half::2], self.y[half::2], self.classes) for half in (0, 1))
+        return even, odd
 
 
 def table(evidence: Evidence, examples: Examples | None) -> Table | None:
@@ -91,8 +91,8 @@ def score(data: Table, predicted: np.ndarray) -> float:
 
 def named(outputs: Tensor, y: Tensor) -> Tensor | None:
     """The class of each position, like y: of scores [B, C, T] or [B, T, C], whichever fits; None if neither does."""
-    fitting = [one for axis in (1, 2) if (one := outputs.argmax(dim=axis)).shape == y.shape]
-    return max(fitting, key=lambda one: int((one == y).sum()), default=None)
+    fitting = [labels for axis in (1, 2) if (labels := outputs.argmax(dim=axis)).shape == y.shape]
+    return max(fitting, key=lambda labels: int((labels == y).sum()), default=None)
 
 
 def chance(data: Table) -> float:
@@ -104,17 +104,18 @@ def few_columns(data: Table) -> tuple[float, float, list[int]]:
     """How well a handful of columns names the class with hardly more questions than classes, and then all others."""
     from sklearn.tree import DecisionTreeClassifier
 
-    seen, kept = data.halves()
-    if not seen.classes:
+    learning, held_out = data.halves()
+    if not learning.classes:
         return 0.0, 0.0, []
-    found = []
-    x, y = seen.x.copy(), kept.x.copy()
+    scored = []
+    x, y = learning.x.copy(), held_out.x.copy()
     for _ in range(2):
-        tree = DecisionTreeClassifier(max_leaf_nodes=2 * len(np.unique(seen.y)), random_state=0).fit(x, seen.y)
-        columns = sorted({int(one) for one in tree.tree_.feature if one >= 0})
-        found.append((score(kept, tree.predict(y)), columns))
+        tree = DecisionTreeClassifier(max_leaf_nodes=2 * len(np.unique(learning.y)), random_state=0).fit(x, learning.y)
+        columns = sorted({int(feature) for feature in tree.tree_.feature if feature >= 0})
+        scored.append((score(held_out, tree.predict(y)), columns))
         with np.errstate(invalid="ignore"):  # a column that never changes
             alike = np.abs(np.nan_to_num(np.corrcoef(x.T)[columns])).max(axis=0) > 0.9 if columns else []
+        # Copies of these columns go as well, or the second tree would use them in their place.
         x[:, alike], y[:, alike] = 0.0, 0.0
-    (best, columns), (other, _) = found
-    return best, other, columns
+    (best, columns), (rest, _) = scored
+    return best, rest, columns

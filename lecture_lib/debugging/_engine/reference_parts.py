@@ -93,11 +93,13 @@ def reference_model(x: Tensor, outputs: Tensor, causal: bool) -> nn.Module:
         wide = outputs.shape[1] if outputs.ndim == 2 else 1
         body: nn.Module
         if not x.is_floating_point() and x.ndim == 2:
+            # One id more than x has, for those that only validation has.
             body = _Reader(int(x.max()) + 2, wide, pooled=True)
         elif x.is_floating_point() and x.ndim == 4 and min(x.shape[2:]) >= 6:
             body = _pictures(x.shape[1], wide)
         elif x.is_floating_point():
             size = x[0].numel()
+            # Normalised first, so that the scale of the inputs does not matter.
             body = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(size), *_two_layers(size), nn.Linear(128, wide))
         else:
             raise NotAskedError(f"no reference model for inputs {list(x.shape)}")
@@ -145,5 +147,5 @@ class _Reader(nn.Module):
 
 def reference_optimizer(model: nn.Module, spec: Spec) -> torch.optim.Optimizer:
     """Adam over all parameters that are not declared frozen."""
-    trained = [one for name, one in model.named_parameters() if not declared(name, spec.frozen)]
+    trained = [parameter for name, parameter in model.named_parameters() if not declared(name, spec.frozen)]
     return torch.optim.Adam(trained, lr=2e-3)

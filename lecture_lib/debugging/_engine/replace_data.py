@@ -11,16 +11,16 @@ from torch import Tensor, nn
 from ..program import Program
 from .assumptions import NotAskedError
 from .changes import Change, before_model
-from .observed import Examples
 from .reference_parts import reference_model, reference_optimizer, reference_step, standard_loss
 from .replace_training import own_loss
-from .replacement import NotInUseError, Replacement, Watched
+from .replacement import NotInUseError, Profile, Replacement
+from .run_data import Examples
 
 CUT = 10.0  # deviations
 
 
-def of_inputs(watched: Watched) -> Iterator[Replacement]:
-    train, val, program = watched.train, watched.val, watched.program
+def of_inputs(profile: Profile) -> Iterator[Replacement]:
+    train, val, program = profile.train, profile.val, profile.program
     if train is None:
         return
     if program.plain_loader is not None:
@@ -30,7 +30,7 @@ def of_inputs(watched: Watched) -> Iterator[Replacement]:
             program.train_loader = program.plain_loader
             yield
 
-        fault = "D09" if watched.spec.task == "segmentation" else "D28"  # then it is the mask that stays behind
+        fault = "D09" if profile.spec.task == "segmentation" else "D28"  # then it is the mask that stays behind
         yield Replacement("inputs", "training examples without augmentation", plain, fault=fault)
     yield Replacement(
         "inputs", "training examples in a new order each epoch, in batches of the same size", _shuffled(train)
@@ -53,6 +53,7 @@ def of_inputs(watched: Watched) -> Iterator[Replacement]:
 
 def _statistics(x: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and deviation of each feature, or of each channel; those that never vary have the largest deviation."""
+    # Columns of rows, channels of pictures, the last axis of series.
     over = [0] if x.ndim == 2 else [0, *range(2, x.ndim)] if x.ndim == 4 else list(range(x.ndim - 1))
     x = x.double()
     mean, deviation = x.mean(dim=over, keepdim=True), x.std(dim=over, keepdim=True)
@@ -85,9 +86,9 @@ def _transformed(transform: Callable[[Tensor], Tensor], training: bool = True) -
     return change
 
 
-def of_labels(watched: Watched) -> Iterator[Replacement]:
-    train = watched.train
-    if train is None or watched.spec.task != "regression" or not train.y.is_floating_point():
+def of_labels(profile: Profile) -> Iterator[Replacement]:
+    train = profile.train
+    if train is None or profile.spec.task != "regression" or not train.y.is_floating_point():
         return
     mean, deviation = _statistics(train.y.reshape(len(train.y), -1))
     mean, deviation = mean[0].reshape(train.y.shape[1:]), deviation[0].reshape(train.y.shape[1:])
@@ -115,14 +116,15 @@ def of_labels(watched: Watched) -> Iterator[Replacement]:
 def _shuffled(train: Examples, batch_size: int = 0) -> Change:
     @contextmanager
     def change(program: Program) -> Iterator[None]:
+        # Drawn from the run's own stream, so that each seed has another order.
         program.train_loader = train.loader(int(torch.randint(2**31, ())), batch_size)
         yield
 
     return change
 
 
-def of_everything(watched: Watched) -> Iterator[Replacement]:
-    program, train, outputs, spec = watched.program, watched.train, watched.outputs, watched.spec
+def of_everything(profile: Profile) -> Iterator[Replacement]:
+    program, train, outputs, spec = profile.program, profile.train, profile.outputs, profile.spec
     if train is None or outputs is None or program.train_loader is None:
         return
 
@@ -144,7 +146,7 @@ def of_everything(watched: Watched) -> Iterator[Replacement]:
         program.forward = None
         program.optimizer, program.scheduler = reference_optimizer(program.model, spec), None
         program.train_epoch = None
-        program.step = reference_step(spec, lambda given, wanted: standard_loss(given, wanted, spec))
+        program.step = reference_step(spec, lambda scores, targets: standard_loss(scores, targets, spec))
         yield
 
     yield Replacement("model", "a plain network, the standard loss and Adam", model, general=True)

@@ -16,7 +16,7 @@ from ...training._run.preserve import preserved_modes
 from ..program import Program
 from .assumptions import NotAskedError
 from .changes import DROPOUT, Change, all_of, initialised_anew, replacing, unit_variance
-from .replacement import NotInUseError, Replacement, Watched
+from .replacement import NotInUseError, Profile, Replacement
 
 LAST = ("softmax", "log_softmax", "sigmoid", "tanh", "relu", "logsigmoid", "softplus")
 BENT = ("sigmoid", "tanh", "sigmoid_", "tanh_")
@@ -26,25 +26,25 @@ SETTINGS = {
 }
 
 
-def of_initialisation(watched: Watched) -> Iterator[Replacement]:
+def of_initialisation(profile: Profile) -> Iterator[Replacement]:
     yield Replacement("initialisation", "weights drawn as PyTorch draws them", initialised_anew)
 
 
-def of_layers(watched: Watched) -> Iterator[Replacement]:
-    model = watched.program.model
+def of_layers(profile: Profile) -> Iterator[Replacement]:
+    model = profile.program.model
     for kind, name, value in _unusual_settings(model):
         yield Replacement("layers", f"{name} of {value!r} in {kind.__name__}", _module_setting(kind, name, value))
-    if watched.called & set(DROPOUT) or any(isinstance(m, nn.RNNBase) and m.dropout for m in model.modules()):
+    if profile.called & set(DROPOUT) or any(isinstance(m, nn.RNNBase) and m.dropout for m in model.modules()):
         yield Replacement("layers", "dropout off", without_dropout, fault="A18")
-        if watched.random:
+        if profile.random:
             yield Replacement("metric", "evaluated without dropout", _evaluated_without_dropout)
-    if watched.called & {"detach", "detach_"}:
+    if profile.called & {"detach", "detach_"}:
         same = replacing(detach=lambda function, x: x, detach_=lambda function, x: x)
         yield Replacement("model", "no detach", same)
-    if watched.called & set(LAST):
+    if profile.called & set(LAST):
         yield Replacement("layers", "the last activation left out", _without_last)
     straight = replacing(**dict.fromkeys(BENT, lambda function, x: x.relu()))
-    if watched.called & set(BENT):
+    if profile.called & set(BENT):
         yield Replacement("layers", "ReLU in the place of sigmoid and tanh", straight)
     normalised = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     if normalised:
@@ -52,23 +52,23 @@ def of_layers(watched: Watched) -> Iterator[Replacement]:
     yield Replacement("layers", "signals of the same size after each layer", unit_variance, general=True)
     plain = all_of(straight, without_dropout, initialised_anew, unit_variance)
     yield Replacement("layers", "new weights, ReLUs, no dropout and signals of the same size", plain, general=True)
-    if watched.called & {"relu", "relu_"}:
+    if profile.called & {"relu", "relu_"}:
         around = dict.fromkeys(("relu", "relu_"), lambda function, x, *args, **kwargs: x + x.clamp(min=0))
         yield Replacement("layers", "a way around each activation", replacing(**around), general=True)
 
 
 def _unusual_settings(model: nn.Module) -> list[tuple[type[nn.Module], str, Any]]:
     """Settings of PyTorch's layers that are not what their constructors take by default."""
-    found: dict[tuple[type[nn.Module], str], Any] = {}
+    unusual: dict[tuple[type[nn.Module], str], Any] = {}
     for module in model.modules():
         kind = type(module)
         if not kind.__module__.startswith("torch.nn"):
             continue
         for name, parameter in inspect.signature(kind.__init__).parameters.items():
-            known = name in SETTINGS and parameter.default is not inspect.Parameter.empty
-            if known and getattr(module, name, parameter.default) != parameter.default:
-                found[kind, name] = parameter.default
-    return [(kind, name, value) for (kind, name), value in found.items()]
+            comparable = name in SETTINGS and parameter.default is not inspect.Parameter.empty
+            if comparable and getattr(module, name, parameter.default) != parameter.default:
+                unusual[kind, name] = parameter.default
+    return [(kind, name, value) for (kind, name), value in unusual.items()]
 
 
 def _module_setting(kind: type[nn.Module], name: str, value: Any) -> Change:
@@ -117,14 +117,14 @@ class _LastActivation(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.given: Tensor | None = None
-        self.gave: Any = None
+        self.inputs: Tensor | None = None
+        self.result: Any = None
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Note and go on."""
         result = func(*args, **(kwargs or {}))
         if getattr(func, "__name__", "").rstrip("_") in LAST and args:
-            self.given, self.gave = args[0], result
+            self.inputs, self.result = args[0], result
         return result
 
 
@@ -132,16 +132,17 @@ class _LastActivation(TorchFunctionMode):
 def _without_last(program: Program) -> Iterator[None]:
     """The model's output is what its last activation was given, where the activation is the last thing."""
     used: list[bool] = []
-    with _LastActivation() as seen:
+    with _LastActivation() as last:
 
         def hook(module: nn.Module, args: Any, output: Any) -> Any:
-            given, gave, seen.given, seen.gave = seen.given, seen.gave, None, None
-            if given is None or not isinstance(output, Tensor):
+            inputs, result, last.inputs, last.result = last.inputs, last.result, None, None
+            if inputs is None or not isinstance(output, Tensor):
                 return output
-            if output is not gave and not (output._base is gave and output.numel() == given.numel()):
+            # A view of the result is what a squeeze or a reshape after the activation gives.
+            if output is not result and not (output._base is result and output.numel() == inputs.numel()):
                 return output
             used.append(True)
-            return given.reshape(output.shape)
+            return inputs.reshape(output.shape)
 
         handle = program.model.register_forward_hook(hook)
         try:
@@ -165,6 +166,7 @@ def _statistics_anew(program: Program) -> Iterator[Callable[[], None]]:
             for layer in layers:
                 if layer.running_mean is not None:
                     layer.reset_running_stats()
+                    # None averages over all batches alike.
                     layer.momentum = None
                     layer.train()
             for batch in islice(program.train_loader, 20):

@@ -16,8 +16,9 @@ from ...training._run.preserve import evaluating
 from ..program import Program, Spec
 from .assumptions import NotAskedError
 from .changes import Change, around_steps, learning_rate_times
+from .inspection import held_by
 from .reference_parts import declared, reference_step, standard_loss
-from .replacement import NotInUseError, Replacement, Watched
+from .replacement import NotInUseError, Profile, Replacement
 
 WITHOUT_DEFAULT = {"lr", "params", "foreach", "fused", "capturable", "differentiable"}
 SAME = 1e-3  # of a cosine that rounding leaves
@@ -38,8 +39,8 @@ def has_hooks(program: Program) -> bool:
 
 
 def _places_of_hooks(program: Program) -> list[tuple[Any, str]]:
-    found: list[tuple[Any, str]] = [(one, name) for one in program.optimizers for name in HOOKS]
-    return found + [(one, name) for one in program.model.parameters() for name in HOOKS_OF_PARAMETERS]
+    places: list[tuple[Any, str]] = [(optimizer, name) for optimizer in program.optimizers for name in HOOKS]
+    return places + [(parameter, name) for parameter in program.model.parameters() for name in HOOKS_OF_PARAMETERS]
 
 
 @contextmanager
@@ -70,7 +71,7 @@ def plain_loop(spec: Spec) -> Change:
             raise NotAskedError("the program has no train_loader")
         by_batch = program.scheduler if spec.scheduler_steps == "batch" else None
         if isinstance(program.scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
-            program.scheduler = _Judged(program)
+            program.scheduler = _PlateauSchedule(program)
         program.train_epoch, program.step = None, reference_step(spec, own_loss(program, spec), by_batch)
         if by_batch is not None:
             program.scheduler = None
@@ -80,7 +81,7 @@ def plain_loop(spec: Spec) -> Change:
     return change
 
 
-class _Judged:
+class _PlateauSchedule:
     """A schedule that waits for a plateau is given the mean validation loss."""
 
     def __init__(self, program: Program) -> None:
@@ -102,60 +103,50 @@ def declares_more(spec: Spec) -> bool:
     return spec.accumulate > 1 or spec.max_norm is not None or bool(spec.eval_modules or spec.frozen)
 
 
-def of_step(watched: Watched) -> Iterator[Replacement]:
-    spec = watched.spec
-    if own_loop(watched.program) and watched.program.train_loader is not None:
+def of_step(profile: Profile) -> Iterator[Replacement]:
+    spec = profile.spec
+    if own_loop(profile.program) and profile.program.train_loader is not None:
         yield Replacement("step", "the plain step: zero_grad, forward, loss, backward, step", plain_loop(spec))
-    elif (
-        spec.accumulate > 1
-        or spec.max_norm is not None
-        or spec.eval_modules
-        or spec.frozen
-        or has_hooks(watched.program)
-    ):
+    elif declares_more(spec) or has_hooks(profile.program):
         yield Replacement("step", "the step as it is declared", plain_loop(spec))
-    if spec.max_norm is not None and watched.program.train_loader is not None:
+    if spec.max_norm is not None and profile.program.train_loader is not None:
         # Clipping slows sound programs down too.
         unclipped = plain_loop(replace(spec, max_norm=None))
         yield Replacement("step", "the plain step without clipping", unclipped, general=True, fault="G15")
 
 
-def beside_the_standard_loss(watched: Watched) -> tuple[Tensor, Tensor, float, float] | None:
+def beside_the_standard_loss(profile: Profile) -> tuple[Tensor, Tensor, float, float] | None:
     """Loss and standard loss of the same outputs, and of their gradients the ratio and the cosine; None without any."""
-    own, train, outputs, device = watched.program.loss_fn, watched.train, watched.outputs, watched.program.device
+    own, train, outputs, device = profile.program.loss_fn, profile.train, profile.outputs, profile.program.device
     if own is None or train is None or outputs is None:
         return None
-    y, given = train.y[: len(outputs)], outputs.detach().clone().requires_grad_()
-    values = own(given.to(device), y.to(device)).cpu(), standard_loss(given, y, watched.spec)
-    gradients = [torch.autograd.grad(value, given)[0].flatten().double() for value in values]
+    y, scores = train.y[: len(outputs)], outputs.detach().clone().requires_grad_()
+    values = own(scores.to(device), y.to(device)).cpu(), standard_loss(scores, y, profile.spec)
+    gradients = [torch.autograd.grad(value, scores)[0].flatten().double() for value in values]
     ratio = float(gradients[0].norm() / gradients[1].norm().clamp(min=1e-30))
-    return (
-        values[0].detach(),
-        values[1].detach(),
-        ratio,
-        float(torch.cosine_similarity(gradients[0], gradients[1], dim=0)),
-    )
+    cosine = float(torch.cosine_similarity(gradients[0], gradients[1], dim=0))
+    return values[0].detach(), values[1].detach(), ratio, cosine
 
 
-def is_standard(watched: Watched) -> bool:
+def is_standard(profile: Profile) -> bool:
     """Whether the program's loss is the usual one of the task, also where there is none."""
     try:
-        found = beside_the_standard_loss(watched)
+        comparison = beside_the_standard_loss(profile)
     except Exception:  # of a loss that does not take these outputs alone
         return False
-    return found is None or (found[3] > 1 - SAME and 0.9 < found[2] < 1.1)
+    return comparison is None or (comparison[3] > 1 - SAME and 0.9 < comparison[2] < 1.1)
 
 
-def of_loss(watched: Watched) -> Iterator[Replacement]:
-    program, spec = watched.program, watched.spec
-    if program.loss_fn is None or is_standard(watched):
+def of_loss(profile: Profile) -> Iterator[Replacement]:
+    program, spec = profile.program, profile.spec
+    if program.loss_fn is None or is_standard(profile):
         return
 
     @contextmanager
     def change(program: Program) -> Iterator[None]:
         used: list[bool] = []
 
-        def loss(outputs: Any, targets: Any, *others: Any, **more: Any) -> Tensor:
+        def loss(outputs: Any, targets: Any, *further: Any, **more: Any) -> Tensor:
             used.append(True)
             return standard_loss(outputs, targets, spec)
 
@@ -173,7 +164,7 @@ def _before_steps(act: Callable[[Optimizer, int], None]) -> Change:
     @contextmanager
     def change(program: Program) -> Iterator[None]:
         used: list[bool] = []
-        numbers = {id(one): number for number, one in enumerate(program.optimizers)}
+        numbers = {id(optimizer): number for number, optimizer in enumerate(program.optimizers)}
 
         def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
             used.append(True)
@@ -187,30 +178,31 @@ def _before_steps(act: Callable[[Optimizer, int], None]) -> Change:
     return change
 
 
-def of_optimizer(watched: Watched) -> Iterator[Replacement]:
-    program, spec = watched.program, watched.spec
-    held = {id(p) for one in program.optimizers for group in one.param_groups for p in group["params"]}
+def of_optimizer(profile: Profile) -> Iterator[Replacement]:
+    program, spec = profile.program, profile.spec
+    held = held_by(program.optimizers)
     named = [(name, p) for name, p in program.model.named_parameters() if not declared(name, spec.frozen)]
     if held and any(id(p) not in held or not p.requires_grad for _, p in named):
         yield Replacement("optimizer", "all parameters trained", _all_trained(spec))
     settings: dict[str, Any] = {}
-    for one in program.optimizers:
-        usual = {name: p.default for name, p in inspect.signature(type(one)).parameters.items()}
-        for name in set(one.param_groups[0]) & set(usual) - WITHOUT_DEFAULT:
-            if usual[name] is not None and any(group[name] != usual[name] for group in one.param_groups):
+    for optimizer in program.optimizers:
+        usual = {name: p.default for name, p in inspect.signature(type(optimizer)).parameters.items()}
+        for name in set(optimizer.param_groups[0]) & set(usual) - WITHOUT_DEFAULT:
+            if usual[name] is not None and any(group[name] != usual[name] for group in optimizer.param_groups):
                 settings[name] = usual[name]
     for name, value in settings.items():
         if name == "momentum":
+            # SGD has no momentum by default; 0.9 is usual.
             value = 0.9
-            if all(g.get(name) == value for one in program.optimizers for g in one.param_groups):
+            if all(g.get(name) == value for optimizer in program.optimizers for g in optimizer.param_groups):
                 continue
         yield Replacement("optimizer", f"{name} of {value!r}", _with_setting(name, value))
-    rates = {rate for group in watched.rates for rate in group}
+    rates = {rate for group in profile.rates for rate in group}
     if len(rates) > 1 and len(program.optimizers) == 1:
         yield Replacement("optimizer", "one learning rate for all parameters", _before_steps(_largest_rate))
     for factor, fault in ((0.1, "H01"), (10.0, "H02"), (0.01, "H01"), (100.0, "H02")):
-        what = f"{factor:g} times the learning rate"
-        yield Replacement("optimizer", what, learning_rate_times(factor), general=True, fault=fault)
+        description = f"{factor:g} times the learning rate"
+        yield Replacement("optimizer", description, learning_rate_times(factor), general=True, fault=fault)
 
 
 def _with_setting(name: str, value: Any) -> Change:
@@ -226,7 +218,7 @@ def _all_trained(spec: Spec) -> Change:
     @contextmanager
     def change(program: Program) -> Iterator[None]:
         optimizer = program.optimizers[0]
-        held = {id(p) for one in program.optimizers for group in one.param_groups for p in group["params"]}
+        held = held_by(program.optimizers)
         missing = []
         for name, parameter in program.model.named_parameters():
             if not declared(name, spec.frozen):
@@ -250,14 +242,14 @@ def _largest_rate(optimizer: Optimizer, number: int) -> None:
         group["lr"] = rate
 
 
-def of_schedule(watched: Watched) -> Iterator[Replacement]:
-    if not watched.rates_changed:
+def of_schedule(profile: Profile) -> Iterator[Replacement]:
+    if not profile.rates_changed:
         return
-    yield Replacement("schedule", "a constant learning rate", constant_rates(watched.rates))
-    scheduler, loader, spec = watched.program.scheduler, watched.program.train_loader, watched.spec
-    known = isinstance(scheduler, torch.optim.lr_scheduler.LRScheduler) and hasattr(loader, "__len__")
+    yield Replacement("schedule", "a constant learning rate", constant_rates(profile.rates))
+    scheduler, loader, spec = profile.program.scheduler, profile.program.train_loader, profile.spec
+    countable = isinstance(scheduler, torch.optim.lr_scheduler.LRScheduler) and hasattr(loader, "__len__")
     waits = isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau)
-    if known and not waits and spec.accumulate == 1 and spec.scheduler_steps != "batch":
+    if countable and not waits and spec.accumulate == 1 and spec.scheduler_steps != "batch":
         yield Replacement("schedule", "the schedule stepped once an epoch", stepped_once_an_epoch)
 
 
@@ -280,6 +272,7 @@ def stepped_once_an_epoch(program: Program) -> Iterator[None]:
         with around_steps(program, lambda optimizer, args, kwargs: None, after):
             yield
     finally:
+        # The instance's attribute hid the method of the class.
         del scheduler.step
     if not used:
         raise NotInUseError("the program never steps its schedule")

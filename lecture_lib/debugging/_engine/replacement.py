@@ -9,7 +9,7 @@ from torch import Tensor
 from ..program import Program, Spec
 from .assumptions import NotAskedError
 from .changes import Change
-from .observed import Examples
+from .run_data import Examples
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Replacement:
 
     Attributes:
         part: one of PARTS.
-        what: what is put there, in words: "trained with ...".
+        description: what is put there, in words: "trained with ...".
         change: replaces it for a while, and raises NotInUseError at its end if the program went around it. What it
             gives as a context, if anything, is called between training and evaluation.
         general: it changes much at once, so that a gain does not say that the part is faulty.
@@ -27,7 +27,7 @@ class Replacement:
     """
 
     part: str
-    what: str
+    description: str
     change: Change
     general: bool = False
     fault: str | None = None
@@ -38,7 +38,7 @@ class NotInUseError(NotAskedError):
 
 
 @dataclass(frozen=True)
-class Watched:
+class Profile:
     """What a run of the program as it is has shown.
 
     Attributes:

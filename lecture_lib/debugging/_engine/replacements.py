@@ -5,7 +5,7 @@ from __future__ import annotations
 from .replace_data import of_everything, of_inputs, of_labels
 from .replace_layers import of_initialisation, of_layers
 from .replace_training import of_loss, of_optimizer, of_schedule, of_step
-from .replacement import Replacement, Watched
+from .replacement import Profile, Replacement
 
 TABLES = (
     of_step,
@@ -21,6 +21,6 @@ TABLES = (
 """Smaller replacements first, and the weakest evidence last."""
 
 
-def replacements(watched: Watched) -> list[Replacement]:
+def replacements(profile: Profile) -> list[Replacement]:
     """What can be replaced in this program and differs from its own part."""
-    return [one for table in TABLES for one in table(watched)]
+    return [replacement for table in TABLES for replacement in table(profile)]

@@ -11,21 +11,21 @@ from ..._common.palette import BLUE, GREEN, INK, VERMILION
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Seen = dict[str, Any]
+Numbers = dict[str, Any]
 FLATTEST = 0.2  # the least range of the loss axis, as a share of its values
 
 
-def data(ax: Axes, seen: Seen) -> None:
+def data(ax: Axes, numbers: Numbers) -> None:
     """How the classes, or the targets that are numbers, are shared out in training and validation."""
-    if "training targets, in tenths" in seen:
+    if "training targets, in tenths" in numbers:
         for name, style, colour in (("training", "o-", BLUE), ("validation", "s--", VERMILION)):
-            values = seen.get(f"{name} targets, in tenths", [])
+            values = numbers.get(f"{name} targets, in tenths", [])
             ax.plot(range(0, 10 * len(values), 10), values, style, color=colour, label=name)
         ax.set(xlabel="% of the examples", ylabel="target at most")
         ax.legend(frameon=False)
         return
     for shift, name, colour in ((-0.2, "training", BLUE), (0.2, "validation", VERMILION)):
-        counts: dict[int, int] = seen.get(f"{name} classes", {})
+        counts: dict[int, int] = numbers.get(f"{name} classes", {})
         total = max(sum(counts.values()), 1)
         shares = [count / total for count in counts.values()]
         ax.bar([label + shift for label in counts], shares, 0.4, color=colour, label=name)
@@ -33,44 +33,42 @@ def data(ax: Axes, seen: Seen) -> None:
     ax.legend(frameon=False)
 
 
-def baselines(ax: Axes, seen: Seen) -> None:
+def baselines(ax: Axes, numbers: Numbers) -> None:
     """The first loss beside that of the best constant answer."""
-    _bars(
-        ax,
-        [("untrained model", seen["first loss"]), ("best constant answer", seen["loss of the best constant answer"])],
-    )
+    first, constant = numbers["first loss"], numbers["loss of the best constant answer"]
+    _bars(ax, [("untrained model", first), ("best constant answer", constant)])
 
 
-def one_batch(ax: Axes, seen: Seen) -> None:
+def one_batch(ax: Axes, numbers: Numbers) -> None:
     """How far the loss of one batch came on its way to the attainable loss."""
-    _bars(ax, [("start", seen["start"]), ("reached", seen["reached"]), ("attainable", seen["attainable"])])
+    _bars(ax, [("start", numbers["start"]), ("reached", numbers["reached"]), ("attainable", numbers["attainable"])])
 
 
-def small_subset(ax: Axes, seen: Seen) -> None:
+def small_subset(ax: Axes, numbers: Numbers) -> None:
     """The loss that each seed reached on the subset."""
-    reached: Sequence[float] = seen["reached, by seed"]
-    _bars(ax, [("best constant answer", seen["constant"]), *((f"seed {n}", loss) for n, loss in enumerate(reached))])
+    reached: Sequence[float] = numbers["reached, by seed"]
+    _bars(ax, [("best constant answer", numbers["constant"]), *((f"seed {n}", loss) for n, loss in enumerate(reached))])
 
 
-def rates(ax: Axes, seen: Seen) -> None:
+def rates(ax: Axes, numbers: Numbers) -> None:
     """The finder's sweep, the rate that is used and the one that it suggests."""
-    ax.plot(seen["rates"], seen["losses"], color=BLUE, label="loss of a batch")
-    for rate in seen["used"]:
+    ax.plot(numbers["rates"], numbers["losses"], color=BLUE, label="loss of a batch")
+    for rate in numbers["used"]:
         ax.axvline(rate, color=VERMILION, linestyle="--", label="used")
-    if seen["suggested"] is not None:
-        ax.axvline(seen["suggested"], color=GREEN, label="suggested")
-    top = 2 * max(seen["losses"][: len(seen["losses"]) // 4])  # a diverging end would hide the rest
+    if numbers["suggested"] is not None:
+        ax.axvline(numbers["suggested"], color=GREEN, label="suggested")
+    top = 2 * max(numbers["losses"][: len(numbers["losses"]) // 4])  # a diverging end would hide the rest
     ax.set(xscale="log", xlabel="learning rate", ylabel="loss", ylim=(0, top))
     handles = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
     ax.legend(handles.values(), handles.keys(), frameon=False)
 
 
-def run(ax: Axes, seen: Seen) -> None:
+def run(ax: Axes, numbers: Numbers) -> None:
     """Training and validation loss, epoch by epoch."""
     from matplotlib.ticker import MaxNLocator
 
     for name, style, colour in (("training", "o-", BLUE), ("validation", "s--", VERMILION)):
-        losses = seen[f"{name} loss"]
+        losses = numbers[f"{name} loss"]
         ax.plot(range(1, len(losses) + 1), losses, style, color=colour, label=name)
     low, high = ax.get_ylim()
     least = FLATTEST * max(abs(low), abs(high))
@@ -81,29 +79,29 @@ def run(ax: Axes, seen: Seen) -> None:
     ax.legend(frameon=False)
 
 
-def errors(ax: Axes, seen: Seen) -> None:
+def errors(ax: Axes, numbers: Numbers) -> None:
     """Accuracy beside confidence, which means what it says on the line; or the errors by their size."""
-    if "absolute errors, in tenths" in seen:
-        values = seen["absolute errors, in tenths"]
+    if "absolute errors, in tenths" in numbers:
+        values = numbers["absolute errors, in tenths"]
         ax.plot(range(0, 10 * len(values), 10), values, "o-", color=BLUE)
         ax.set(xlabel="% of the examples", ylabel="absolute error at most")
         return
-    confidence = seen["confidence"]
+    confidence = numbers["confidence"]
     ax.plot([0, 1], [0, 1], color=INK, linestyle=":")
-    ax.plot(confidence, seen["accuracy"], "o-", color=BLUE)
+    ax.plot(confidence, numbers["accuracy"], "o-", color=BLUE)
     ax.set(xlabel="mean confidence of a fifth of the examples", ylabel="accuracy", xlim=(0, 1), ylim=(0, 1.02))
 
 
 def _bars(ax: Axes, rows: list[tuple[str, float]]) -> None:
-    shown = [(name, value) for name, value in rows if math.isfinite(value)]
-    bars = ax.barh([name for name, _ in shown], [value for _, value in shown], color=BLUE)
+    finite = [(name, value) for name, value in rows if math.isfinite(value)]
+    bars = ax.barh([name for name, _ in finite], [value for _, value in finite], color=BLUE)
     ax.bar_label(bars, fmt="%.3g", padding=3)
     ax.invert_yaxis()
     ax.margins(x=0.2)
     ax.set(xlabel="loss")
 
 
-PLOTS: dict[int, Callable[[Axes, Seen], None]] = {
+PLOTS: dict[int, Callable[[Axes, Numbers], None]] = {
     1: data,
     2: baselines,
     3: one_batch,

@@ -13,11 +13,11 @@ from ..._common.randomness import preserved_random_streams
 from ..program import Program, Spec
 from .assumptions import NotAskedError
 from .changes import DROPOUT, Change, around_steps, replacing
-from .observed import Examples
-from .reading import read
+from .preserve import untouched
+from .read_examples import read
 from .replace_layers import LAST
-from .replacement import Watched
-from .untouched import untouched
+from .replacement import Profile
+from .run_data import Examples
 from .yardstick import WORST, error, pairs_of
 
 Make = Callable[[int], tuple[Program, Spec]]
@@ -62,18 +62,18 @@ class Runs:
                     _epoch(program)
                 for act in after:
                     act()
-                found = error(program, pairs, spec)
+                result = error(program, pairs, spec)
         self.took = max(self.took, time.process_time() - start)
-        return found
+        return result
 
-    def _examples(self, program: Program, spec: Spec, which: str) -> Examples | None:
-        loader = getattr(program, f"{which}_loader")
+    def _examples(self, program: Program, spec: Spec, split: str) -> Examples | None:
+        loader = getattr(program, f"{split}_loader")
         examples, reason = read(loader, program, spec, lambda x: program.outputs(x.to(program.device)))
         if reason:
-            self.failed.append(f"inputs and labels: {which} examples: {reason}")
+            self.failed.append(f"inputs and labels: {split} examples: {reason}")
         return examples
 
-    def watch(self) -> Watched:
+    def watch(self) -> Profile:
         """One run of the program as it is, with an eye on what it calls and at what rates it learns."""
         rates: list[list[float]] = []
         curve: list[float] = []
@@ -87,14 +87,14 @@ class Runs:
 
             return call
 
-        names = [*DROPOUT, *LAST, *(f"{one}_" for one in LAST), "detach", "detach_"]
+        names = [*DROPOUT, *LAST, *(f"{name}_" for name in LAST), "detach", "detach_"]
         with self.fresh(0) as (program, spec):
             if spec.task is None and spec.couples_samples:
                 raise NotAskedError("the loss relates samples, no task is declared: what the outputs mean is not known")
             pairs = pairs_of(program)
             train, val = self._examples(program, spec, "train"), self._examples(program, spec, "val")
-            rates = [[0.0] * len(one.param_groups) for one in program.optimizers]
-            numbers = {id(one): number for number, one in enumerate(program.optimizers)}
+            rates = [[0.0] * len(optimizer.param_groups) for optimizer in program.optimizers]
+            numbers = {id(optimizer): number for number, optimizer in enumerate(program.optimizers)}
 
             def before(optimizer: Any, args: Any, kwargs: Any) -> None:
                 own = rates[numbers[id(optimizer)]]
@@ -102,6 +102,7 @@ class Runs:
                     curve.append(max(float(group["lr"]) for group in optimizer.param_groups))
                 for place, group in enumerate(optimizer.param_groups[: len(own)]):
                     rate = float(group["lr"])
+                    # 0 stands for no step yet.
                     changed.append(own[place] not in (0.0, rate))
                     own[place] = max(own[place], rate)
 
@@ -116,11 +117,12 @@ class Runs:
             self.took = time.process_time() - start
         with self.fresh(0) as (program, spec), torch.no_grad():
             program.model.eval()
-            given = [program.outputs(train.x[:8].to(program.device)) for _ in range(2)] if train is not None else []
-            outputs = given[0].cpu() if given and isinstance(given[0], torch.Tensor) else None
-            random = outputs is not None and not torch.allclose(outputs, given[1].cpu(), rtol=1e-3, atol=1e-5)
+            repeated = [program.outputs(train.x[:8].to(program.device)) for _ in range(2)] if train is not None else []
+            outputs = repeated[0].cpu() if repeated and isinstance(repeated[0], torch.Tensor) else None
+            random = outputs is not None and not torch.allclose(outputs, repeated[1].cpu(), rtol=1e-3, atol=1e-5)
+        # With `make` the programs above have been used up: a new one is untrained.
         program, spec = self.make(self.seed) if self.make is not None else (self.program, self.spec)  # type: ignore[assignment]
-        return Watched(program, spec, train, val, outputs, rates, any(changed), curve, random, frozenset(called))
+        return Profile(program, spec, train, val, outputs, rates, any(changed), curve, random, frozenset(called))
 
 
 def _epoch(program: Program) -> None:
@@ -134,5 +136,5 @@ def _epoch(program: Program) -> None:
 def _all(changes: Sequence[Change], program: Program) -> Iterator[list[Callable[[], None]]]:
     """Several changes at once, the first outermost; gives what they want done after training."""
     with ExitStack() as stack:
-        given = [stack.enter_context(change(program)) for change in changes]
-        yield [one for one in given if callable(one)]
+        contexts = [stack.enter_context(change(program)) for change in changes]
+        yield [context for context in contexts if callable(context)]

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from ...training._run.structures import tensors_of
-from .batches import alike, cut, halves, learning_from, length, read_batches, some
-from .observing import why_not
+from .batches import alike, cut, first_rows, halves, learning_from, length, read_batches
+from .instrumentation import why_not
 from .runs import Runs
 from .swap_results import VALIDATIONS, Trial
 
@@ -32,57 +32,61 @@ class SplitTrials(Runs):
         with self.fresh(0) as (program, _):
             train = read_batches(program.train_loader)
             val = read_batches(program.val_loader)
-            told_apart = _told_apart(*([program.parts(batch)[0] for batch in one] for one in (train, val)))
-            elsewhere = shifted(*([program.parts(batch)[1] for batch in one] for one in (train, val)))
+            told_apart = _told_apart(*([program.parts(batch)[0] for batch in split] for split in (train, val)))
+            elsewhere = shifted(*([program.parts(batch)[1] for batch in split] for split in (train, val)))
         counts = [sum(map(length, batches)) for batches in (train, val)]
         if min(counts) < FEWEST:
             return []
+        # What tells the two splits apart is where they disagree: inputs, the range of the targets, or else the
+        # labels.
         part = "inputs" if told_apart else "split" if elsewhere else "labels"
+        # As in training, but several batches even where validation is small.
         size = min(length(train[0]), max(counts[1] // 8, 1))
-        found = []
-        for what, other in (
-            (VALIDATIONS, val),
-            (OWN, train),
-        ):
+        trials = []
+        for description, source in ((VALIDATIONS, val), (OWN, train)):
             if self.left < (RESERVED + 4) * self.length * self.took:
-                self.unaffordable.append((part, what))
+                self.unaffordable.append((part, description))
                 continue
             errors, without = [], []
             try:
                 for number in range(SEEDS):
-                    seen, kept = halves(other, self.seed + number)
-                    if other is train:
-                        seen, kept = some(seen, counts[1]), some(kept, counts[1])
-                        usual, judges = seen, val
+                    learning, held_out = halves(source, self.seed + number)
+                    if source is train:
+                        learning, held_out = first_rows(learning, counts[1]), first_rows(held_out, counts[1])
+                        usual, judges = learning, val
                     else:
-                        usual, judges = alike(train, seen, lambda batch: program.parts(batch)[1]), kept
-                    many = min(counts[0] / max(sum(map(length, seen)), 1), 3.0) * self.length
-                    errors.append(self.error(number, learning_from(cut(seen, size)), epochs=many, judges=kept))
+                        usual, judges = alike(train, learning, lambda batch: program.parts(batch)[1]), held_out
+                    # Fewer examples need more epochs for as many steps; three times the epochs at most.
+                    many = min(counts[0] / max(sum(map(length, learning)), 1), 3.0) * self.length
+                    errors.append(self.error(number, learning_from(cut(learning, size)), epochs=many, judges=held_out))
                     without.append(self.error(number, learning_from(cut(usual, size)), epochs=many, judges=judges))
-                    easier = other is train and errors[0] > without[0] + EASIER
+                    # Training's own examples may be harder to answer than validation's: a symptom, which needs a
+                    # second seed.
+                    easier = source is train and errors[0] > without[0] + EASIER
                     if errors[-1] > (1 - TOLD) * without[-1] and not (easier and number == 0):
                         break
             except Exception as problem:
-                self.failed.append(f"{part}, {what}: {why_not(problem)}")
+                self.failed.append(f"{part}, {description}: {why_not(problem)}")
                 continue
-            found.append(Trial(part, what, False, tuple(errors), tuple(without)))
-        return found
+            trials.append(Trial(part, description, False, tuple(errors), tuple(without)))
+        return trials
 
 
-def told_by(data: Sequence[Trial]) -> Trial | None:
+def clearest(data: Sequence[Trial]) -> Trial | None:
     """What the splits' examples in each other's place say by themselves."""
-    told = [one for one in data if len(one.gains) > 2 and min(one.gains) >= max(0.15, TOLD * fmean(one.without))]
-    return max(told, key=lambda one: one.gain, default=None)
+    clear = [
+        trial for trial in data if len(trial.gains) > 2 and min(trial.gains) >= max(0.15, TOLD * fmean(trial.without))
+    ]
+    return max(clear, key=lambda trial: trial.gain, default=None)
 
 
 def shifted(train: Sequence[Any], val: Sequence[Any]) -> bool:
     """Whether numbers to be predicted lie elsewhere in one of the two splits: the largest gap between their shares."""
-    parts = [one for one in (*train, *val) if not (isinstance(one, torch.Tensor) and one.is_floating_point())]
-    if parts:
+    if not all(isinstance(y, torch.Tensor) and y.is_floating_point() for y in (*train, *val)):
         return False
-    a, b = (torch.cat([one.double().flatten().cpu() for one in split]).sort().values for split in (train, val))
+    a, b = (torch.cat([targets.double().flatten().cpu() for targets in split]).sort().values for split in (train, val))
     values = torch.cat([a, b]).sort().values
-    below = [torch.searchsorted(one, values, right=True) / len(one) for one in (a, b)]
+    below = [torch.searchsorted(ordered, values, right=True) / len(ordered) for ordered in (a, b)]
     return float((below[0] - below[1]).abs().max()) > ELSEWHERE
 
 

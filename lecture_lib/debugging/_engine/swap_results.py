@@ -22,7 +22,7 @@ class Trial:
     """A part replaced, and what came of it.
 
     Attributes:
-        part, what: see Replacement.
+        part, description: see Replacement.
         general: whether the replacement changes much at once.
         errors: with it, seed by seed, relative to a constant answer's.
         without: the same program's errors as it is, for the same seeds.
@@ -31,7 +31,7 @@ class Trial:
     """
 
     part: str
-    what: str
+    description: str
     general: bool
     errors: tuple[float, ...]
     without: tuple[float, ...]
@@ -56,7 +56,7 @@ class Trial:
         spread = f" ± {stdev(self.gains):.2f}" if len(self.gains) > 1 else ""
         seeds = f"{len(self.gains)} seed{'s' if len(self.gains) > 1 else ''}"
         errors = f"error {fmean(self.errors):.2f} in place of {fmean(self.without):.2f}"
-        return f"{self.part}, {self.what}: {errors}, a gain of {self.gain:.2f}{spread} over {seeds}"
+        return f"{self.part}, {self.description}: {errors}, a gain of {self.gain:.2f}{spread} over {seeds}"
 
 
 @dataclass(frozen=True)
@@ -95,19 +95,20 @@ class Swaps:
     @property
     def best(self) -> float:
         """The lowest error that any replacement gave with the first seed."""
-        return min([self.errors[0], *(one.errors[0] for one in self.trials)])
+        return min([self.errors[0], *(trial.errors[0] for trial in self.trials)])
 
     def speaks_for(self, parts: Sequence[str]) -> bool:
         """Whether a replacement in one of these parts brought much, or none of them could be tried."""
+        # Runs that exchange the splits' examples speak for all parts of the data, whichever they are listed under.
         wanted = set(parts) | (DATA if DATA & set(parts) else set())
-        gains = [one.gain / max(one.without[0], 1e-6) for one in self.trials if one.part in wanted]
+        gains = [trial.gain / max(trial.without[0], 1e-6) for trial in self.trials if trial.part in wanted]
         return not gains or max(gains) >= SHARE
 
     def __str__(self) -> str:
         twice = "" if math.isnan(self.longer) else f", after twice the epochs {self.longer:.2f}"
         lines = [f"error {fmean(self.errors):.2f}{twice}; lowest {self.best:.2f}"]
-        lines += [f"  differs: {one}" for one in self.differences]
-        lines += [f"  {one}" for one in sorted(self.trials, key=lambda one: -one.gain)]
-        spent = (f"{part}, {what}: {SPENT}" for part, what in self.unaffordable)
-        lines += [f"  not tried: {one}" for one in (*self.failed, *spent)]
+        lines += [f"  differs: {difference}" for difference in self.differences]
+        lines += [f"  {trial}" for trial in sorted(self.trials, key=lambda trial: -trial.gain)]
+        spent = (f"{part}, {description}: {SPENT}" for part, description in self.unaffordable)
+        lines += [f"  not tried: {reason}" for reason in (*self.failed, *spent)]
         return "\n".join(lines)

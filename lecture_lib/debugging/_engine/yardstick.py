@@ -13,7 +13,7 @@ from ...training._run.preserve import evaluating
 from ...training._run.structures import map_tensors, tensors_of
 from ..program import Program, Spec
 from .assumptions import NotAskedError
-from .reading import MOST
+from .read_examples import MOST
 
 WORST = 2.0
 """Errors above this, and those that are not finite, count as this."""
@@ -25,17 +25,17 @@ Pairs = Sequence[tuple[Any, Any]]
 
 def pairs_of(program: Program) -> Pairs:
     """The validation batches, as many as the ladder looks at. Raises NotAskedError where there are none."""
-    found, seen = [], 0
+    pairs, count = [], 0
     for batch in () if program.val_loader is None else program.val_loader:
         inputs, targets = program.parts(batch)
-        found.append((inputs, targets))
+        pairs.append((inputs, targets))
         first = next(tensors_of(targets), None)
-        seen += len(first) if first is not None and first.ndim else 1
-        if seen >= MOST:
+        count += len(first) if first is not None and first.ndim else 1
+        if count >= MOST:
             break
-    if not found:
+    if not pairs:
         raise NotAskedError("there are no validation examples")
-    return found
+    return pairs
 
 
 def error(program: Program, pairs: Pairs, spec: Spec) -> float:
@@ -47,14 +47,14 @@ def error(program: Program, pairs: Pairs, spec: Spec) -> float:
     outputs that fit none of these.
     """
     with evaluating(program.model):
-        said = [
-            list(tensors_of(program.outputs(map_tensors(inputs, lambda one: one.to(program.device)))))
+        answers = [
+            list(tensors_of(program.outputs(map_tensors(inputs, lambda tensor: tensor.to(program.device)))))
             for inputs, _ in pairs
         ]
     wanted = [list(tensors_of(targets)) for _, targets in pairs]
-    if not said[0] or not wanted[0]:
+    if not answers[0] or not wanted[0]:
         raise NotAskedError("outputs or targets hold no tensor")
-    columns = [_stacked([row[place] for row in said]) for place in range(len(said[0]))]
+    columns = [_stacked([row[place] for row in answers]) for place in range(len(answers[0]))]
     errors, reason = [], ""
     for place in range(len(wanted[0])):
         y = _stacked([row[place] for row in wanted])
@@ -67,24 +67,24 @@ def error(program: Program, pairs: Pairs, spec: Spec) -> float:
                 reason = reason or str(refused)
     if not errors:
         raise NotAskedError(reason)
-    found = sum(errors) / len(errors)
-    return min(found, WORST) if math.isfinite(found) else WORST
+    mean = sum(errors) / len(errors)
+    return min(mean, WORST) if math.isfinite(mean) else WORST
 
 
 def _stacked(parts: list[Tensor]) -> Tensor:
     """Batches one after the other; a longest axis that differs between them is filled up with targets left out."""
-    parts = [one.detach().cpu() for one in parts]
+    parts = [part.detach().cpu() for part in parts]
     if parts[0].ndim == 0:
         return torch.stack(parts)
-    if len({one.shape[1:] for one in parts}) == 1:
+    if len({part.shape[1:] for part in parts}) == 1:
         return torch.cat(parts)
-    if len({one.ndim for one in parts}) != 1:
+    if len({part.ndim for part in parts}) != 1:
         raise NotAskedError("the batches' outputs or targets differ in their axes")
-    size = [max(one.shape[axis] for one in parts) for axis in range(1, parts[0].ndim)]
+    size = [max(part.shape[axis] for part in parts) for axis in range(1, parts[0].ndim)]
     whole = not parts[0].is_floating_point()
-    filled = [one.new_full((len(one), *size), -100 if whole else 0) for one in parts]
-    for place, one in zip(filled, parts, strict=True):
-        place[tuple(slice(0, n) for n in one.shape)] = one
+    filled = [part.new_full((len(part), *size), -100 if whole else 0) for part in parts]
+    for place, part in zip(filled, parts, strict=True):
+        place[tuple(slice(0, n) for n in part.shape)] = part
     return torch.cat(filled)
 
 
@@ -105,13 +105,13 @@ def _relative(outputs: Tensor, y: Tensor, spec: Spec) -> float:
 def _classes(outputs: Tensor, y: Tensor, spec: Spec) -> float:
     axes = [1, outputs.ndim - 1] if outputs.ndim > 2 else [1]
     fitting = [outputs.argmax(dim=axis) for axis in axes]
-    fitting = [one for one in fitting if one.shape == y.shape]
+    fitting = [answer for answer in fitting if answer.shape == y.shape]
     if not fitting:
         raise NotAskedError(f"outputs {list(outputs.shape)} do not fit targets {list(y.shape)}")
     kept = y >= 0 if spec.ignore_index is None else (y >= 0) & (y != spec.ignore_index)
     if not bool(kept.any()):
         raise NotAskedError("there is no validation target")
-    right = max(((one == y)[kept] for one in fitting), key=lambda one: int(one.sum()))
+    right = max(((answer == y)[kept] for answer in fitting), key=lambda answer: int(answer.sum()))
     labels = y[kept]
     if y.ndim > 1 and spec.task != "segmentation":
         shares = torch.bincount(labels).double() / len(labels)
@@ -119,7 +119,7 @@ def _classes(outputs: Tensor, y: Tensor, spec: Spec) -> float:
     present = labels.unique()
     if len(present) < 2:
         raise NotAskedError("validation has one class only")
-    rates = [float((~right[labels == one]).double().mean()) for one in present]
+    rates = [float((~right[labels == label]).double().mean()) for label in present]
     return sum(rates) / len(rates) / (1 - 1 / len(present))
 
 
@@ -130,6 +130,7 @@ def _there_or_not(outputs: Tensor, y: Tensor) -> float:
         positive = int(label.sum())
         if not 0 < positive < len(label):
             continue
+        # The area is that of the Mann-Whitney test: from ranks, equal scores at their mean rank.
         _, places, counts = scores.unique(return_inverse=True, return_counts=True)
         ranks = (counts.cumsum(0) - (counts - 1) / 2)[places]
         above = float(ranks[label == 1].sum()) - positive * (positive + 1) / 2
@@ -142,6 +143,7 @@ def _there_or_not(outputs: Tensor, y: Tensor) -> float:
 def _numbers(outputs: Tensor, y: Tensor) -> float:
     rows, wanted = outputs.reshape(len(y), -1), y.reshape(len(y), -1)
     variance = wanted.var(dim=0, unbiased=False)
+    # A target that hardly varies has no variance to divide by.
     lively = variance > 1e-6 * variance.max().clamp(min=1e-30)
     if not bool(lively.any()) or float(variance.max()) == 0:
         raise NotAskedError("validation targets are all the same")

@@ -14,7 +14,7 @@ from .._engine.probes import chance, learner, named, score, table
 from .data_hypotheses import MOVED, SATISFIED, moved
 from .finding import Finding
 
-KNOWN = 0.9  # of a constant answer's loss; a validation loss below it has learnt something
+LEARNT_SOMETHING = 0.9  # of a constant answer's loss; a validation loss below it has learnt something
 
 
 def constant_answers(evidence: Evidence) -> list[Tensor]:
@@ -27,8 +27,10 @@ def constant_answers(evidence: Evidence) -> list[Tensor]:
         train = evidence.train.y if evidence.train is not None else y
         return [torch.zeros_like(outputs) + train.double().mean(dim=0).to(outputs).reshape(1, *outputs.shape[1:])]
     if y.is_floating_point() or outputs.ndim != y.ndim + 1:
+        # As far from 0 as any threshold of a metric may lie: the sigmoid of 8 is 0.9997.
         signs = [torch.full_like(outputs, value) for value in (-8.0, 8.0)]
-        return [one.sigmoid() if float(outputs.min()) >= 0 and float(outputs.max()) <= 1 else one for one in signs]
+        probabilities = float(outputs.min()) >= 0 and float(outputs.max()) <= 1
+        return [answer.sigmoid() if probabilities else answer for answer in signs]
     classes_second(outputs, y, scores_given(evidence))
     shares = torch.bincount(y[y >= 0].flatten(), minlength=outputs.shape[1])[: outputs.shape[1]].double()
     scores = (shares / shares.sum()).clamp(min=1e-6).to(outputs)
@@ -40,8 +42,8 @@ def worthless_metric(evidence: Evidence) -> Finding | None:
     program, val, outputs = evidence.program, evidence.val, evidence.run.outputs[1]
     if program.metric is None or val is None or outputs is None:
         return None
-    scores = [float(program.metric(one, val.y)) for one in constant_answers(evidence)]
-    best = max((one for one in scores if math.isfinite(one)), default=0.0)
+    scores = [float(program.metric(answer, val.y)) for answer in constant_answers(evidence)]
+    best = max((value for value in scores if math.isfinite(value)), default=0.0)
     if best < SATISFIED:
         return None
     model = float(program.metric(outputs, val.y))
@@ -82,15 +84,16 @@ def no_better_than_baseline(evidence: Evidence) -> Finding | None:
     if train.classes:
         only_model = int(((predicted == val.y) & (linear_says != val.y)).sum())
         only_linear = int(((predicted != val.y) & (linear_says == val.y)).sum())
+        # McNemar's test: only examples on which the two differ tell them apart.
         z = (only_linear - only_model) / math.sqrt(max(only_linear + only_model, 1))
         spread = math.sqrt(dumb * (1 - dumb) / len(val.y))
     else:
-        errors = [(one - val.y) ** 2 / max(val.y.var(), 1e-12) for one in (predicted, linear_says)]
+        errors = [(answer - val.y) ** 2 / max(val.y.var(), 1e-12) for answer in (predicted, linear_says)]
         difference = errors[0] - errors[1]
         z = float(difference.mean() / max(difference.std() / math.sqrt(len(val.y)), 1e-12))
         spread = 0.05
     # Where one class is nearly all, the share that is right says little, and the loss still shows what is known.
-    learnt = train.classes and evidence.run.rows[-1].val_loss < KNOWN * evidence.constant_loss
+    learnt = train.classes and evidence.run.rows[-1].val_loss < LEARNT_SOMETHING * evidence.constant_loss
     if model < dumb + 2 * spread and not learnt:
         return _symptom(f"the model scores {model:.2f}, one answer for all {dumb:.2f}", {"model": model})
     if linear > model + 0.03 and z > 3:

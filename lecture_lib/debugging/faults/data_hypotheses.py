@@ -16,7 +16,6 @@ from .loss_probes import sample
 SATISFIED = 0.9  # score of a constant answer that makes a metric worthless
 MOVED = "training moves its pictures by a few pixels at most: labels stay right, learning is slower"
 LITTLE, ALL = 0.2, 0.9  # noise relative to a picture's spread; of the pictures that must be known
-SAME = 0.8  # of the rows fed are rows of the loader, or the step changes them
 
 
 def moved(evidence: Evidence) -> bool:
@@ -36,8 +35,8 @@ def moved(evidence: Evidence) -> bool:
             there = plain[:, :, down : down + height - 2 * reach, right : right + width - 2 * reach].flatten(1)
             nearest = torch.minimum(nearest, torch.cdist(inside, there).amin(dim=1))
     size = (inside - inside.mean(dim=0)).norm(dim=1).median()
-    known = min(1.0, len(plain) / (evidence.examples or len(plain)))  # of large data sets only a part is looked at
-    return float((nearest < LITTLE * size).float().mean()) >= ALL * known
+    share_read = min(1.0, len(plain) / (evidence.examples or len(plain)))  # of large data sets only a part is looked at
+    return float((nearest < LITTLE * size).float().mean()) >= ALL * share_read
 
 
 def _squares(x: Tensor) -> Tensor | None:
@@ -52,7 +51,7 @@ def _squares(x: Tensor) -> Tensor | None:
 def weighted_wrongly(evidence: Evidence) -> Finding | None:
     """D35: weights and sampling together leave the classes more unequal than they are, or turned round."""
     train, val = evidence.train, evidence.val
-    calls = [one for one in evidence.run.recording.of(LossCall) if isinstance(one.options.get("weight"), Tensor)]
+    calls = [call for call in evidence.run.recording.of(LossCall) if isinstance(call.options.get("weight"), Tensor)]
     if train is None or val is None or evidence.spec.task != "classification" or train.y.is_floating_point():
         return None
     sampled = hasattr(getattr(evidence.program.train_loader, "sampler", None), "weights")
@@ -65,17 +64,17 @@ def weighted_wrongly(evidence: Evidence) -> Finding | None:
     stored = getattr(getattr(evidence.program.train_loader, "dataset", None), "tensors", (None, train.y))[1]
     classes = int(max(stored.max(), train.y.max())) + 1
     prior = torch.bincount(stored.long().flatten(), minlength=classes).double()
-    seen = torch.bincount(train.y.long().flatten(), minlength=classes).double()
+    counts = torch.bincount(train.y.long().flatten(), minlength=classes).double()
     if weight is None or len(weight) < classes:
         weight = torch.ones(classes, dtype=torch.double)
     present = prior > 0
-    given = (seen * weight[:classes])[present]
-    given, prior = given / given.sum(), prior[present] / prior.sum()
-    unequal, was = float(given.max() / given.min().clamp(min=1e-6)), float(prior.max() / prior.min())
-    turned = float(np.corrcoef(given.log().numpy(), prior.log().numpy())[0, 1]) < -0.3 and unequal > 2.0
+    weighted = (counts * weight[:classes])[present]
+    weighted, prior = weighted / weighted.sum(), prior[present] / prior.sum()
+    unequal, was = float(weighted.max() / weighted.min().clamp(min=1e-6)), float(prior.max() / prior.min())
+    turned = float(np.corrcoef(weighted.log().numpy(), prior.log().numpy())[0, 1]) < -0.3 and unequal > 2.0
     if not (unequal > 1.5 * was or (turned and was > 1.5)):
         return None
-    low, high = int(given.argmin()), int(given.argmax())
+    low, high = int(weighted.argmin()), int(weighted.argmax())
     return Finding(
         "D35",
         f"the loss counts class {high} {unequal:.1f} times as much as class {low}; in the data the most frequent class "
@@ -88,12 +87,13 @@ def _weights_by_gradient(evidence: Evidence, outputs: Tensor, targets: Tensor) -
     """How much the loss weights an example of each class, from its gradient at equal scores."""
     if outputs.ndim != 2 or targets.ndim != 1:
         return None
+    # At equal scores each example of a class has a gradient of the same size, but for its weight.
     scores = torch.zeros_like(outputs).requires_grad_()
     gradient = torch.autograd.grad(evidence.own_loss(scores, targets), scores)[0].abs().sum(dim=1)
-    found = torch.zeros(outputs.shape[1], dtype=torch.double)
+    weights = torch.zeros(outputs.shape[1], dtype=torch.double)
     for label in range(outputs.shape[1]):
         if bool((targets == label).any()):
-            found[label] = float(gradient[targets == label].mean())
-    if not bool((found > 0).all()) or float(found.max() / found.min()) < 1.05:
+            weights[label] = float(gradient[targets == label].mean())
+    if not bool((weights > 0).all()) or float(weights.max() / weights.min()) < 1.05:
         return None
-    return found / found.mean()
+    return weights / weights.mean()

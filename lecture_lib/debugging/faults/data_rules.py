@@ -27,13 +27,13 @@ def not_finite(evidence: Evidence) -> Finding | None:
     for name, examples in (("training", evidence.train), ("validation", evidence.val)):
         if examples is None:
             continue
-        for what, values in (("inputs", examples.x), ("targets", examples.y)):
+        for kind, values in (("inputs", examples.x), ("targets", examples.y)):
             if values.is_floating_point() and not values.isfinite().all():
                 rows = (~values.isfinite()).reshape(len(values), -1).any(dim=1).nonzero()[:, 0]
                 first = rows[:5].tolist()
                 return Finding(
                     "D06",
-                    f"{what} of {len(rows)} {name} examples are not finite; in the loader's order: {first}",
+                    f"{kind} of {len(rows)} {name} examples are not finite; in the loader's order: {first}",
                     {"rows": rows.tolist()},
                 )
     return None
@@ -41,8 +41,8 @@ def not_finite(evidence: Evidence) -> Finding | None:
 
 def axes_scrambled(evidence: Evidence) -> Finding | None:
     """D08: read as rows, columns, channels the images are smoother than as channels, rows, columns."""
-    fed = [one for one in evidence.run.recording.fed[True] if one.ndim == 4 and one.is_floating_point()]
-    if not fed or any(one.shape[1:] != fed[0].shape[1:] for one in fed):
+    fed = [batch for batch in evidence.run.recording.fed[True] if batch.ndim == 4 and batch.is_floating_point()]
+    if not fed or any(batch.shape[1:] != fed[0].shape[1:] for batch in fed):
         return None
     x = torch.cat(fed)[:200]
     n, c, h, w = x.shape
@@ -54,10 +54,10 @@ def axes_scrambled(evidence: Evidence) -> Finding | None:
             tiles = x.reshape(n, c, h // tile, w // tile, tile, tile).transpose(3, 4)
             readings[f"tiles of {tile} x {tile}"] = tiles.reshape(n, c, h, w)
     rough = roughness(x)
-    for name, other in readings.items():
+    for name, reading in readings.items():
         if (name == "[H, W, C]" and c == 1) or (name == "[C, W, H]" and h == w):
             continue
-        ratio = roughness(other) / rough
+        ratio = roughness(reading) / rough
         share, median = float((ratio < 1).float().mean()), float(ratio.median())
         if (share > 0.95 and median < SMOOTHER) or (share > 0.8 and median < MUCH_SMOOTHER):
             return Finding(
@@ -90,6 +90,7 @@ def ordered_by_class(evidence: Evidence) -> Finding | None:
     shares = np.unique(y, return_counts=True)[1] / n
     if len(shares) < 2 or n < 20:
         return None
+    # In a shuffled order two neighbours differ with probability 1 - sum of squared shares.
     expected = (1 - float((shares**2).sum())) * (n - 1)
     changes = int((y[1:] != y[:-1]).sum())
     deviation = math.sqrt(max(expected * (1 - expected / (n - 1)), 1e-9))
@@ -103,6 +104,7 @@ def ordered_by_class(evidence: Evidence) -> Finding | None:
 
 def _ordered_by_value(y: Tensor) -> Finding | None:
     neighbours = float(torch.corrcoef(torch.stack([y[1:], y[:-1]]))[0, 1]) if len(y) > 20 else 0.0
+    # Shuffled, the correlation has a deviation of 1 / sqrt(n): the limit is 12 of them.
     if not neighbours * math.sqrt(len(y)) > 12:
         return None
     return Finding("D15", f"successive targets have a correlation of {neighbours:.2f}; shuffled: about 0")

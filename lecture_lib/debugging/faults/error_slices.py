@@ -10,8 +10,8 @@ from torch import Tensor
 
 from .._engine.assumptions import NO_PICTURES, NotAskedError, picture
 from .._engine.evidence import Evidence
+from .._engine.preserve import untouched
 from .._engine.probes import Table, few_columns, named, score, table, without_own
-from .._engine.untouched import untouched
 from .finding import Finding
 from .model_rules import outputs_of
 
@@ -19,7 +19,7 @@ WORSE = 0.12  # error of a slice above that of the rest
 OFF = 0.1  # calibration error
 TELLING = 0.85  # score of a few pixels alone
 FALL = 0.5  # share of what the model knows that is lost with one small part of the inputs
-FALL_IF_TOLD = 0.3  # the same where that part alone names the class nearly as well as the model does
+FALL_IF_NAMED = 0.3  # the same where that part alone names the class nearly as well as the model does
 AS_WELL = 0.9  # score of a part alone, relative to the model's accuracy
 MARK = 0.05  # of the examples have a value of their own in a column that is a mark and no measurement, at most
 
@@ -54,8 +54,9 @@ def failing_slice(evidence: Evidence) -> Finding | None:
             continue
         difference = wrong[inside].mean() - wrong[~inside].mean()
         shuffled = [generator.permutation(inside) for _ in range(400)]
-        chance = [wrong[one].mean() - wrong[~one].mean() for one in shuffled]
-        p = (1 + sum(one >= difference for one in chance)) / 401 * len(slices)
+        chance = [wrong[mask].mean() - wrong[~mask].mean() for mask in shuffled]
+        # A permutation test, times the number of slices (Bonferroni), because each of them may look bad by chance.
+        p = (1 + sum(gap >= difference for gap in chance)) / 401 * len(slices)
         if difference > most and p < 0.02:
             most = float(difference)
             worst = Finding(
@@ -78,20 +79,20 @@ def leans_on_a_part(evidence: Evidence) -> Finding | None:
         return None
     if val.x.ndim > 2 and not picture(val.x.shape[1:]):
         raise NotAskedError(NO_PICTURES.format(list(val.x.shape[1:])))
-    known = 1 - float(torch.bincount(val.y).max()) / len(val.y) - clean.mean()
-    if known < 0.2:
+    learnt = 1 - float(torch.bincount(val.y).max()) / len(val.y) - clean.mean()
+    if learnt < 0.2:
         return None
-    other = val.x.roll(len(val.x) // 2 + 1, 0)
+    exchanged = val.x.roll(len(val.x) // 2 + 1, 0)
     worst, where = 0.0, ""
     with untouched(evidence.program, evidence.seed) as program:
         for _ in range(evidence.epochs):
             program.run_epoch()
         for name, inside, fall in _suspected(evidence, val.x.shape[1:]):
-            outputs = outputs_of(evidence, torch.where(inside, other, val.x))
-            found = errors(evidence, outputs) if outputs is not None else None
-            lost = (float(found.mean()) - clean.mean()) / known if found is not None else 0.0
-            told = lost >= FALL_IF_TOLD and _told(evidence, inside) >= AS_WELL * (1 - clean.mean())
-            if lost > worst and (told or lost >= fall):
+            outputs = outputs_of(evidence, torch.where(inside, exchanged, val.x))
+            wrong = errors(evidence, outputs) if outputs is not None else None
+            lost = (float(wrong.mean()) - clean.mean()) / learnt if wrong is not None else 0.0
+            suffices = lost >= FALL_IF_NAMED and _accuracy_of_part(evidence, inside) >= AS_WELL * (1 - clean.mean())
+            if lost > worst and (suffices or lost >= fall):
                 worst, where = lost, name
     if not where:
         return None
@@ -112,11 +113,11 @@ def _suspected(evidence: Evidence, shape: torch.Size) -> list[tuple[str, Tensor,
     rows = table(evidence, evidence.plain)
     side = math.isqrt(shape[0]) if len(shape) == 1 else 0
     if len(shape) > 1 or (side > 2 and side * side == shape[0]):
-        found = [(name, mask.expand(shape), FALL) for name, mask in parts(*shape[-2:])] if picture(shape) else []
+        suspects = [(name, mask.expand(shape), FALL) for name, mask in parts(*shape[-2:])] if picture(shape) else []
         best, _, columns = few_columns(rows) if rows is not None else (0.0, 0.0, [])
         if best >= TELLING and len(columns) <= math.prod(shape) / 3:
-            found.append((f"{len(columns)} pixels", _mask(columns, shape), math.inf))
-        return found
+            suspects.append((f"{len(columns)} pixels", _mask(columns, shape), math.inf))
+        return suspects
     if rows is None:
         return []
     values = [len(np.unique(column)) for column in rows.x.T]
@@ -130,7 +131,7 @@ def _mask(columns: list[int], shape: torch.Size) -> Tensor:
     return mask.view(shape)
 
 
-def _told(evidence: Evidence, inside: Tensor) -> float:
+def _accuracy_of_part(evidence: Evidence, inside: Tensor) -> float:
     """Accuracy of a small learner that sees nothing but a part of the training inputs."""
     rows = table(evidence, evidence.plain)
     if rows is None:
@@ -175,7 +176,9 @@ def confidence_off(evidence: Evidence) -> Finding | None:
     for _ in range(100):
         rows = torch.randint(len(y), (len(y),), generator=generator)
         draws.append(calibration_error(confidence[rows], right[rows]))
+    # The lower end of what a bootstrap gives, so that few examples have to be further off.
     low = sorted(draws)[5]
+    # Fitted on one half and judged on the other, so that a temperature that fits noise is of no use.
     half = len(y) // 2
     temperatures = torch.logspace(-1.5, 1.5, 61, dtype=torch.double)
     losses = [float(torch.nn.functional.cross_entropy(logits[:half] / t, y[:half])) for t in temperatures]

@@ -12,12 +12,11 @@ from torch.utils.data import DataLoader
 from .._engine.assumptions import NotAskedError, draws_again, several_optimizers
 from .._engine.events import Event, Forward, Mark, Step
 from .._engine.evidence import Evidence
+from .._engine.inspection import fingerprints
 from .._engine.normalisation import norms_of
-from .._engine.untouched import untouched
-from .._engine.watching import fingerprints
-from ..recorder import WITH_MODES
+from .._engine.preserve import untouched
+from .._engine.reference_parts import declared
 from .finding import Finding
-from .wiring_rules import declared
 
 EARLY = 0.5  # of the run; a schedule that is through before has been stepped too often
 OFF = 1e-4  # relative, of numbers that rounding alone parts
@@ -25,16 +24,16 @@ OFF = 1e-4  # relative, of numbers that rounding alone parts
 
 def between(events: list[Event], begin: str) -> list[list[Event]]:
     """The events of each epoch, or of each evaluation."""
-    found: list[list[Event]] = []
+    spans: list[list[Event]] = []
     open_ = False
     for event in events:
         if isinstance(event, Mark):
             open_ = event.name == begin
             if open_:
-                found.append([])
+                spans.append([])
         elif open_:
-            found[-1].append(event)
-    return found
+            spans[-1].append(event)
+    return spans
 
 
 def validated_in_training_mode(evidence: Evidence) -> Finding | None:
@@ -80,10 +79,8 @@ def validation_is_random(evidence: Evidence) -> Finding | None:
 
 
 def _same_rows(a: Tensor, b: Tensor) -> bool:
-    rows = [one.reshape(len(one), -1) for one in (a, b)]
-    return sorted(map(bytes, (r.numpy().tobytes() for r in rows[0]))) == sorted(
-        map(bytes, (r.numpy().tobytes() for r in rows[1]))
-    )
+    rows = [sorted(row.numpy().tobytes() for row in x.reshape(len(x), -1)) for x in (a, b)]
+    return rows[0] == rows[1]
 
 
 def test_set_read(evidence: Evidence) -> Finding | None:
@@ -100,18 +97,18 @@ def depends_on_batch_size(evidence: Evidence) -> Finding | None:
         return None
     if validated_in_training_mode(evidence) or validation_is_random(evidence):
         return None
-    found, draws = [], draws_again(evidence.run.recording)
+    reports, draws = [], draws_again(evidence.run.recording)
     with untouched(program, evidence.seed):
         for size in (len(val.y), 7, max(2, len(val.y) - 3)):
             # A loader without a generator of its own would draw from the stream that is compared.
             program.val_loader = DataLoader(val.dataset(), size, generator=torch.Generator())
             torch.manual_seed(evidence.seed)
             before = torch.get_rng_state()
-            found.append(program.run_evaluation())
+            reports.append(program.run_evaluation())
             if not torch.equal(before, torch.get_rng_state()):
                 draws = "the evaluation draws random numbers, as Monte-Carlo dropout does: no two batches give the same"
-    for name in found[0]:
-        values = [one.get(name, math.nan) for one in found]
+    for name in reports[0]:
+        values = [report.get(name, math.nan) for report in reports]
         if apart(values):
             if draws:
                 raise NotAskedError(draws)
@@ -138,10 +135,10 @@ def schedule_misstepped(evidence: Evidence) -> Finding | None:
         [e.learning_rates[0] for e in events if isinstance(e, Step) and e.learning_rates]
         for events in between(recording.events, "epoch")
     ]
-    rates = [one for one in rates if one]
+    rates = [epoch_rates for epoch_rates in rates if epoch_rates]
     if len(rates) < 2 or max(map(max, rates)) == min(map(min, rates)):
         return None
-    within = sum(len(set(one)) > 1 for one in rates)
+    within = sum(len(set(epoch_rates)) > 1 for epoch_rates in rates)
     across = sum(a[-1] != b[0] for a, b in itertools.pairwise(rates))
     wanted = evidence.spec.scheduler_steps
     if wanted == "epoch" and within:
@@ -150,7 +147,7 @@ def schedule_misstepped(evidence: Evidence) -> Finding | None:
         return Finding("G30", "the rate changes between epochs only; declared: after each batch")
     horizon = _horizon(evidence.program.scheduler)
     calls = getattr(evidence.program.scheduler, "_step_count", 0)
-    flat = [rate for one in rates for rate in one]
+    flat = [rate for epoch_rates in rates for rate in epoch_rates]
     if epochs and horizon and len(rates) == epochs:
         steps = len(flat)
         if horizon == epochs and within and steps > 2 * epochs:
@@ -176,21 +173,22 @@ def statistics_of_normalisation(evidence: Evidence) -> Finding | None:
     """P17: after training, training batches are good in training mode and bad in evaluation mode."""
     if any(norm.running_mean is None for norm in norms_of(evidence.program.model)):
         return Finding("P17", "track_running_stats is False: validation depends on which examples share a batch")
+    # None is a mean over all batches, which forgets nothing.
     momenta = [norm.momentum for norm in norms_of(evidence.program.model) if norm.momentum is not None]
     train = evidence.train
     if train is not None and max(momenta, default=0.0) > 0.5 and 2 * train.batch_size < len(train.x):
-        what = f"momentum is {max(momenta):g}: validation uses little but the statistics of the last batch"
-        return Finding("P17", f"{what} of {train.batch_size}; PyTorch's momentum is the share of the new batch")
+        text = f"momentum is {max(momenta):g}: validation uses little but the statistics of the last batch"
+        return Finding("P17", f"{text} of {train.batch_size}; PyTorch's momentum is the share of the new batch")
     bad, good = evidence.run.statistics
     constant = evidence.constant_loss
     if not (0 < good < 0.7 * constant and bad > 1.5 * good and bad - good > 0.1 * constant):
         return None
-    what = f"in evaluation mode the loss on training examples is {bad:.3g}; with statistics taken anew {good:.3g}"
+    text = f"in evaluation mode the loss on training examples is {bad:.3g}; with statistics taken anew {good:.3g}"
     where = ""
     if evidence.run.evaluates_a_copy:
-        what += "; no training batch reached the layers that are evaluated: are they a copy made without its buffers?"
+        text += "; no training batch reached the layers that are evaluated: are they a copy made without its buffers?"
         where = "model"
-    return Finding("P17", what, {"as_is": bad, "recomputed": good}, where=where)
+    return Finding("P17", text, {"as_is": bad, "recomputed": good}, where=where)
 
 
 def resumed_run_differs(evidence: Evidence) -> Finding | None:
@@ -212,6 +210,7 @@ def resumed_run_differs(evidence: Evidence) -> Finding | None:
 
     with untouched(program, evidence.seed):
         program.run_epoch()
+        # A copy: what is saved may hold the very tensors that the next step changes.
         saved = copy.deepcopy(program.save(program))
         stream = torch.get_rng_state()
         rates = [group["lr"] for optimizer in program.optimizers for group in optimizer.param_groups]
@@ -229,8 +228,8 @@ def resumed_run_differs(evidence: Evidence) -> Finding | None:
         if same_order:
             return None
         return Finding("G32", "after resuming, the examples come in another order than in the run that was not stopped")
-    what = f"the rate is {loaded[0]:g} in place of {rates[0]:g}" if rates != loaded else f"{off[0]} differs"
-    return Finding("G32", f"one step after resuming, {what} from the run that was not stopped")
+    text = f"the rate is {loaded[0]:g} in place of {rates[0]:g}" if rates != loaded else f"{off[0]} differs"
+    return Finding("G32", f"one step after resuming, {text} from the run that was not stopped")
 
 
 EVALUATION_RULES = (
@@ -242,4 +241,3 @@ EVALUATION_RULES = (
     statistics_of_normalisation,
     resumed_run_differs,
 )
-__all__ = ["EVALUATION_RULES", "WITH_MODES", "schedule_misstepped"]

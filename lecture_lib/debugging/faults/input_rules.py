@@ -7,12 +7,13 @@ from torch import Tensor, nn
 
 from .._engine.evidence import Evidence
 from .finding import Finding
+from .model_rules import outputs_of
 
 
 def other_statistics(evidence: Evidence) -> Finding | None:
     """D04: what the model is fed has another level or scale than declared, or than it remembers."""
-    fed = [one for one in evidence.run.recording.fed[True] if one.is_floating_point()]
-    if not fed or fed[0].ndim < 2 or any(one.shape[1:] != fed[0].shape[1:] for one in fed):
+    fed = [batch for batch in evidence.run.recording.fed[True] if batch.is_floating_point()]
+    if not fed or fed[0].ndim < 2 or any(batch.shape[1:] != fed[0].shape[1:] for batch in fed):
         return None
     x = torch.cat(fed).double()
     over = [0] if x.ndim == 2 else [0, *range(2, x.ndim)]
@@ -37,15 +38,14 @@ def _remembered(evidence: Evidence, x: Tensor) -> Finding | None:
     norms = [m for m in evidence.program.model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     if not norms or norms[0].running_mean is None or int(norms[0].num_batches_tracked or 0) < 10:
         return None
-    seen: list[Tensor] = []
-    handle = norms[0].register_forward_pre_hook(lambda module, args: seen.append(args[0].detach()))
-    from .model_rules import outputs_of
-
-    outputs_of(evidence, evidence.train.x[:256]) if evidence.train is not None else None
+    inputs: list[Tensor] = []
+    handle = norms[0].register_forward_pre_hook(lambda module, args: inputs.append(args[0].detach()))
+    if evidence.train is not None:
+        outputs_of(evidence, evidence.train.x[:256])
     handle.remove()
-    if not seen:
+    if not inputs:
         return None
-    y = seen[0].double()
+    y = inputs[0].double()
     over = [0, *range(2, y.ndim)]
     assert norms[0].running_var is not None
     deviation = norms[0].running_var.double().clamp(min=1e-12).sqrt()
@@ -63,4 +63,4 @@ def _remembered(evidence: Evidence, x: Tensor) -> Finding | None:
 
 
 def _short(values: Tensor) -> str:
-    return ", ".join(f"{one:.2g}" for one in values.flatten()[:4].tolist())
+    return ", ".join(f"{value:.2g}" for value in values.flatten()[:4].tolist())

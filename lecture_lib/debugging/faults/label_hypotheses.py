@@ -10,8 +10,6 @@ from .data_hypotheses import SATISFIED
 from .finding import Finding
 from .sequence_rules import commonest_labels
 
-LARGE = 5000  # data sets that are not read a second time
-SAID = 0.95  # score of one column that is the label in another form
 NEAR = 0.97  # score of one column alone that gives the target away
 
 
@@ -27,29 +25,29 @@ def gives_target_away(evidence: Evidence) -> Finding | None:
     from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
     from sklearn.tree import DecisionTreeClassifier
 
-    seen, kept = train.halves()
+    learning, held_out = train.halves()
     together = _few_columns(train)
     if together:
         return together
     scores = {}
     for number in np.flatnonzero(train.x.std(axis=0) > 0):
-        one = (
+        probe = (
             DecisionTreeClassifier(max_leaf_nodes=4 * len(np.unique(train.y)), random_state=0)
             if train.classes
             else KNeighborsRegressor(5)
         )
-        one.fit(seen.x[:, [number]], seen.y)
-        found = score(kept, one.predict(kept.x[:, [number]]))
-        if train.classes and found > 0.6:  # a number that counts through the classes
-            nearest = KNeighborsClassifier(3).fit(seen.x[:, [number]], seen.y)
-            found = max(found, score(kept, nearest.predict(kept.x[:, [number]])))
-        scores[int(number)] = found
+        probe.fit(learning.x[:, [number]], learning.y)
+        reached = score(held_out, probe.predict(held_out.x[:, [number]]))
+        if train.classes and reached > 0.6:  # a number that counts through the classes
+            nearest = KNeighborsClassifier(3).fit(learning.x[:, [number]], learning.y)
+            reached = max(reached, score(held_out, nearest.predict(held_out.x[:, [number]])))
+        scores[int(number)] = reached
     column = max(scores, key=scores.__getitem__)
     best = scores[column]
     # In an easy task many columns say much; one that gives the target away, or copies of it, stands alone.
     alike = np.abs(np.corrcoef(train.x[:, list(scores)].T)[list(scores).index(column)])
-    others = [found for found, like in zip(scores.values(), alike, strict=True) if like < 0.9]
-    if best < NEAR or max(others, default=0.0) > best - 0.15:
+    rest = [reached for reached, like in zip(scores.values(), alike, strict=True) if like < 0.9]
+    if best < NEAR or max(rest, default=0.0) > best - 0.15:
         return None
     return Finding(
         "D21", f"column {column} alone scores {best:.2f} on examples it has not seen", {"column": column, "score": best}
@@ -57,8 +55,8 @@ def gives_target_away(evidence: Evidence) -> Finding | None:
 
 
 def _few_columns(train: Table) -> Finding | None:
-    best, other, columns = few_columns(train)
-    if best < NEAR or other > best - 0.15:
+    best, rest, columns = few_columns(train)
+    if best < NEAR or rest > best - 0.15:
         return None
     return Finding("D21", f"columns {columns} alone score {best:.2f} on examples it has not seen", {"columns": columns})
 

@@ -21,12 +21,12 @@ from .._engine.assumptions import (
     unseen_updates,
 )
 from .._engine.events import Backward, Batch, Event, Forward, Mark, Recording, Step
-from .._engine.watching import fingerprints
+from .._engine.inspection import fingerprints
 from ..program import Spec
 from .finding import Finding
 
 UNDERFLOW = 0.005  # of the entries of a gradient
-SEEN = 0.5  # of the examples must reach the model in an epoch; drawing with replacement reaches 63 %
+LEAST_SHARE = 0.5  # of the examples must reach the model in an epoch; drawing with replacement reaches 63 %
 
 
 def looked(recording: Recording) -> list[Step]:
@@ -37,11 +37,12 @@ def looked(recording: Recording) -> list[Step]:
 def no_backward(recording: Recording, spec: Spec) -> Finding | None:
     """G04: batches go by, and no backward pass."""
     backwards = recording.of(Backward)
-    if backwards and not any(one.kept for one in backwards) and not any(step.norm > 0 for step in looked(recording)):
+    arrives = any(step.norm > 0 for step in looked(recording))
+    if backwards and not arrives and not any(backward.kept for backward in backwards):
         return Finding("G04", "gradients are computed, and never reach .grad, where the optimizer looks for them")
     if backwards or not any(event.grad for event in recording.of(Forward)):
         return None
-    if any(step.norm > 0 for step in looked(recording)):
+    if arrives:
         raise NotAskedError("gradients reach the optimizer in a way that is not seen (not backward, not autograd.grad)")
     return Finding("G04", f"{len(recording.of(Forward))} forward passes, no backward")
 
@@ -60,6 +61,7 @@ def step_before_backward(recording: Recording, spec: Spec) -> Finding | None:
     """G05: at each step a forward pass still waits for its backward."""
     steps = recording.of(Step)
     early = sum(step.waiting for step in steps)
+    # Not of this batch, and wholly of the batch before.
     late = [step for step in looked(recording) if step.residual > EQUAL and step.stale < EQUAL]
     if len(late) > 2 and len(late) >= 0.8 * sum(step.residual > EQUAL for step in looked(recording)):
         return Finding("G05", f"in {len(late)} steps the gradient was that of the batch before")
@@ -121,17 +123,17 @@ def _parts_of_steps(recording: Recording) -> list[int]:
     The last step of an epoch may be for what is left over, and is not counted.
     """
     counts: list[int] = []
-    seen = Counter[type[Event]]()
+    counted = Counter[type[Event]]()
     before = 0  # how many were counted when the epoch began
     for event in recording.events:
         if isinstance(event, Mark) and event.name == "end of epoch":
             del counts[max(before, len(counts) - 1) :]
             before = len(counts)
         elif isinstance(event, Step):
-            counts.append(max(seen[Batch], seen[Forward], seen[Backward], event.backwards))
-            seen.clear()
+            counts.append(max(counted[Batch], counted[Forward], counted[Backward], event.backwards))
+            counted.clear()
         elif not isinstance(event, Forward) or event.grad:
-            seen[type(event)] += 1
+            counted[type(event)] += 1
     return counts
 
 
@@ -152,12 +154,12 @@ def accumulated_not_divided(recording: Recording, spec: Spec) -> Finding | None:
     """G07: the gradient of a window is the sum of its micro-batches' mean losses, not their mean."""
     if spec.accumulate < 2:
         return None
-    backwards = [one for one in recording.of(Backward) if one.residual < EQUAL]
+    backwards = [backward for backward in recording.of(Backward) if backward.residual < EQUAL]
     steps = [step for step in looked(recording) if step.residual < EQUAL]
     if not backwards or not steps:
         return None
-    losses = median(one.losses for one in backwards) * median(step.backwards for step in steps)
-    share = median(one.scale for one in backwards) * median(step.scale for step in steps)
+    losses = median(backward.losses for backward in backwards) * median(step.backwards for step in steps)
+    share = median(backward.scale for backward in backwards) * median(step.scale for step in steps)
     if losses != spec.accumulate or abs(share - 1) > EQUAL:
         return None
     times = share * spec.accumulate
@@ -189,7 +191,7 @@ def micro_batches_left_over(recording: Recording, spec: Spec) -> Finding | None:
 @assumes(several_optimizers, closures)
 def wrong_sign(recording: Recording, spec: Spec) -> Finding | None:
     """G18: the optimizer follows the loss upwards."""
-    backwards = [one.scale for one in recording.of(Backward) if one.residual < EQUAL]
+    backwards = [backward.scale for backward in recording.of(Backward) if backward.residual < EQUAL]
     steps = [step.scale for step in looked(recording) if step.residual < EQUAL]
     if not backwards or not steps:
         return None
@@ -219,9 +221,10 @@ def clipping_without_effect(recording: Recording, spec: Spec) -> Finding | None:
 
 def float16_without_scaling(recording: Recording, spec: Spec) -> Finding | None:
     """G17: entries of the gradient are 0 only because float16 has no smaller numbers."""
-    lost = [one.underflow for one in recording.of(Backward) if not math.isnan(one.underflow)]
+    backwards = recording.of(Backward)
+    lost = [backward.underflow for backward in backwards if not math.isnan(backward.underflow)]
     # A gradient that has lost most of its entries is far from the fresh one for that reason.
-    plain = [one.scale for one in recording.of(Backward) if one.residual < 0.2 or one.underflow > 0.2]
+    plain = [backward.scale for backward in backwards if backward.residual < 0.2 or backward.underflow > 0.2]
     if not lost or not plain or median(plain) > 2 or median(lost) < UNDERFLOW:
         return None
     return Finding(
@@ -237,22 +240,16 @@ def part_of_the_data(recording: Recording, spec: Spec) -> Finding | None:
             epochs.append(set())
         elif isinstance(event, Batch):
             epochs[-1].update(event.rows)
-    seen = max(map(len, epochs))
-    fed = [fingerprints(one) for one in recording.fed[True] if one.ndim]
+    count = max(map(len, epochs))
+    fed = [fingerprints(inputs) for inputs in recording.fed[True] if inputs.ndim]
     again = closures(recording, spec) or several_passes(recording, spec)  # then one batch is seen many times in a row
-    if (
-        not again
-        and len(fed) > 2
-        and all(one == fed[0] for one in fed)
-        and spec.examples
-        and spec.examples > 2 * len(fed[0])
-    ):
+    same = len(fed) > 2 and all(rows == fed[0] for rows in fed)
+    if not again and same and spec.examples and spec.examples > 2 * len(fed[0]):
         return Finding("D34", f"{len(fed)} steps in a row saw the same {len(fed[0])} examples")
-    if not spec.examples or not seen or seen >= SEEN * spec.examples:
+    if not spec.examples or not count or count >= LEAST_SHARE * spec.examples:
         return None
-    return Finding(
-        "D34", f"{seen} different examples in an epoch, of {spec.examples}", {"seen": seen, "of": spec.examples}
-    )
+    numbers = {"seen": count, "of": spec.examples}
+    return Finding("D34", f"{count} different examples in an epoch, of {spec.examples}", numbers)
 
 
 LOOP_RULES: tuple[Rule, ...] = (

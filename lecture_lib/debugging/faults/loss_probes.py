@@ -12,7 +12,7 @@ from torch import Tensor
 from .._engine.assumptions import NotAskedError, classes_second
 from .._engine.evidence import Evidence
 from .._engine.loss_calls import NUMBERS, calls, probabilities, scores_given
-from .._engine.untouched import untouched
+from .._engine.preserve import untouched
 from .finding import Finding
 
 TURNED = 0.8  # cosine of a gradient that has only changed its sign; noise of the step's own makes it smaller than 1
@@ -32,14 +32,14 @@ def score_of_the_label(evidence: Evidence) -> Finding | None:
         for fault, scores in (("L04", outputs + noise), ("L03", (outputs + noise).softmax(dim=1))):
             kept = (targets >= 0) & (targets < outputs.shape[1])
             of_label = scores.gather(1, targets.clamp(0, outputs.shape[1] - 1)[:, None])[:, 0][kept].mean()
-            given = [outputs + noise, scores] if fault == "L03" else [scores]
-            for one in given:
-                loss = evidence.own_loss(one, targets)
+            candidates = [outputs + noise, scores] if fault == "L03" else [scores]
+            for candidate in candidates:
+                loss = evidence.own_loss(candidate, targets)
                 if bool(of_label.abs() > 1e-3) and abs(float(loss + of_label)) < 1e-5 * abs(float(of_label)):
                     already = probabilities(outputs) or fault == "L03"
-                    what = "probability" if already else "score"
+                    quantity = "probability" if already else "score"
                     return Finding(
-                        "L03" if already else "L04", f"the loss is minus the {what} of the label, no logarithm"
+                        "L03" if already else "L04", f"the loss is minus the {quantity} of the label, no logarithm"
                     )
     return None
 
@@ -51,12 +51,12 @@ def against_the_loss(evidence: Evidence) -> Finding | None:
     if train is None or program.loss_fn is None or not own or len(program.optimizers) != 1:
         return None
     batch = train.part(slice(0, train.batch_size))
-    seen: list[list[Tensor | None]] = []
+    gradients: list[list[Tensor | None]] = []
     with untouched(program, evidence.seed):
-        parameters = [one for one in program.model.parameters() if one.requires_grad]
+        parameters = [parameter for parameter in program.model.parameters() if parameter.requires_grad]
 
         def keep(*_: Any) -> None:
-            seen.append([None if one.grad is None else one.grad.clone() for one in parameters])
+            gradients.append([None if parameter.grad is None else parameter.grad.clone() for parameter in parameters])
 
         program.model.train()
         torch.manual_seed(evidence.seed)  # dropout leaves out the same units both times
@@ -69,15 +69,15 @@ def against_the_loss(evidence: Evidence) -> Finding | None:
             program.run_epoch()
         finally:
             handle.remove()
-    if not seen:
+    if not gradients:
         raise NotAskedError("no step of the optimizer is seen")
     pairs = [
-        (a.flatten(), b.flatten()) for a, b in zip(seen[0], wanted, strict=True) if a is not None and b is not None
+        (a.flatten(), b.flatten()) for a, b in zip(gradients[0], wanted, strict=True) if a is not None and b is not None
     ]
     if not pairs:
         return None
-    given, right = (torch.cat(part) for part in zip(*pairs, strict=True))
-    cosine = float(torch.cosine_similarity(given, right, dim=0))
+    actual, right = (torch.cat(part) for part in zip(*pairs, strict=True))
+    cosine = float(torch.cosine_similarity(actual, right, dim=0))
     if program.optimizers[0].param_groups[0].get("maximize"):
         cosine = -cosine
     if not cosine < -TURNED:
@@ -104,7 +104,7 @@ def broadcast(evidence: Evidence) -> Finding | None:
         scores = targets.mean() + targets.std() * noise.to(outputs)
     order = torch.arange(len(targets)).roll(len(targets) // 2 + 1)
     with torch.no_grad():
-        losses = [float(evidence.own_loss(scores, one)) for one in (targets, targets[order])]
+        losses = [float(evidence.own_loss(scores, labels)) for labels in (targets, targets[order])]
         without = float(evidence.own_loss(scores, targets[:1].expand_as(targets)))
     if torch.equal(targets, targets[order]) or not all(map(math.isfinite, losses)):
         return None
@@ -143,8 +143,8 @@ def sample(evidence: Evidence) -> tuple[Tensor, Tensor] | None:
 
 def class_axis(evidence: Evidence) -> Finding | None:
     """L13: another axis than the second one holds the classes; the position of a changed input tells which."""
-    found = calls(evidence, "cross_entropy", "nll_loss")
-    if not found or evidence.train is None or found[0].outputs.ndim < 3:
+    recorded = calls(evidence, "cross_entropy", "nll_loss")
+    if not recorded or evidence.train is None or recorded[0].outputs.ndim < 3:
         return None
     four = evidence.train.part(slice(0, 4))
     x, outputs = four.x, evidence.measure(four)[2]
@@ -152,6 +152,7 @@ def class_axis(evidence: Evidence) -> Finding | None:
         return None
     changed = x.clone()
     last = x.shape[1] - 1
+    # Values from the data, so that the model takes them.
     changed[:, last] = x[[1, 2, 3, 0], 0]
     after = evidence.measure(replace(four, x=changed))[2]
     if after is None:
@@ -223,7 +224,7 @@ def against_the_labels(evidence: Evidence) -> Finding | None:
                 return None
             if probabilities(outputs) and not targets.is_floating_point():
                 start, better = start.softmax(dim=1), better.softmax(dim=1)
-            before, after = (float(evidence.own_loss(one, targets)) for one in (start, better))
+            before, after = (float(evidence.own_loss(answer, targets)) for answer in (start, better))
             risen += after > before + 1e-4 * abs(before)
     if risen < 3:
         return None
@@ -245,6 +246,6 @@ def unstable_when_sure(evidence: Evidence) -> Finding | None:
             return None
         gradient = torch.autograd.grad(loss, scores)[0]
         if not (loss.isfinite().all() and gradient.isfinite().all()):
-            what = "gradient" if loss.isfinite().all() else "loss"
-            return Finding("L20", f"for scores up to {float(scores.abs().max()):.0f} the {what} is not finite")
+            quantity = "gradient" if loss.isfinite().all() else "loss"
+            return Finding("L20", f"for scores up to {float(scores.abs().max()):.0f} the {quantity} is not finite")
     return None

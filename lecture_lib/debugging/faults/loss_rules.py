@@ -12,7 +12,7 @@ from .._engine.assumptions import NotAskedError, several_optimizers
 from .._engine.events import Backward, Batch, Break, LossCall
 from .._engine.evidence import Evidence
 from .._engine.loss_calls import NUMBERS, calls, probabilities
-from .._engine.untouched import untouched
+from .._engine.preserve import untouched
 from .finding import Finding
 from .loss_probes import (
     against_the_labels,
@@ -38,14 +38,15 @@ FITTING = {
 
 def softmax_twice(evidence: Evidence) -> Finding | None:
     """L01: cross-entropy gets what already is a distribution."""
-    found = calls(evidence, "cross_entropy")
-    if not found or not all(probabilities(one.outputs) for one in found):
+    losses = calls(evidence, "cross_entropy")
+    if not losses or not all(probabilities(call.outputs) for call in losses):
         return None
-    classes = found[0].outputs.shape[1]
+    classes = losses[0].outputs.shape[1]
+    # The cross-entropy of a one-hot distribution that is taken for scores.
     floor = math.log(math.e + classes - 1) - 1
     return Finding(
         "L01",
-        f"in {len(found)} batches the scores were above 0 and added up to 1; with {classes} classes the loss cannot "
+        f"in {len(losses)} batches the scores were above 0 and added up to 1; with {classes} classes the loss cannot "
         f"fall below {floor:.3f}",
         {"floor": floor},
     )
@@ -53,24 +54,25 @@ def softmax_twice(evidence: Evidence) -> Finding | None:
 
 def sigmoid_twice(evidence: Evidence) -> Finding | None:
     """L02: a loss with logits gets probabilities."""
-    found = calls(evidence, "binary_cross_entropy_with_logits")
-    if found and (text := several_optimizers(evidence.run.recording, evidence.spec)):
+    losses = calls(evidence, "binary_cross_entropy_with_logits")
+    if losses and (text := several_optimizers(evidence.run.recording, evidence.spec)):
         raise NotAskedError(text)
-    if not found or not all(bool(((one.outputs >= 0) & (one.outputs <= 1)).all()) for one in found):
+    if not losses or not all(bool(((call.outputs >= 0) & (call.outputs <= 1)).all()) for call in losses):
         return None
-    return Finding("L02", f"in {len(found)} batches all scores lay between 0 and 1; the loss cannot fall below 0.313")
+    # 0.313 is log(1 + 1/e), the loss of a label with the score 1.
+    return Finding("L02", f"in {len(losses)} batches all scores lay between 0 and 1; the loss cannot fall below 0.313")
 
 
 def nll_of_no_logarithms(evidence: Evidence) -> Finding | None:
     """L03, L04: NLLLoss gets probabilities, or raw scores."""
-    found = calls(evidence, "nll_loss")
-    if not found:
+    losses = calls(evidence, "nll_loss")
+    if not losses:
         return None
-    if all(probabilities(one.outputs) for one in found):
+    if all(probabilities(call.outputs) for call in losses):
         return Finding("L03", "NLLLoss got numbers that add up to 1; their logarithms were wanted")
-    if all(_another_axis(one.outputs) for one in found):
+    if all(_another_axis(call.outputs) for call in losses):
         return Finding("L19", "the exponentials of NLLLoss's input add up to 1 over another axis than that of classes")
-    off = [float(one.outputs.double().logsumexp(dim=1).abs().max()) for one in found if one.outputs.ndim > 1]
+    off = [float(call.outputs.double().logsumexp(dim=1).abs().max()) for call in losses if call.outputs.ndim > 1]
     if off and min(off) > 0.01:
         return Finding("L04", f"the exponentials of NLLLoss's input should add up to 1; they are off by {min(off):.2g}")
     return None
@@ -89,17 +91,19 @@ def summed_in_the_step(evidence: Evidence) -> Finding | None:
             last = event
         elif isinstance(event, Backward) and last is not None:
             close = abs(event.value - last.total) <= 1e-5 * abs(last.total)
+            # A loss that is no scalar has no value, and its total is the sum over examples.
             sums += math.isnan(last.value) and close
             means += not (math.isnan(last.value) and close)
             last = None
-    singles = [one for one in evidence.run.recording.of(Backward) if one.losses >= 8 and abs(one.scale - 1) < 0.01]
+    backwards = evidence.run.recording.of(Backward)
+    singles = [backward for backward in backwards if backward.losses >= 8 and abs(backward.scale - 1) < 0.01]
     targets = [
-        one.targets for one in evidence.run.recording.of(LossCall) if one.grad and isinstance(one.targets, Tensor)
+        call.targets for call in evidence.run.recording.of(LossCall) if call.grad and isinstance(call.targets, Tensor)
     ]
-    if any(one.ndim and len(one) > 1 for one in targets):
+    if any(labels.ndim and len(labels) > 1 for labels in targets):
         singles = []  # sums of something else than the examples of a batch, such as the steps of a decoder
     batches = len(evidence.run.recording.of(Batch))
-    if len(singles) > 2 and len(evidence.run.recording.of(Backward)) >= 0.9 * batches > 0:
+    if len(singles) > 2 and len(backwards) >= 0.9 * batches > 0:
         sums, means = len(singles), 0
     if not sums or means > 0.1 * sums or evidence.spec.couples_samples:
         return None
@@ -125,7 +129,7 @@ def divergence_misused(evidence: Evidence) -> Finding | None:
 def unfit(evidence: Evidence) -> Finding | None:
     """L14: the loss is one for another task."""
     fitting = FITTING.get(evidence.spec.task or "")
-    names = {one.name for one in evidence.run.recording.of(LossCall) if one.grad and one.name != "loss_fn"}
+    names = {call.name for call in evidence.run.recording.of(LossCall) if call.grad and call.name != "loss_fn"}
     if not fitting or not names or names & fitting:
         return None
     return Finding("L14", f"the task is {evidence.spec.task}, the loss {', '.join(sorted(names))}")
@@ -140,7 +144,7 @@ def unstable(evidence: Evidence) -> Finding | None:
         return None
     if evidence.train is not None and evidence.train.x.is_floating_point() and not evidence.train.x.isfinite().all():
         return None
-    where = "the loss is" if broke.what == "loss" else "the loss is finite and its gradient is"
+    where = "the loss is" if broke.quantity == "loss" else "the loss is finite and its gradient is"
     return Finding(
         "L20",
         f"after {broke.step} steps {where} not finite; the largest weight is {broke.largest:.3g}, inputs are finite",

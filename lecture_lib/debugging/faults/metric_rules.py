@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from .._engine.assumptions import NotAskedError, draws_again
 from .._engine.chance import SCORES
 from .._engine.evidence import Evidence
+from .._engine.inspection import WatchedLoader
 from .._engine.loss_calls import probabilities
-from .._engine.untouched import untouched
-from .._engine.watching import Watched
+from .._engine.preserve import untouched
 from ..program import Program
 from .finding import Finding
 
@@ -71,9 +71,9 @@ def metric_counts_what_is_left_out(evidence: Evidence) -> Finding | None:
     axes = [axis for axis in range(1, outputs.ndim) if outputs.shape[axis] == y.shape[1]]
     if len(axes) != 1 or not bool((y != ignored).any()):
         return None
-    said = answers(outputs, y, 0)[len(QUALITIES) - 1]  # hardly right anywhere, so that what counts as right shows
-    longer = torch.cat([said, said], dim=axes[0])
-    before = float(program.metric(said, y))
+    answer = answers(outputs, y, 0)[len(QUALITIES) - 1]  # hardly right anywhere, so that what counts as right shows
+    longer = torch.cat([answer, answer], dim=axes[0])
+    before = float(program.metric(answer, y))
     after = float(program.metric(longer, torch.cat([y, torch.full_like(y, ignored)], dim=1)))
     if not math.isfinite(before + after) or abs(after - before) <= SAME * max(abs(before), abs(after)):
         return None
@@ -94,8 +94,9 @@ def reports_otherwise(evidence: Evidence) -> Finding | None:
     with untouched(program, evidence.seed):
         own = program.loss_fn
         if own is not None:
-            program.loss_fn = lambda *given: (losses.append(True), own(*given))[1]  # type: ignore[func-returns-value]
-        program.val_loader = Watched(program.val_loader or (), lambda batch: targets.append(program.parts(batch)[1]))
+            program.loss_fn = lambda *arguments: (losses.append(True), own(*arguments))[1]  # type: ignore[func-returns-value]
+        loader = program.val_loader or ()
+        program.val_loader = WatchedLoader(loader, lambda batch: targets.append(program.parts(batch)[1]))
 
         def keep(module: nn.Module, args: object, output: object) -> None:
             outputs.extend([output.detach()] if isinstance(output, Tensor) else [])
@@ -107,24 +108,25 @@ def reports_otherwise(evidence: Evidence) -> Finding | None:
             handle.remove()
     if [*map(len, outputs)] != [*map(len, targets)]:
         raise NotAskedError("the evaluation does not give each validation batch to the model once")
-    said, y = torch.cat(outputs).cpu(), torch.cat(targets).cpu()
+    answered, y = torch.cat(outputs).cpu(), torch.cat(targets).cpu()
     for name, value in reported.items():
-        usual = _by_its_name(name, said, y, evidence if len(losses) == len(outputs) else None)
+        usual = _by_its_name(name, answered, y, evidence if len(losses) == len(outputs) else None)
         if usual is None or not math.isfinite(value) or not math.isfinite(usual):
             continue
+        # Times 100, because a share may be reported in per cent.
         if all(abs(times * usual - value) > OTHERWISE * max(abs(value), abs(times * usual)) for times in (1, 100)):
             text = f"of an untrained model '{name}' is reported as {value:.4g}; over all its outputs it is {usual:.4g}"
             return Finding(None, text, {"reported": value, "usual": usual}, certain=False, where="metric")
     return None
 
 
-def _by_its_name(name: str, said: Tensor, y: Tensor, evidence: Evidence | None) -> float | None:
+def _by_its_name(name: str, outputs: Tensor, y: Tensor, evidence: Evidence | None) -> float | None:
     """What a number of this name is by definition; None where the name, or the outputs, do not say."""
     plain = re.sub(r"^(val|valid|validation)[ _]", "", name.lower())
-    if plain in ("acc", "accuracy") and said.ndim == 2 and y.ndim == 1 and said.shape[1] > 1:
-        return float((said.argmax(dim=1) == y).double().mean())
-    if said.shape == y.shape and y.is_floating_point():
-        off = (said - y).double()
+    if plain in ("acc", "accuracy") and outputs.ndim == 2 and y.ndim == 1 and outputs.shape[1] > 1:
+        return float((outputs.argmax(dim=1) == y).double().mean())
+    if outputs.shape == y.shape and y.is_floating_point():
+        off = (outputs - y).double()
         squared = float(off.square().mean())
         spread = float(y.double().var(unbiased=False))
         names = {"mse": squared, "rmse": math.sqrt(squared), "mae": float(off.abs().mean())}
@@ -134,10 +136,10 @@ def _by_its_name(name: str, said: Tensor, y: Tensor, evidence: Evidence | None) 
             return names[plain]
     if plain == "loss" and evidence is not None and len(y) % 2 == 0:
         half = len(y) // 2
-        one, other, whole = (
-            float(evidence.own_loss(said[rows], y[rows])) for rows in (slice(half), slice(half, None), slice(None))
+        first, second, whole = (
+            float(evidence.own_loss(outputs[rows], y[rows])) for rows in (slice(half), slice(half, None), slice(None))
         )
-        if abs(one + other - 2 * whole) < SAME * abs(whole):  # a mean over examples, and no weighted one
+        if abs(first + second - 2 * whole) < SAME * abs(whole):  # a mean over examples, and no weighted one
             return whole
     return None
 
@@ -149,20 +151,20 @@ def _sign(name: str) -> int:
     return -1 if any(word in name.lower().replace("_", " ").split() for word in LOSSES) else 0
 
 
-def _judge(tables: Mapping[str, list[list[float]]], what: str) -> Finding | None:
+def _judge(tables: Mapping[str, list[list[float]]], source: str) -> Finding | None:
     for name, table in tables.items():
         if not all(math.isfinite(value) for row in table for value in row):
             continue
         spread = max(max(row) for row in table) - min(min(row) for row in table)
         if spread == 0:
-            text = f"{what} '{name}' is {table[0][0]:.3g} for perfect and for random answers alike"
+            text = f"{source} '{name}' is {table[0][0]:.3g} for perfect and for random answers alike"
             return Finding(None, text, {"values": table[0]}, where="metric")
         for better, worse in ORDER:
             if max(better, worse) >= len(table[0]):
                 continue
             if all(row[worse] > row[better] + MARGIN * spread for row in table):
-                good, bad = (f"{abs(table[0][one]):.3g} for {NAMES[one]}" for one in (better, worse))
-                return Finding(None, f"{what} '{name}' is {good}, and {bad}", {"values": table[0]}, where="metric")
+                good, bad = (f"{abs(table[0][number]):.3g} for {NAMES[number]}" for number in (better, worse))
+                return Finding(None, f"{source} '{name}' is {good}, and {bad}", {"values": table[0]}, where="metric")
     return None
 
 
@@ -172,27 +174,28 @@ def answers(outputs: Tensor, y: Tensor, draw: int) -> list[Tensor]:
     Raises NotAskedError where it is not known how a right answer is written.
     """
     generator = torch.Generator().manual_seed(draw)
-    others, luck = y[torch.randperm(len(y), generator=generator)], torch.rand(len(y), generator=generator)
-    if torch.equal(others, y):
+    shuffled, luck = y[torch.randperm(len(y), generator=generator)], torch.rand(len(y), generator=generator)
+    if torch.equal(shuffled, y):
         raise NotAskedError("validation targets are all the same")
-    mixed = [torch.where((luck >= quality).reshape(-1, *[1] * (y.ndim - 1)), others, y) for quality in QUALITIES]
+    mixed = [torch.where((luck >= quality).reshape(-1, *[1] * (y.ndim - 1)), shuffled, y) for quality in QUALITIES]
     if not y.is_floating_point() and outputs.ndim == y.ndim + 1 and outputs.numel() != y.numel():
-        return [_as_scores(said, outputs) for said in mixed]
+        return [_as_scores(answer, outputs) for answer in mixed]
     if outputs.numel() != y.numel():
         raise NotAskedError(f"outputs {list(outputs.shape)} do not fit targets {list(y.shape)}")
     if bool(((y == 0) | (y == 1)).all()):
-        scores = [said.reshape(outputs.shape).to(outputs) * 8 - 4 for said in mixed]
+        scores = [answer.reshape(outputs.shape).to(outputs) * 8 - 4 for answer in mixed]
         shares = float(outputs.min()) >= 0 and float(outputs.max()) <= 1
-        return [one.sigmoid() for one in scores] if shares else scores
+        return [answer.sigmoid() for answer in scores] if shares else scores
     mean = y.double().mean(dim=0, keepdim=True)
+    # Numbers near the truth and right in their order, but far too small: a correlation does not see that.
     mixed.append(mean + SHRUNK * (y - mean))
-    return [said.reshape(outputs.shape).to(outputs) for said in mixed]
+    return [answer.reshape(outputs.shape).to(outputs) for answer in mixed]
 
 
-def _as_scores(said: Tensor, outputs: Tensor) -> Tensor:
-    axis = 1 if outputs.shape[2:] == said.shape[1:] else outputs.ndim - 1
+def _as_scores(labels: Tensor, outputs: Tensor) -> Tensor:
+    axis = 1 if outputs.shape[2:] == labels.shape[1:] else outputs.ndim - 1
     classes = outputs.shape[axis]
-    scores = torch.nn.functional.one_hot(said.clamp(0, classes - 1).long(), classes).to(outputs) * 8 - 4
+    scores = torch.nn.functional.one_hot(labels.clamp(0, classes - 1).long(), classes).to(outputs) * 8 - 4
     scores = scores.movedim(-1, axis)
     if float(outputs.max()) <= 0:
         return scores.log_softmax(axis)
@@ -210,11 +213,11 @@ def _answering(program: Program, wanted: Tensor) -> Iterator[None]:
             raise NotAskedError("the evaluation asks the model for something else than outputs of examples")
         if place == len(wanted):
             place = 0
-        given = wanted[place : place + len(output)].to(output)
+        answer = wanted[place : place + len(output)].to(output)
         place += len(output)
-        if given.shape != output.shape:
+        if answer.shape != output.shape:
             raise NotAskedError("the evaluation does not go through the validation examples in order")
-        return given
+        return answer
 
     handle = program.model.register_forward_hook(hook)
     try:

@@ -7,11 +7,11 @@ from torch import Tensor, nn
 
 from ...training._run.preserve import preserved_modes
 from .._engine.assumptions import NotAskedError, draws_again
-from .._engine.changes import DROPOUT, Replaced, drawn_large
+from .._engine.changes import DROPOUT, Substitution, drawn_large
 from .._engine.events import Batch, Forward
 from .._engine.evidence import Evidence
-from .._engine.untouched import untouched
-from .._engine.watching import fingerprints
+from .._engine.inspection import fingerprints
+from .._engine.preserve import untouched
 from .finding import Finding
 
 SAME = 1e-4  # of outputs that rounding alone parts, relative to their spread
@@ -24,10 +24,10 @@ def outputs_of(evidence: Evidence, x: Tensor) -> Tensor | None:
     try:
         with preserved_modes(model), torch.no_grad():
             model.eval()
-            found = evidence.outputs(x)
+            outputs = evidence.outputs(x)
     except Exception:
         return None
-    return found.cpu() if isinstance(found, Tensor) else None
+    return outputs.cpu() if isinstance(outputs, Tensor) else None
 
 
 def differ(a: Tensor, b: Tensor, scale: Tensor) -> bool:
@@ -39,27 +39,27 @@ def inputs_ignored(evidence: Evidence) -> Finding | None:
     """E02: outputs are the same for other inputs, whatever the weights; or training feeds something else."""
     if evidence.train is None or len(evidence.train.x) < 16:
         return None
-    one, other = evidence.train.x[:8], evidence.train.x[8:16]
-    a, b = outputs_of(evidence, one), outputs_of(evidence, other)
+    first, second = evidence.train.x[:8], evidence.train.x[8:16]
+    a, b = outputs_of(evidence, first), outputs_of(evidence, second)
     if a is not None and b is not None and a.shape == b.shape and len(a) == 8 and torch.equal(a, b):
         with untouched(evidence.program, evidence.seed) as program, drawn_large(program):
-            a, b = outputs_of(evidence, one), outputs_of(evidence, other)
+            a, b = outputs_of(evidence, first), outputs_of(evidence, second)
         if a is not None and b is not None and torch.equal(a, b):
             return Finding("E02", "outputs are the same, digit for digit, for eight other examples")
-    outputs_of(evidence, other)
-    after_other = outputs_of(evidence, one)
-    again = outputs_of(evidence, one)
-    once_more = outputs_of(evidence, one)
-    if after_other is None or again is None or once_more is None:
+    outputs_of(evidence, second)
+    after_second = outputs_of(evidence, first)
+    again = outputs_of(evidence, first)
+    once_more = outputs_of(evidence, first)
+    if after_second is None or again is None or once_more is None:
         return None
-    if differ(after_other, again, again) and not differ(again, once_more, again):
+    if differ(after_second, again, again) and not differ(again, once_more, again):
         return Finding("E02", "outputs depend on the batch before, not only on the inputs")
     return _fed_something_else(evidence)
 
 
 def _fed_something_else(evidence: Evidence) -> Finding | None:
     recording = evidence.run.recording
-    fed = [fingerprints(one) for one in recording.fed[True] if one.ndim]
+    fed = [fingerprints(inputs) for inputs in recording.fed[True] if inputs.ndim]
     late: list[bool] = []
     k, latest, before = 0, tuple[int, ...](), tuple[int, ...]()
     for event in recording.events:
@@ -70,9 +70,9 @@ def _fed_something_else(evidence: Evidence) -> Finding | None:
             k += 1
     if len(late) > 3 and sum(late) >= 0.8 * len(late):
         return Finding("E02", "the model is fed the inputs of the batch before, with the targets of this one")
-    known = {row for batch in recording.of(Batch) for row in batch.rows}
-    same = len(fed) > 2 and all(one == fed[0] for one in fed) and len({b.rows for b in recording.of(Batch)}) > 2
-    if same and not set(fed[0]) <= known:
+    loader_rows = {row for batch in recording.of(Batch) for row in batch.rows}
+    same = len(fed) > 2 and all(rows == fed[0] for rows in fed) and len({b.rows for b in recording.of(Batch)}) > 2
+    if same and not set(fed[0]) <= loader_rows:
         return Finding("E02", f"the model was fed the same inputs in {len(fed)} batches, and none of the loader's")
     return None
 
@@ -81,15 +81,15 @@ def outputs_random(evidence: Evidence) -> Finding | None:
     """D30, G24: in evaluation mode the same inputs give other outputs each time; because of dropout, or of noise."""
     if evidence.val is None:
         return None
-    found = [outputs_of(evidence, evidence.val.x[:16]) for _ in range(3)]
-    if any(one is None for one in found):
+    repeats = [outputs_of(evidence, evidence.val.x[:16]) for _ in range(3)]
+    if any(outputs is None for outputs in repeats):
         return None
-    first, second, third = (one for one in found if one is not None)
+    first, second, third = (outputs for outputs in repeats if outputs is not None)
     if not (differ(first, second, first) and differ(second, third, first)):
         return None
     if again := draws_again(evidence.run.recording):
         raise NotAskedError(again)
-    with Replaced(dict.fromkeys(DROPOUT, lambda function, x, *args, **kwargs: x)):
+    with Substitution(dict.fromkeys(DROPOUT, lambda function, x, *args, **kwargs: x)):
         still = [outputs_of(evidence, evidence.val.x[:16]) for _ in range(2)]
     if still[0] is not None and still[1] is not None and not differ(still[0], still[1], first):
         return Finding(
@@ -104,14 +104,14 @@ def samples_mixed(evidence: Evidence) -> Finding | None:
         return None
     if any(isinstance(m, nn.modules.batchnorm._BatchNorm) and m.running_mean is None for m in _modules(evidence)):
         return None  # a matter of its statistics
-    x, others = evidence.train.x[:9], evidence.train.x[9:18]
+    x, mates = evidence.train.x[:9], evidence.train.x[9:18]
     before, again = outputs_of(evidence, x), outputs_of(evidence, x)
     if before is None or again is None or differ(before, again, before):
         return None
     if before.ndim == 0 or len(before) != len(x):
         return None
     for position in (0, 4, 8):
-        mixed = others.clone()
+        mixed = mates.clone()
         mixed[position] = x[position]
         after = outputs_of(evidence, mixed)
         if after is not None and differ(before[position], after[position], before):
@@ -124,14 +124,14 @@ def batch_axis_lost(evidence: Evidence) -> Finding | None:
     """A13: a batch of one example gives outputs of another rank than a batch of three."""
     if evidence.train is None or len(evidence.train.x) < 3:
         return None
-    one, three = outputs_of(evidence, evidence.train.x[:1]), outputs_of(evidence, evidence.train.x[:3])
+    single, three = outputs_of(evidence, evidence.train.x[:1]), outputs_of(evidence, evidence.train.x[:3])
     if three is None or three.ndim == 0 or len(three) != 3:
         return None
-    if one is None:
+    if single is None:
         return Finding("A13", f"three examples give {list(three.shape)}, a single one is an error")
-    if one.shape == (1, *three.shape[1:]):
+    if single.shape == (1, *three.shape[1:]):
         return None
-    return Finding("A13", f"three examples give outputs {list(three.shape)}, one gives {list(one.shape)}")
+    return Finding("A13", f"three examples give outputs {list(three.shape)}, one gives {list(single.shape)}")
 
 
 def padding_leaks(evidence: Evidence) -> Finding | None:
@@ -152,7 +152,7 @@ def padding_leaks(evidence: Evidence) -> Finding | None:
     for axis in range(1, before.ndim):
         if before.shape[axis] == length and after.shape[axis] == length + 3:
             kept = after.narrow(axis, 0, length)
-            shape = [len(x)] + [length if one == axis else 1 for one in range(1, before.ndim)]
+            shape = [len(x)] + [length if dimension == axis else 1 for dimension in range(1, before.ndim)]
             real = (x != padding).reshape(shape).expand_as(before)
             break
     if kept.shape != before.shape:
@@ -172,10 +172,11 @@ def all_affine(evidence: Evidence) -> Finding | None:
         return _directly_chained(evidence, x)
     a, b = x[:8], x[8:16]
     with untouched(evidence.program, evidence.seed) as program, drawn_large(program):
-        found = [outputs_of(evidence, one) for one in (a, b, 3 * a - 2 * b)]
-    if any(one is None or one.shape != found[0].shape for one in found):  # type: ignore[union-attr]
+        # 3 - 2 = 1, so that the bias of an affine map stays.
+        outputs = [outputs_of(evidence, inputs) for inputs in (a, b, 3 * a - 2 * b)]
+    if any(values is None or values.shape != outputs[0].shape for values in outputs):  # type: ignore[union-attr]
         return None
-    first, second, mixed = (one for one in found if one is not None)
+    first, second, mixed = (values for values in outputs if values is not None)
     off = float((mixed - 3 * first + 2 * second).abs().max()) / max(float(mixed.std()), 1e-9)
     if off > 1e-3 or not mixed.isfinite().all():
         return None
@@ -191,7 +192,7 @@ def _directly_chained(evidence: Evidence, x: Tensor) -> Finding | None:
         if isinstance(module, (nn.Linear, nn.Conv1d)):
 
             def hook(_: nn.Module, args: tuple[Tensor, ...], out: Tensor, name: str = name) -> None:
-                chained.extend((before, name, one) for before, one in made if torch.equal(one, args[0]))
+                chained.extend((before, name, output) for before, output in made if torch.equal(output, args[0]))
                 made.append((name, out))
 
             handles.append(module.register_forward_hook(hook))
@@ -208,13 +209,13 @@ def _directly_chained(evidence: Evidence, x: Tensor) -> Finding | None:
 
 def uses(end: Tensor, tensor: Tensor) -> int:
     """How many nodes of the graph of `end` take a tensor."""
-    seen, nodes, count = {end.grad_fn}, [end.grad_fn], 0
+    visited, nodes, count = {end.grad_fn}, [end.grad_fn], 0
     while nodes:
         node = nodes.pop()
         for parent, _ in node.next_functions if node is not None else ():
             count += parent is tensor.grad_fn
-            if parent is not None and parent not in seen:
-                seen.add(parent)
+            if parent is not None and parent not in visited:
+                visited.add(parent)
                 nodes.append(parent)
     return count
 

@@ -32,6 +32,7 @@ def noisy_labels(evidence: Evidence) -> Finding | None:
     wrong, agreed = classes[votes.argmax(axis=0)] != data.y, votes.max(axis=0)
     sure = wrong[agreed >= np.quantile(agreed, 0.8)]
     share, elsewhere = float(sure.mean()), float(wrong.mean())
+    # Three standard errors below the share, so that few examples have to disagree more.
     least, room = share - 3 * math.sqrt(share * (1 - share) / len(sure)), 1 - chance(data)
     if room - elsewhere < 0.4 * room or elsewhere > 1.5 * share or least < 0.1:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from .._engine.evidence import Evidence
-from .._engine.untouched import untouched
+from .._engine.preserve import untouched
 from .finding import Finding
 
 
@@ -24,6 +24,7 @@ def memorised(evidence: Evidence) -> Finding | None:
         return None
     if evidence.cooled(evidence.run.outputs[1], val.y) < 0.6 * losses[best]:
         return None  # it is the confidence that is off
+    # The rise must come with other seeds too: which epoch is best was chosen on this one.
     if any(_rise(evidence, seed, best + 1) < smallest / 2 * evidence.constant_loss for seed in (1, 2)):
         return None
     return Finding(

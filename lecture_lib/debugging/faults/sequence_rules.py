@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .._engine.evidence import Evidence
-from .._engine.observed import Examples
+from .._engine.run_data import Examples
 from .finding import Finding
 
 IDS = 10  # different ones, before their numbering says anything
@@ -21,13 +21,13 @@ def steps_first(evidence: Evidence) -> Finding | None:
     if padding is None or val is None or val.x.ndim != 2 or val.x.is_floating_point():
         return None
     pads = val.x == padding
-    now, other = _at_an_end(pads), _at_an_end(pads.reshape(pads.shape[1], pads.shape[0]).t())
-    if not pads.any() or other < ENDS or now > ENDS / 2:
+    now, transposed = _at_an_end(pads), _at_an_end(pads.reshape(pads.shape[1], pads.shape[0]).t())
+    if not pads.any() or transposed < ENDS or now > ENDS / 2:
         return None
     return Finding(
         "D08",
-        f"padding stands at one end in {now:.0%} of the sequences; read as [time steps, sequences] in {other:.0%}",
-        {"now": now, "transposed": other},
+        f"padding stands at one end in {now:.0%} of the sequences; read as [time steps, sequences] in {transposed:.0%}",
+        {"now": now, "transposed": transposed},
     )
 
 
@@ -46,19 +46,20 @@ def numbered_anew(evidence: Evidence) -> Finding | None:
     if evidence.spec.task != "sequence" or train is None or val is None or val.x.is_floating_point():
         return None
     ids = _ids(val, evidence.spec.padding_index)
-    known, first, counts = ids.unique(return_inverse=True, return_counts=True)
-    if len(known) < IDS or not _rules_differ(train, val, evidence.spec.padding_index):
+    words, first, counts = ids.unique(return_inverse=True, return_counts=True)
+    if len(words) < IDS or not _rules_differ(train, val, evidence.spec.padding_index):
         return None
-    place = torch.full((len(known),), len(ids)).scatter_reduce(0, first, torch.arange(len(ids)), "amin")
+    # The position at which each id comes first.
+    place = torch.full((len(words),), len(ids)).scatter_reduce(0, first, torch.arange(len(ids)), "amin")
     how = "in the order in which they come" if bool((place.diff() > 0).all()) else ""
-    if not how and len(known) >= 2 * IDS and bool((counts.diff() <= 0).all()):
+    if not how and len(words) >= 2 * IDS and bool((counts.diff() <= 0).all()):
         how = "from the most to the least common"
     if not how:
         return None
     return Finding(
         "D03",
-        f"the {len(known)} ids of validation are numbered {how} there, and stand for other labels than in training",
-        {"ids": len(known)},
+        f"the {len(words)} ids of validation are numbered {how} there, and stand for other labels than in training",
+        {"ids": len(words)},
     )
 
 
@@ -71,19 +72,19 @@ def _rules_differ(train: Examples, val: Examples, padding: int | None) -> bool:
     """Whether the commonest label of most ids differs between the splits; true where labels are not one for each id."""
     if train.y.shape != train.x.shape or val.y.shape != val.x.shape:
         return True
-    best = [commonest_labels(one) for one in (train, val)]
+    best = [commonest_labels(examples) for examples in (train, val)]
     shared = (best[0].keys() & best[1].keys()) - {padding}
-    return bool(shared) and sum(best[0][one] != best[1][one] for one in shared) > 0.3 * len(shared)
+    return bool(shared) and sum(best[0][word] != best[1][word] for word in shared) > 0.3 * len(shared)
 
 
 def commonest_labels(examples: Examples) -> dict[int, int]:
     """The label that each id has most often, where it has any."""
-    found = {}
-    for one in examples.x.unique().tolist():
-        labels = examples.y[(examples.x == one) & (examples.y >= 0)]
+    commonest = {}
+    for word in examples.x.unique().tolist():
+        labels = examples.y[(examples.x == word) & (examples.y >= 0)]
         if len(labels):
-            found[int(one)] = int(labels.mode().values)
-    return found
+            commonest[int(word)] = int(labels.mode().values)
+    return commonest
 
 
 def nearly_copied(evidence: Evidence) -> Finding | None:
@@ -116,10 +117,10 @@ def never_labelled(evidence: Evidence) -> Finding | None:
         return None
     if train.x.ndim != 2 or val.x.shape != val.y.shape:
         return None
-    kept = [set(one.x[one.y != left_out].tolist()) - {evidence.spec.padding_index} for one in (train, val)]
-    seen = set(train.x.unique().tolist())
-    hidden = sorted((kept[1] - kept[0]) & seen)
-    if len(hidden) < max(2, 0.05 * len(seen)):
+    kept = [set(split.x[split.y != left_out].tolist()) - {evidence.spec.padding_index} for split in (train, val)]
+    train_ids = set(train.x.unique().tolist())
+    hidden = sorted((kept[1] - kept[0]) & train_ids)
+    if len(hidden) < max(2, 0.05 * len(train_ids)):
         return None
     share = float(torch.isin(train.x, torch.tensor(hidden)).float().mean())
     return Finding(

@@ -13,8 +13,8 @@ from ...data import leakage_report, shift_report
 from .._engine.assumptions import classes_second, picture
 from .._engine.evidence import Evidence
 from .._engine.loss_calls import scores_given
-from .._engine.observed import Examples
-from .._engine.untouched import untouched
+from .._engine.preserve import untouched
+from .._engine.run_data import Examples
 from .finding import Finding
 
 FAR = 1.0  # shift of the mean, in standard deviations, and of the deviation, as |log2|: another preprocessing
@@ -24,12 +24,12 @@ LEAKS = {"exact duplicates": "D17", "near duplicates": "D18", "shared groups": "
 
 def classes_renumbered(evidence: Evidence) -> Finding | None:
     """D11: the two splits' tables of classes differ, or renaming the predictions makes them right."""
-    one, other = evidence.spec.train_classes, evidence.spec.val_classes
-    if one is not None and other is not None:
-        moved = [name for name in one.keys() & other.keys() if one[name] != other[name]]
+    train_index, val_index = evidence.spec.train_classes, evidence.spec.val_classes
+    if train_index is not None and val_index is not None:
+        moved = [name for name in train_index.keys() & val_index.keys() if train_index[name] != val_index[name]]
         if moved:
             name = sorted(moved)[0]
-            return Finding("D11", f"{name!r} is {one[name]} in training and {other[name]} in validation")
+            return Finding("D11", f"{name!r} is {train_index[name]} in training and {val_index[name]} in validation")
     outputs = evidence.run.outputs[1]
     if evidence.spec.task not in ("classification", "sequence") or outputs is None or evidence.val is None:
         return None
@@ -45,6 +45,7 @@ def classes_renumbered(evidence: Evidence) -> Finding | None:
     kept = (y >= 0) & (y != (-100 if evidence.spec.ignore_index is None else evidence.spec.ignore_index))
     table = torch.zeros(outputs.shape[1], outputs.shape[1])
     table.index_put_((predicted[kept], y[kept]), torch.ones(int(kept.sum())), accumulate=True)
+    # The renaming of classes with which most predictions are right.
     rows, columns = linear_sum_assignment(-table.numpy())
     plain, matched = float(table.trace() / table.sum()), float(table[rows, columns].sum() / table.sum())
     pairs = [(int(a), int(b)) for a, b in zip(rows, columns, strict=True) if a != b]
@@ -68,23 +69,24 @@ def leaks(evidence: Evidence) -> Finding | None:
     train, val = evidence.plain or evidence.train, evidence.val
     floats = train.x.is_floating_point()
     x, v = train.flat(), val.flat()
+    # Rows of few values are often equal by chance.
     few = not floats or all(len(np.unique(column)) <= 4 for column in x.T)
     by_chance = _copies_by_chance(x, v) if few else 0.0
     counts = np.unique(x, axis=0, return_counts=True)[1]
     own = float(counts[counts > 1].sum()) / len(x)
     if few and own < 0.3:  # sentences of a small language repeat in training too
         by_chance = max(by_chance, own)
-    found = {}
+    by_kind = {}
     if np.isfinite(x).all() and np.isfinite(v).all() and x.shape[1] == v.shape[1]:
         report = leakage_report(x, v, seed=evidence.seed)
-        found = {
+        by_kind = {
             leak.kind: leak
             for leak in report.leaks
             if not few or (leak.kind == "exact duplicates" and leak.share > 1.5 * by_chance + 0.02)
         }
-        if not found and floats and picture(train.x.shape[1:]):
+        if not by_kind and floats and picture(train.x.shape[1:]):
             report = leakage_report(_wherever(train.x), _wherever(val.x), seed=evidence.seed)
-            found = dict.fromkeys(["near duplicates"] * bool(report.leaks), *report.leaks[:1])
+            by_kind = dict.fromkeys(["near duplicates"] * bool(report.leaks), *report.leaks[:1])
     for kind, ours, theirs in (
         ("groups", spec.train_groups, spec.val_groups),
         ("times", spec.train_times, spec.val_times),
@@ -94,26 +96,27 @@ def leaks(evidence: Evidence) -> Finding | None:
             columns: dict[str, Any] = {kind: (list(ours), list(theirs))}
             report = leakage_report(*rows, **columns, seed=evidence.seed)
             wanted = "shared groups" if kind == "groups" else "time order"
-            found |= {leak.kind: leak for leak in report.leaks if leak.kind == wanted}
-    if "exact duplicates" in found and not _labels_agree(train, val):
-        del found["exact duplicates"]  # inputs that hold little are alike by nature
+            by_kind |= {leak.kind: leak for leak in report.leaks if leak.kind == wanted}
+    if "exact duplicates" in by_kind and not _labels_agree(train, val):
+        del by_kind["exact duplicates"]  # inputs that hold little are alike by nature
     for kind in ("shared groups", "time order", "exact duplicates", "near duplicates"):
-        if kind in found:
-            leak = found[kind]
+        if kind in by_kind:
+            leak = by_kind[kind]
             return Finding(LEAKS[kind], leak.evidence, {"share": leak.share}, certain=kind != "near duplicates")
     return None
 
 
 def _labels_agree(train: Examples, val: Examples) -> bool:
     """Whether validation examples mostly have the labels of their copies in training."""
-    known = {row.tobytes(): y for row, y in zip(train.flat(), train.y, strict=True)}
-    pairs = [(known[key], y) for row, y in zip(val.flat(), val.y, strict=True) if (key := row.tobytes()) in known]
+    labels = {row.tobytes(): y for row, y in zip(train.flat(), train.y, strict=True)}
+    pairs = [(labels[key], y) for row, y in zip(val.flat(), val.y, strict=True) if (key := row.tobytes()) in labels]
     same = [a.shape == b.shape and torch.allclose(a.double(), b.double(), rtol=0.05) for a, b in pairs]
     return not same or sum(same) > 0.7 * len(same)
 
 
 def _wherever(images: Tensor) -> np.ndarray:
     """Features that stay when an image is moved or mirrored: the sizes of its frequencies."""
+    # A shift changes the phases of the frequencies, and a mirror image swaps the signs of the horizontal ones.
     sizes = torch.fft.fft2(images.double()).abs()
     return np.asarray((sizes + sizes.flip(3).roll(1, 3)).flatten(1).float().double())
 
@@ -122,9 +125,10 @@ def _copies_by_chance(train: np.ndarray, val: np.ndarray) -> float:
     """The share of copies that few values in a few columns give by nature: with the columns shuffled apart."""
     generator = np.random.default_rng(0)
     mixed = np.concatenate([train, val])
+    # Each column keeps its values and no row keeps its combination.
     mixed = np.stack([generator.permutation(column) for column in mixed.T], axis=1)
-    known = {row.tobytes() for row in mixed[: len(train)]}
-    return float(np.mean([row.tobytes() in known for row in mixed[len(train) :]]))
+    train_rows = {row.tobytes() for row in mixed[: len(train)]}
+    return float(np.mean([row.tobytes() in train_rows for row in mixed[len(train) :]]))
 
 
 def other_preprocessing(evidence: Evidence) -> Finding | None:
@@ -135,13 +139,13 @@ def other_preprocessing(evidence: Evidence) -> Finding | None:
     try:
         train, val = torch.cat(fed[True]), torch.cat(fed[False])
     except RuntimeError:  # sequences of different lengths are none of another preprocessing
-        sizes = [{tuple(one.shape[1:]) for one in fed[training]} for training in (True, False)]
-        if any(len(one) > 1 for one in sizes) or not sizes[0].isdisjoint(sizes[1]):
+        sizes = [{tuple(batch.shape[1:]) for batch in fed[training]} for training in (True, False)]
+        if any(len(shapes) > 1 for shapes in sizes) or not sizes[0].isdisjoint(sizes[1]):
             return None
         return Finding("D03", f"inputs have shape {list(fed[True][0].shape)} in training, {list(fed[False][0].shape)}")
     padding = evidence.spec.padding_index
     if padding is not None and train.ndim == 2 and not train.is_floating_point():
-        first = [float((one[:, 0] == padding).float().mean()) for one in (train, val)]
+        first = [float((sequences[:, 0] == padding).float().mean()) for sequences in (train, val)]
         if abs(first[0] - first[1]) > 0.2:
             sides = f"{first[0]:.0%} of training and {first[1]:.0%} of validation sequences"
             return Finding("D03", f"{sides} begin with padding: they are filled up on different sides")
@@ -158,7 +162,7 @@ def other_preprocessing(evidence: Evidence) -> Finding | None:
         moved = ((b.mean(dim=over) - a.mean(dim=over))[lively] / spread[lively]).abs()
         scaled = (b.std(dim=over).clamp(min=1e-9)[lively] / spread[lively]).log2().abs()
         # Of a few channels one is enough, of many columns most.
-        shift, ratio = (one.max() if one.numel() <= 4 else one.median() for one in (moved, scaled))
+        shift, ratio = (values.max() if values.numel() <= 4 else values.median() for values in (moved, scaled))
         if shift > FAR or (ratio > FAR and not noisy):
             return Finding(
                 "D03",
@@ -200,7 +204,7 @@ def shifts(evidence: Evidence) -> Finding | None:
     task, labels = evidence.spec.task, None
     if task == "sequence" and not plain.x.is_floating_point():
         ids = int(max(plain.x.max(), evidence.val.x.max())) + 1
-        x, v = (_counts(one.x, ids) for one in (plain, evidence.val))
+        x, v = (_counts(examples.x, ids) for examples in (plain, evidence.val))
     elif plain.x.is_floating_point() and task in ("classification", "regression"):
         x, v = plain.flat(), evidence.val.flat()
     else:
@@ -211,12 +215,12 @@ def shifts(evidence: Evidence) -> Finding | None:
     if task == "classification" and y.ndim == 1 and not y.is_floating_point():
         labels = (y.numpy(), w.numpy())
     elif task == "regression" and y[0].numel() == 1:
-        one, other = y.flatten().double().numpy(), w.flatten().double().numpy()
-        edges = np.quantile(one, [0.25, 0.5, 0.75])
-        labels = (np.searchsorted(edges, one), np.searchsorted(edges, other))
+        train_targets, val_targets = y.flatten().double().numpy(), w.flatten().double().numpy()
+        edges = np.quantile(train_targets, [0.25, 0.5, 0.75])
+        labels = (np.searchsorted(edges, train_targets), np.searchsorted(edges, val_targets))
     report = shift_report(x, v, labels=labels, seed=evidence.seed)
     if task == "sequence" and report.primary is None:
-        rows, tags = zip(*(_one_word(one, ids) for one in (plain, evidence.val)), strict=True)
+        rows, tags = zip(*(_one_word(examples, ids) for examples in (plain, evidence.val)), strict=True)
         report = shift_report(*rows, labels=tags, seed=evidence.seed)
     fault = {"covariate": "D25", "label": "D26", "concept": "D27"}.get(report.primary or "")
     if fault is None:

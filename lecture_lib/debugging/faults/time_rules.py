@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._engine.evidence import Evidence
-from .._engine.observed import Examples
+from .._engine.run_data import Examples
 from .finding import Finding
 
 REACH = 7  # rows before and after
@@ -35,6 +35,7 @@ def knows_the_future(evidence: Evidence) -> Finding | None:
                     f"column {number} is made of targets of its own and later rows (R² {both:.3f}; of earlier ones "
                     f"alone {before:.2f}): at that time they were not known",
                     {"column": int(number)},
+                    # Where only rounding is left, the column is a formula of targets.
                     certain=1 - both < 1e-6,
                 )
         return None
@@ -49,6 +50,6 @@ def _in_order(examples: Examples, times: object) -> bool:
 def explained(x: np.ndarray, y: np.ndarray) -> float:
     """R² of a linear fit, the second half of the rows by the first."""
     half = len(y) // 2
-    one, other = (np.concatenate([part, np.ones((len(part), 1))], axis=1) for part in (x[:half], x[half:]))
-    weights = np.linalg.lstsq(one, y[:half], rcond=None)[0]
-    return 1 - float(((other @ weights - y[half:]) ** 2).mean() / max(y[half:].var(), 1e-12))
+    learning, held_out = (np.concatenate([part, np.ones((len(part), 1))], axis=1) for part in (x[:half], x[half:]))
+    weights = np.linalg.lstsq(learning, y[:half], rcond=None)[0]
+    return 1 - float(((held_out @ weights - y[half:]) ** 2).mean() / max(y[half:].var(), 1e-12))

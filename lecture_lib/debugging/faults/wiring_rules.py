@@ -22,7 +22,7 @@ def named(recording: Recording, ids: Iterable[int]) -> list[str]:
     return [name for key, name in recording.names.items() if key in wanted]
 
 
-def some(names: list[str]) -> str:
+def shortened(names: list[str]) -> str:
     """A few of many names."""
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
@@ -67,18 +67,18 @@ def not_in_the_optimizer(recording: Recording, spec: Spec) -> Finding | None:
     left_out = [key for key in recording.names if key in last and key in recording.reached | (last - first)]
     left_out = [key for key in left_out if key not in held and not declared(recording.names[key], spec.frozen)]
     if left_out and recording.moved.issuperset(left_out):
-        names = some(named(recording, left_out))
+        names = shortened(named(recording, left_out))
         raise NotAskedError(f"parameters change, and no optimizer that was given holds them: {names}")
     left_out = [key for key in left_out if key not in recording.moved]
     if not left_out:
         return None
     later = [key for key in left_out if key not in first]
     if later:
-        return Finding("P08", f"trainable since a later epoch, in no optimizer: {some(named(recording, later))}")
+        return Finding("P08", f"trainable since a later epoch, in no optimizer: {shortened(named(recording, later))}")
     if recording.stepped_before:
-        left = some(named(recording, left_out))
+        left = shortened(named(recording, left_out))
         return Finding("P08", f"trainable, in no optimizer, which has been stepping since an earlier phase: {left}")
-    return Finding("P03", f"they get gradients, and no optimizer holds them: {some(named(recording, left_out))}")
+    return Finding("P03", f"they get gradients, and no optimizer holds them: {shortened(named(recording, left_out))}")
 
 
 def frozen_undeclared(recording: Recording, spec: Spec) -> Finding | None:
@@ -90,7 +90,7 @@ def frozen_undeclared(recording: Recording, spec: Spec) -> Finding | None:
     frozen = [name for key, name in recording.names.items() if key not in free and not declared(name, spec.frozen)]
     if not frozen:
         return None
-    return Finding("P06", f"requires_grad is False: {some(frozen)}", {"names": frozen})
+    return Finding("P06", f"requires_grad is False: {shortened(frozen)}", {"names": frozen})
 
 
 def no_gradient_arrives(recording: Recording, spec: Spec) -> Finding | None:
@@ -105,7 +105,7 @@ def no_gradient_arrives(recording: Recording, spec: Spec) -> Finding | None:
     cut = [key for key in missing if recording.modules_of.get(key, "") in recording.called]
     if recording.influential is not None:
         cut = [key for key in missing if key in recording.influential]
-    names = some(named(recording, cut or missing))
+    names = shortened(named(recording, cut or missing))
     if cut:
         return Finding("G20", f"used in forward, and the loss does not depend on them: {names}")
     return Finding("P15", f"no output depends on them: {names}")

@@ -24,7 +24,7 @@ from lecture_lib.debugging._engine.runs import Runs
 from lecture_lib.debugging._engine.split_trials import shifted
 from lecture_lib.debugging._engine.swap_results import VALIDATIONS, Swaps, Trial
 from lecture_lib.debugging.recording_symptoms import constant_loss
-from lecture_lib.debugging.swaps import _Comparison, _Tried, swap_parts
+from lecture_lib.debugging.swaps import _Attempt, _Comparison, swap_parts
 from lecture_lib.debugging.symptoms import located, too_short
 
 Step = Callable[[Program, Any], None]
@@ -237,9 +237,9 @@ class TestReplacements:
         assert not torch.equal(program.model(x), program.model(x))
 
 
-def tried(part: str, gain: float, general: bool = False) -> _Tried:
+def tried(part: str, gain: float, general: bool = False) -> _Attempt:
     trial = Trial(part, "in another way", general, (0.9 - gain,), (0.9,))
-    return _Tried(None, (), 1.0, trial)  # type: ignore[arg-type]
+    return _Attempt(None, (), 1.0, trial)  # type: ignore[arg-type]
 
 
 class TestSplits:
@@ -263,8 +263,8 @@ class TestDecisions:
         comparison = _Comparison(None, Spec(), None, 0, 1e9)
         comparison.plain, comparison.took = plain, 1e-9
         comparison._differences = answers.get("differences", [])
-        comparison._asked_again = lambda one, seeds: one.trial  # type: ignore[method-assign]
-        comparison._asked = {}
+        comparison._repeat = lambda one, seeds: one.trial  # type: ignore[method-assign]
+        comparison._confirmations = {}
         comparison.error = lambda number, *changes, epochs=1.0: answers.get("patient", plain)  # type: ignore[assignment]
         return comparison
 
@@ -299,13 +299,13 @@ class TestDecisions:
 
     def test_where_whole_runs_are_too_long_a_short_one_must_beat_a_whole_one(self) -> None:
         comparison = self.comparison(plain=0.5)
-        del comparison._asked_again
+        del comparison._repeat
         comparison.took, comparison.end = 1e9, comparison.end
         comparison._base = {(False, 0.125): 0.9}
         for error, confirmed in ((0.3, True), (0.6, False)):
             trial = Trial("layers", f"{error}", False, (error,), (0.9,))
             comparison.error = lambda number, *changes, epochs=1.0, error=error: error if len(changes) else 0.9
-            one = _Tried(type("R", (), {"change": 0})(), (), 0.125, trial)  # type: ignore[arg-type]
+            one = _Attempt(type("R", (), {"change": 0})(), (), 0.125, trial)  # type: ignore[arg-type]
             assert (comparison._confirmed(one, 3) is not None) == confirmed
 
 

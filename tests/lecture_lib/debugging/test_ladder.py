@@ -44,7 +44,7 @@ from lecture_lib.debugging._engine import rung_plots
 from lecture_lib.debugging._engine.events import Backward, LossCall, Step
 from lecture_lib.debugging._engine.evidence import Evidence
 from lecture_lib.debugging._engine.measures import MEASURES
-from lecture_lib.debugging._engine.untouched import untouched
+from lecture_lib.debugging._engine.preserve import untouched
 from lecture_lib.debugging.faults.evaluation_rules import trained_in_evaluation_mode
 from lecture_lib.debugging.rungs import RUNGS
 

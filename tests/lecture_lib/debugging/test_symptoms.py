@@ -126,14 +126,14 @@ class TestSymptoms:
 
 class TestEnding:
     def test_it_says_what_was_asked_and_what_could_not_be(self) -> None:
-        found = Climb((), asked=41, refused=("no loader", "no loader", "no metric"))
+        found = Climb((), question_count=41, refused=("no loader", "no loader", "no metric"))
         assert found.ending == "nothing found: 41 questions asked, 3 not asked"
         assert str(found).splitlines()[-1] == f"{found.ending} (no loader; no metric)"
         assert found.plot().axes[0].get_xlabel() == found.ending
 
     def test_it_counts_what_was_found(self) -> None:
         result = Result(RUNGS[5], (Finding(None, "", {}, False, symptom="a number is off"),), ())
-        assert Climb((result,), asked=2).ending == "1 finding: 2 questions asked, 0 not asked"
+        assert Climb((result,), question_count=2).ending == "1 finding: 2 questions asked, 0 not asked"
         assert result.verdict == "fails"
 
 

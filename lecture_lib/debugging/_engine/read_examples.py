@@ -12,9 +12,9 @@ from torch import Tensor
 from ...training._run.preserve import preserved_modes
 from ..program import Program, Spec
 from .assumptions import NotAskedError
-from .observed import Examples
-from .observing import why_not
-from .untouched import untouched
+from .instrumentation import why_not
+from .preserve import untouched
+from .run_data import Examples
 
 MOST = 4000  # examples that are looked at
 
@@ -27,7 +27,7 @@ def read(
         return None, ""
     with untouched(program):
         try:
-            parts = list(_some(loader, program.parts))
+            parts = list(_first_batches(loader, program.parts))
             x, y = (_joined([_tensor(part[i]) for part in parts], bool(i), spec) for i in (0, 1))
             if len(parts) == 1 and _one_piece(x, program, outputs):
                 return None, f"the model takes all {len(x)} rows at once and no part of them, as on a graph"
@@ -36,13 +36,13 @@ def read(
     return (Examples(x, y, len(parts[0][0]), parts[0][0].device), "") if len(x) else (None, "there are none")
 
 
-def _some(loader: Iterable[Any], parts: Callable[[Any], tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-    seen = 0
+def _first_batches(loader: Iterable[Any], parts: Callable[[Any], tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    count = 0
     for batch in loader:
         inputs, targets = parts(batch)
         yield inputs, targets
-        seen += len(inputs)
-        if seen >= MOST:
+        count += len(inputs)
+        if count >= MOST:
             return
 
 
@@ -54,11 +54,11 @@ def _tensor(value: Any) -> Tensor:
 
 def _joined(parts: list[Tensor], target: bool, spec: Spec) -> Tensor:
     """Batches one after the other; sequences that each batch fills up by itself get the length of the longest."""
-    lengths = {one.shape[1] for one in parts if one.ndim == 2 and not one.is_floating_point()}
+    lengths = {batch.shape[1] for batch in parts if batch.ndim == 2 and not batch.is_floating_point()}
     if len(lengths) > 1:
         ignored = -100 if spec.ignore_index is None else spec.ignore_index
         filler = ignored if target else spec.padding_index or 0
-        parts = [F.pad(one, (0, max(lengths) - one.shape[1]), value=filler) for one in parts]
+        parts = [F.pad(batch, (0, max(lengths) - batch.shape[1]), value=filler) for batch in parts]
     return torch.cat(parts)
 
 

@@ -76,8 +76,8 @@ class Listener(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         kwargs = kwargs or {}
         if name == "grad" and args:
-            asked = args[1] if len(args) > 1 else kwargs.get("inputs", ())
-            self._needed |= self._on_backward(args[0], [asked] if isinstance(asked, Tensor) else asked)
+            inputs = args[1] if len(args) > 1 else kwargs.get("inputs", ())
+            self._needed |= self._on_backward(args[0], [inputs] if isinstance(inputs, Tensor) else inputs)
         result = func(*args, **kwargs)
         if name in LOSSES and isinstance(result, Tensor):
             self._on_loss(name, args, kwargs, result)

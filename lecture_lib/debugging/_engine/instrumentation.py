@@ -12,7 +12,7 @@ from torch import Tensor
 from ..program import Program, UnknownBatchError
 from ..recorder import Recorder
 from .assumptions import NotAskedError
-from .observed import Run
+from .run_data import Run
 
 PROGRAM = getsourcefile(Program)
 
@@ -60,5 +60,7 @@ def authors_line(error: BaseException) -> str:
     """File and line that raised, the last one outside of installed packages and of this library."""
     own = Path(__file__).parents[1]
     frames = traceback.extract_tb(error.__traceback__)
-    outside = [one for one in frames if "site-packages" not in one.filename and own not in Path(one.filename).parents]
+    outside = [
+        frame for frame in frames if "site-packages" not in frame.filename and own not in Path(frame.filename).parents
+    ]
     return f"{Path(outside[-1].filename).name}, line {outside[-1].lineno}: {outside[-1].line}" if outside else ""

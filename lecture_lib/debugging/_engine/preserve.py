@@ -30,10 +30,11 @@ def untouched(program: Program, seed: int | None = None) -> Iterator[Program]:
         seed: where given, torch's stream and those of the loaders begin from it.
 
     """
-    kept = {one.name: getattr(program, one.name) for one in fields(program)}
+    kept = {field.name: getattr(program, field.name) for field in fields(program)}
     attributes = [(module, _plain(module)) for module in program.model.modules()]
     schedule = copy.deepcopy(vars_of(program.scheduler))
     with ExitStack() as stack:
+        # `unchanged` covers one optimizer and one loader at a time.
         for optimizer in program.optimizers:
             for name in LOADERS:
                 stack.enter_context(unchanged(program.model, optimizer, kept[name]))

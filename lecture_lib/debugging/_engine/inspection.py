@@ -1,4 +1,4 @@
-"""What a recorder looks through: loaders, warnings, the places where a model keeps tensors."""
+"""What a recorder inspects: loaders, warnings, the places where a model keeps tensors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from .gradients import leaves_of
 
 
-class Watched:
+class WatchedLoader:
     """A loader that notes its batches; everything else is the loader's."""
 
     def __init__(self, loader: Iterable[Any], note: Callable[[Any], None]) -> None:
@@ -43,27 +43,27 @@ def where_is(leaf: Tensor, model: nn.Module) -> str:
             items = list(value.values()) if isinstance(value, dict) else value
             if name.startswith("_") and name in ("_parameters", "_buffers", "_modules"):
                 continue
-            if isinstance(value, Tensor) and any(one is leaf for one in (value, *leaves_of(value)[0])):
+            if isinstance(value, Tensor) and any(tensor is leaf for tensor in (value, *leaves_of(value)[0])):
                 return f"tensor {full}"
             if isinstance(items, (list, tuple)):
                 for item in items:
-                    if isinstance(item, nn.Module) and any(leaf is one for one in item.parameters()):
+                    if isinstance(item, nn.Module) and any(leaf is parameter for parameter in item.parameters()):
                         return f"list {full}"
                     if item is leaf:
                         return f"tensor {full}"
-            if isinstance(value, nn.Module) and any(leaf is one for one in value.parameters()):
+            if isinstance(value, nn.Module) and any(leaf is parameter for parameter in value.parameters()):
                 return f"list {full}"
     return ""
 
 
 def checksums(parameters: Mapping[int, Tensor]) -> dict[int, float]:
     """For each parameter, by id, a number that changes when it does."""
-    return {key: float(one.detach().double().square().sum()) for key, one in parameters.items()}
+    return {key: float(parameter.detach().double().square().sum()) for key, parameter in parameters.items()}
 
 
 def held_by(optimizers: Iterable[Optimizer]) -> frozenset[int]:
     """Ids of the parameters that any of the optimizers holds."""
-    groups = [group for one in optimizers for group in one.param_groups]
+    groups = [group for optimizer in optimizers for group in optimizer.param_groups]
     return frozenset(id(parameter) for group in groups for parameter in group["params"])
 
 
@@ -83,14 +83,14 @@ def fingerprints(inputs: Tensor) -> tuple[int, ...]:
 def all_warnings() -> Iterator[list[str]]:
     """Collect the texts of warnings, each of which is shown as ever."""
     texts: list[str] = []
-    shown = warnings.showwarning
+    original = warnings.showwarning
 
     def show(message: Any, *rest: Any, **named: Any) -> None:
         texts.append(str(message))
-        shown(message, *rest, **named)
+        original(message, *rest, **named)
 
     warnings.showwarning = show
     try:
         yield texts
     finally:
-        warnings.showwarning = shown
+        warnings.showwarning = original

@@ -14,6 +14,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ..recorder import Recorder
 from .events import Recording
+from .inspection import held_by
 
 WAITS = 3  # steps after which recording begins even if an optimizer has taken none yet
 
@@ -45,16 +46,16 @@ class Discovery:
         return None if self.recorder is None else self.recorder.recording
 
     def _made(self, optimizer: Optimizer) -> None:
-        if not any(one is optimizer for one in self._optimizers):
+        if not any(registered is optimizer for registered in self._optimizers):
             self._optimizers.append(optimizer)
 
     def _before(self, module: nn.Module, args: Any) -> None:
         self._depth += 1
         if self._depth > 1 or self.recorder is not None:
             return
-        if all(one is not module for one in self._roots):
+        if all(root is not module for root in self._roots):
             self._roots.append(module)
-        waiting = [one for one in self._optimizers if id(one) not in self._stepped]
+        waiting = [optimizer for optimizer in self._optimizers if id(optimizer) not in self._stepped]
         if self.steps and (not waiting or self.steps >= WAITS):
             self._begin(module, args)
 
@@ -68,13 +69,13 @@ class Discovery:
             self.steps += 1
 
     def _begin(self, called: nn.Module, args: Any) -> None:
-        trained = {id(p) for one in self._optimizers for group in one.param_groups for p in group["params"]}
+        trained = held_by(self._optimizers)
         roots = [root for root in self._roots if any(id(p) in trained for p in root.parameters())]
         inner = {id(module) for root in roots for module in root.modules() if module is not root}
         roots = [root for root in roots if id(root) not in inner]
         if not roots:
             return
-        used = [one for one in self._optimizers if id(one) in self._stepped]
+        used = [optimizer for optimizer in self._optimizers if id(optimizer) in self._stepped]
         self.recorder = Recorder(roots[0] if len(roots) == 1 else nn.ModuleList(roots), used)
         self.recorder.recording.stepped_before = False  # but for the few steps that it took to find the models
         self._stack.enter_context(self.recorder)
@@ -84,6 +85,7 @@ class Discovery:
     @contextmanager
     def watching(self) -> Iterator[Discovery]:
         """Watch what runs inside."""
+        # Optimizers made inside are known before their first step, so that recording can wait for it.
         original = Optimizer.__init__
 
         def made(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
