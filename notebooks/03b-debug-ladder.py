@@ -54,7 +54,7 @@
 # - [Your own program](#Your-own-program): 25
 # - [An unknown script](#An-unknown-script): 60
 #
-# After the bug zoo you are half-way, which is a good place for a break.
+# After the bug zoo you are nearly half-way, which is a good place for a break.
 
 # %% tags=["setup"]
 import math
@@ -198,9 +198,9 @@ show_splits(
 
 # %% [markdown]
 # Both networks fit their training part. On the stacked split the trained network does much worse than a coin on
-# validation. The score shows that something is wrong, but no loss curve, other rate or other architecture would show
-# what. Counting the classes of each part shows that the split is not random. Its validation points also lie where
-# training has none, and this is why the accuracy is so low. The cause is the line `stacked = …`.
+# validation. The score shows that something is wrong, but no loss curve, no other rate and no other architecture
+# would show what. Counting the classes of each part shows that the split is not random. Its validation points also
+# lie where training has none, and this is why the accuracy is so low. The cause is the line `stacked = …`.
 #
 # ### Our program on rung 1
 #
@@ -216,24 +216,24 @@ print("leakage:", leakage_report(drawn.images[in_train], drawn.images[in_val]))
 
 
 # %% [markdown]
-# Crosses are rare: 30 images of 800. The split keeps that share, the batch meets the contract, and no image is in both
-# parts. Rung 1 holds. Keep the rare class in mind for rung 7.
+# Crosses are rare: 30 images of 800. The split keeps that share, the batch meets the contract, and no image is in
+# both parts. Rung 1 *holds*: it finds no fault. Keep the rare class in mind for rung 7.
 #
 # ### Question 03b-inspect · 10 points
 #
-# Write `inspect_data(x_train, y_train, x_val, y_val, classes)`. The arguments are tensors and the number of classes, at
-# most 100: inputs `[N, features]`, all between -1000 and 1000, as `torch.float16`, `float32` or `float64` or, by
+# Write `inspect_data(x_train, y_train, x_val, y_val, classes)`. The arguments are tensors and the number of classes,
+# at most 100: inputs `[N, features]`, all between -1000 and 1000, as `torch.float16`, `float32` or `float64` or, by
 # mistake, as `int32` or `int64`; labels `[N]`, whole numbers from -100 to 100, as `torch.long` or, by mistake, as
-# `int16`, `int32`, `float32` or `float64`. N may be 1, each tensor has a dtype of its own, and each part has its own N.
-# Return the *set* of the names of all problems that the data set has; it can have several. Each condition looks at both
+# `int16`, `int32`, `float32` or `float64`. N may be 1, and the tensors can differ in dtype and the parts in N. Return
+# the *set* of the names of all problems that the data set has; it can have several. Each condition looks at both
 # parts:
 #
-# - `"range"`: some input is larger than 10 in absolute value. (Standardised inputs reach ±5.)
+# - `"range"`: some input is larger than 10 in absolute value. (Standardised inputs hardly exceed ±5.)
 # - `"dtype"`: inputs that are not floating point, or labels that are not `torch.long`, in either part.
 # - `"labels"`: a label outside 0 … `classes` − 1.
 # - `"duplicates"`: a row of `x_train` that occurs, number for number, in `x_val` too, whatever its label. Equal numbers
 #   count as equal in any dtype, and nearly equal ones do not. (A repeat *within* one part is not a leak.)
-# - `"class-stacked"`: a label, valid or not, that occurs in one of the two parts only.
+# - `"class-stacked"`: a label, valid or not, that occurs in only one of the two parts.
 #
 # A clean data set gives the empty set. Hidden cases: 2 points for each problem that you report for every data set that
 # has it, and for no other. Limit: 30 seconds.
@@ -374,7 +374,7 @@ reveal("five", round(initial, 2), "nats", usual=usual)
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# The cross-entropy of one example is minus the logarithm of the probability that its label was given.
+# The cross-entropy of one example is minus the logarithm of the probability that was given to its label.
 #
 # </details>
 
@@ -404,7 +404,8 @@ probe("03b-baseline", baselines)
 # %% [markdown]
 # ## Rung 3 · Overfit one batch
 #
-# **Goal.** See why "the loss goes down" is not enough, and compare a loss with the lowest value that it should reach.
+# **Goal.** See why "the loss goes down" is not enough, and compare a loss with the lowest value that it should be
+# able to reach.
 #
 # Suppose that a classifier ends with `nn.Softmax` and is trained with `CrossEntropyLoss`, which already applies a
 # softmax. This *double softmax* is a frequent bug. It raises no error, the loss falls, and the accuracy on the batch
@@ -494,8 +495,8 @@ print(f"threes ≈ {blind['threes']:.3f}, mixed ≈ {blind['mixed']:.2f}; ln 10 
 #
 # ### Our program on rung 3
 #
-# We train on two images of each class, for 100 steps of Adam. (The first loss differs from rung 2's because this batch
-# is another one and the network is in training mode.)
+# We train on two images of each class, for 100 steps of Adam. (The first loss differs from rung 2's because this is a
+# small batch and the network is in training mode.)
 
 # %% tags=["demo"]
 two_of_each = torch.cat([(drawn.labels == kind).nonzero()[:2, 0] for kind in range(5)])
@@ -508,10 +509,10 @@ print(f"loss ≈ {losses[0]:.2f} at the start, ≈ {losses[-1]:.3f} after 100 st
 #
 # ### Question 03b-overfit · 10 points
 #
-# Write `overfit_rung(model, step, loss_fn, x, y, floor)`. `step(x, y)` is the author's own training step on a batch (do
-# not use what it returns); the mean loss of the batch is `loss_fn(model(x), y)`; `floor` is the lowest value that this
-# loss can have, in nats. Inputs are float32 `[N, features]`, labels `torch.long` `[N]`, with `N` 1 or more. The model
-# and all its modules come in training mode. Return one of three words:
+# Write `overfit_rung(model, step, loss_fn, x, y, floor)`. `step(x, y)` is the author's own training step on a batch
+# (do not use what it returns); the mean loss of the batch is `loss_fn(model(x), y)`; `floor` is the lowest value that
+# this loss can have, in nats. Inputs are float32 `[N, features]`, labels `torch.long` `[N]`, with `N` 1 or more. At
+# the call, the model and all its modules are in training mode. Return one of three words:
 #
 # - `"one class"` when all labels `y` are equal, without any step;
 # - `"holds"` when the loss on the batch *in evaluation mode* is within 0.15 of the floor after exactly 100 steps, made
@@ -568,7 +569,7 @@ probe("03b-overfit", overfit_rung)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** Compare the loss with the floor: well above it and well below it are both signs of a fault. Mix the
+# **Recap.** Compare the loss with the floor: a loss well above or well below it is a sign of a fault. Mix the
 # classes. Measure in evaluation mode. And remember what rung 3 cannot see: permuted labels, a leaking split, a wrong
 # evaluation. One batch can be memorised in all three cases.
 
@@ -605,9 +606,10 @@ show_gains(gains, "Above zero for every seed with the true labels, below it with
 # The network has memorised wrong labels. It is confidently wrong on new images, so its loss is higher than that of the
 # constant answer. Rung 3 cannot stop this program; rung 4 does.
 #
-# How often does chance alone meet a criterion? The code below draws the gains of 100,000 programs from pure noise. With
-# the criterion "the mean is positive", half of them pass. Now take the criterion "the mean is larger than twice the
-# standard deviation between seeds", with three seeds. Predict the percentage of programs that pass.
+# How often does chance alone meet a criterion? The *gain* of a program for a seed is the reduction of the loss. The
+# code below draws the gains of 100,000 programs from pure noise. With the criterion "the mean is positive", half of
+# them pass. Now take the criterion "the mean is larger than twice the standard deviation between seeds", with three
+# seeds. Predict the percentage of programs that pass.
 
 # %% tags=["demo"]
 predict("chance", None)
@@ -643,8 +645,8 @@ print(f"saved ≈ {saved.mean():.2f} nats, twice the spread ≈ {2 * saved.std()
 
 
 # %% [markdown]
-# The gain is well above twice the spread. Our network learns from its images something that holds for other images, so
-# rung 4 holds.
+# The mean gain is well above twice the spread, which is the standard deviation between seeds. Our network learns from
+# its images something that holds for other images, so rung 4 holds.
 #
 # ### Question 03b-subset · 3 points
 #
@@ -655,7 +657,7 @@ print(f"saved ≈ {saved.mean():.2f} nats, twice the spread ≈ {2 * saved.std()
 # 1. the gain: the mean over the seeds of how much lower the program's loss is, in nats;
 # 2. the spread: the standard deviation of that difference between seeds, with $n - 1$;
 # 3. whether the rung holds, `True` or `False`: `True` when there are at least three seeds, none of them diverged, and
-#    the gain is above twice the spread. In no hidden table are the two nearly equal.
+#    the gain is above twice the spread. The two are never nearly equal in a hidden table.
 #
 # Where a seed diverged, the first two values are not checked. Hidden tables, in float32 and float64: 1 point for each
 # value. Limit: 30 seconds.
@@ -701,8 +703,9 @@ probe("03b-subset", subset_rung)
 #
 # On the lower rungs, a rate that is too small and a wrong program look the same: the loss stays flat. Now the lower
 # rungs hold, so a flat loss points to the rate. The learning-rate finder makes a *sweep*: about a hundred training
-# steps, in which it multiplies the rate after every step and records the loss. In 03a you wrote one. There you also met
-# rules for reading its curve that differ by a factor of ten, so name the rule when you quote a rate.
+# steps, in which it multiplies the rate after every step and records the loss. In 03a you wrote one. There you also
+# met rules for reading its curve whose results differ by a factor of ten or more, so name the rule when you quote a
+# rate.
 #
 # ### Our program on rung 5
 #
@@ -756,11 +759,11 @@ print(f"with the suggestion ≈ {after[rate]:.1f}, at the lowest point ≈ {afte
 #
 # Write `choose_rate(rates, losses)`. Both are NumPy arrays `[N]`, the rates rising, the losses positive. Return one
 # rate, as a number. It may be any number in the *good range*: from the rate at which a tenth of the whole fall has
-# happened to half the rate of the lowest loss, on the curve without its noise. It need not be one of `rates`. The fall
-# is measured from the first loss to the lowest, and stretches over at least two powers of ten in rate. Return `None`
-# when the loss never falls by more than 10 % of the first one. If a sweep diverged, its last losses are `nan` or `inf`.
-# If the program was broken from the start, all its losses are. No curve is near the limit of 10 %: those that fall do
-# so by at least 18 %, the others by 8 % at most.
+# happened to half the rate of the lowest loss, on the curve without its noise. It need not be one of `rates`. The
+# fall is measured from the first loss to the lowest, and extends over at least two powers of ten in rate. Return
+# `None` when the loss never falls by more than 10 % of the first one. If a sweep diverged, its last losses are `nan`
+# or `inf`. If the program was broken from the start, all its losses are `nan` or `inf`. No curve is near the limit of
+# 10 %: those that fall do so by at least 18 %, the others by 8 % at most.
 #
 # A sweep may be short, or begin just before the fall, or end just after the lowest loss. It has at least two rates in
 # each power of ten (the lecture's table has one).
@@ -803,24 +806,24 @@ probe("03b-lr", choose_rate)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** A sweep covers the range that you give it. Choose a rate well below that of the lowest loss. If the curve
-# never falls, that is a result too: go back to rung 3.
+# **Recap.** A sweep covers only the range that you give it. Choose a rate well below that of the lowest loss. If the
+# curve never falls, that is a result too: go back to rung 3.
 
 # %% [markdown]
 # ## The bug zoo
 #
-# **Goal.** Meet programs that run and are wrong, see which rung stops them, and repair six.
+# **Goal.** Meet programs that run and are wrong, see which rung stops them, and repair six of them.
 #
 # This is the lecture's checklist for a loss that does not go down, with the rung where each fault shows first:
 #
 # | fault | what you see | lowest rung | what to do |
 # |---|---|---|---|
-# | inputs not scaled | a first loss far above $\ln C$, then jumps or `nan` | 1 | scale, with the training part's numbers |
+# | inputs not scaled | a first loss far above $\ln C$, then jumps or `nan` | 1 | scale, with the mean and deviation of the training part |
 # | labels of wrong shape or type | an error, or a loss that means something else | 1 | look at `shape` and `dtype` |
 # | second softmax | a loss that stops above its floor | 3 | give the loss logits |
 # | gradients never cleared | jumps; or nothing at all | 3 | `optimizer.zero_grad()` in every step |
 # | frozen parameters | a loss that stops above its floor; near $\ln C$ if only the last bias learns | 3 | list `requires_grad` by name |
-# | dead ReLUs | a flat loss, gradients of exactly zero in the dead layer and below it | 3 or 4 | lower rate, another start, LeakyReLU |
+# | dead ReLUs | a flat loss, gradients of exactly zero in the dead layer and below it | 3 or 4 | lower rate, another initialisation, LeakyReLU |
 # | rate too small | a loss that hardly moves | 3; told apart on 5 | the finder |
 # | rate too large | jumps, then `nan` | 3; told apart on 5 | the finder |
 #
@@ -850,9 +853,9 @@ for name, gap in gaps.items():
 # The library climbs the ladder, too. `Program` holds the parts of a training program, `Spec` says what it is meant to
 # do, and `climb(program, spec)` asks its questions rung by rung and stops at the first rung that fails. It looks at
 # more than the loss. For example, it computes each gradient a second time and compares it with the one that the
-# optimizer uses. (`budget=` limits the time for further experiments, in seconds. How to write a `Program` from your own
-# script comes later, in the section “Your own program”.) Below is the same fault in a program on digits. Predict
-# the number of the rung that stops it.
+# optimizer uses. (`budget=` limits the time for further experiments, in seconds. How to write a `Program` from your
+# own script comes later, in the section "Your own program".) Below, a program on digits never clears its gradients.
+# Predict the number of the rung that stops it.
 
 # %% tags=["demo"]
 predict("uncleared", None)
@@ -885,10 +888,9 @@ reveal("uncleared", climbed.findings[0].rung, tolerance=0, usual=usual)
 print(climbed.findings[0].title)
 
 # %% [markdown]
-# On rung 3, `climb` examines single training steps. Here are two more faults: training labels that have slipped by one
-# row, and a network whose hidden units are all below zero from the start. The program with slipped labels can memorise
-# any batch. On rung 1 `climb` also asks whether similar inputs have similar labels. Predict the rung on which `climb`
-# stops this program.
+# On rung 3, `climb` examines single training steps. Here are two more faults: training labels that have slipped by
+# one row, and a network whose hidden units are all dead from the start. The program with slipped labels can memorise
+# any batch. Predict the rung on which `climb` stops this program.
 
 # %% tags=["demo"]
 predict("slipped", None)
@@ -913,14 +915,15 @@ show_figure(
 )
 
 # %% [markdown]
-# The dead units are reported on rung 4. They cannot learn one batch either, so rung 3 is "unsure": its number is bad, and
+# On rung 1 `climb` also asks whether similar inputs have similar labels, so the slipped labels are stopped there. The
+# dead units are reported on rung 4. They cannot learn one batch either, so rung 3 is "unsure": its number is bad, and
 # none of its own questions explains why. `climb` goes on until a question does, and reports the fault there.
 #
 # ### Our program, with five common mistakes
 #
-# Below, our program gets four more faults: pixels from 0 to 255, layers in a Python list, a frozen first layer, and
-# dead units. Then a batch lies on another device than the model. (Where there is no GPU, PyTorch's `meta` device stands
-# for the other one.) Each is shown with the line that reveals it and the repair. Predict how many of the five raise an
+# Below are five common faults: pixels from 0 to 255, layers in a Python list, a frozen first layer, dead units, and a
+# batch that is not on the device of the model. (PyTorch's `meta` device stands in for a GPU, so the cell runs on
+# every computer.) Each is shown with the line that reveals it and the repair. Predict how many of the five raise an
 # error in a forward pass.
 
 # %% tags=["demo"]
@@ -972,8 +975,8 @@ print("raises an error:", raising[0], "- repair: x.to(next(model.parameters()).d
 #
 # ### Six programs
 #
-# Each of these functions does what its first line says, except for one fault. None of them raises an error. Before you
-# go on, ask for each of them which rung of the ladder would stop it.
+# Each of these functions does what the comment in its first line says, except for one fault. None of them raises an
+# error. Before you go on, ask for each of them which rung of the ladder would stop it.
 
 # %% tags=["setup"]
 def batch_loss(model, x, y):  # the mean cross-entropy of a model that gives logits
@@ -1014,13 +1017,14 @@ def train_epoch(step, scheduler, batches):  # one epoch, with a schedule that is
 # `"schedule"`, for the programs in the order above. Each entry is the repaired function, with the same arguments and
 # the same kind of result. Copy a function into `repaired` and change what is wrong in it.
 #
-# Inputs are `[N, features]`, labels `torch.long` `[N]`; `batches` is a list of pairs and may hold batches of different
-# sizes. The rows of each part of a split may come in any order, but every row keeps its label, a fifth is rounded down
-# (of four examples it is 0), and a generator with the same seed gives the same split again. Gradients may be left in
-# `.grad` before the first `"step"`. `"labels"` keeps the order of the examples, and may find one label or none. The
-# mode in which `"evaluation"` leaves the model is not checked. Logits can be far apart; the right losses are finite.
+# Inputs are `[N, features]`, labels `torch.long` `[N]`; `batches` is a list of pairs and may hold batches of
+# different sizes. The rows of each part of a split may come in any order, but every row keeps its label, a fifth is
+# rounded down (of four examples it is 0), and a generator with the same seed gives the same split again. Gradients
+# may be left in `.grad` before the first `"step"`. `"labels"` keeps the order of the examples, and there may be only
+# one label, or none. The mode in which `"evaluation"` leaves the model is not checked. Logits can be far apart, but
+# the right losses are finite.
 #
-# A program that you leave out costs its own points only. Hidden data: for each of the six, 2 points for what the
+# A program that you leave out loses only its own points. Hidden data: for each of the six, 2 points for what the
 # repaired program does. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
@@ -1144,9 +1148,9 @@ print(f"both in evaluation mode: training ≈ {again:.2f}, validation ≈ {last.
 
 
 # %% [markdown]
-# Measured in the same way, training is better, as it should be. So before you suspect a leak, measure both losses with
-# the same weights, in evaluation mode and without augmentation. If validation is still equal or better, look for a
-# leak, or for a validation part that is easier or small.
+# Measured in the same way, training is better, as it should be. So before you suspect a leak, measure both losses
+# with the same weights, in evaluation mode and without augmentation. If validation is still equal or better, look for
+# a leak, or for a validation part that is easier or very small.
 #
 # ### Question 03b-curves · 8 points
 #
@@ -1355,22 +1359,22 @@ for name, config in {
 # %% [markdown]
 # ## Validation · Splits and leakage
 #
-# **Goal.** Choose the split from the question that the model will have to answer later.
+# **Goal.** Choose the split that matches what the model will meet later.
 #
 # A validation score is useful if the validation data differ from the training data in the same way as the data that the
 # model will meet later. Related rows break that:
 #
 # | data | what a random split of the rows does | split |
 # |---|---|---|
-# | several images of a patient | the patient's own look is learned | by patient |
+# | several images of a patient | the model learns to recognise the patient | by patient |
 # | frames of a video | neighbours are nearly copies | by video or scene |
-# | a series in time | the future is in training | chronologically |
+# | a time series | the future is in training | chronologically |
 # | logs of users | the same habits on both sides | by user, or by time |
 # | documents with copies | the same text on both sides | by text: all its copies in one part |
 #
-# Here are 40 videos of ten frames each. A coin decided whether a video is of class 0 or 1, so *nothing* can be learned.
-# A classifier looks up the most similar training frame. Rows are split at random, 80 to 20. Predict its validation
-# accuracy in percent.
+# Here are 40 videos of ten frames each. A coin decided whether a video is of class 0 or 1, so *nothing* can be
+# learned. A classifier looks up the most similar training frame and copies its label. Rows are split at random, 80 to
+# 20. Predict its validation accuracy in percent.
 
 # %% tags=["demo"]
 predict("frames", None)
@@ -1397,9 +1401,9 @@ usual = {50: "That would be true of new videos. Here every video has frames on b
 reveal("frames", accuracy_of_nearest(by_row), "%", usual=usual)
 
 # %% [markdown]
-# The classifier is always right, on labels that mean nothing, because it recognises the video. A split by video takes that
-# away. `leakage_report` finds the fault in the split itself, without any model, when you tell it which group each row
-# belongs to.
+# The classifier is always right, on labels that mean nothing, because it recognises the video. A split by video
+# prevents that. `leakage_report` finds the fault in the split itself, without any model, when you tell it which group
+# each row belongs to.
 
 # %% tags=["demo"]
 by_video = [grouped_split(video, (0.8, 0.2), seed=seed) for seed in range(20)]
@@ -1416,7 +1420,7 @@ print(f"training ends on day {days[past].max()}, validation begins on day {days[
 
 
 # %% [markdown]
-# By video, the accuracy is that of a coin. The last cell splits 400 rows chronologically, for the third row of the
+# By video, the accuracy is that of a coin. The last cell splits 400 rows chronologically, as in the third row of the
 # table. It cuts at day 320, although the rows are not in order.
 #
 # ### Question 03b-split · 8 points
@@ -1425,10 +1429,11 @@ print(f"training ends on day {days[past].max()}, validation begins on day {days[
 # record, in no order). `deployed_on` says what the model will meet later: `"new patients"`, `"new videos"`, `"later
 # days"`, `"new users"` or `"new texts"`. Columns are called `patient`, `video`, `frame`, `day`, `user`, `document`,
 # `text`, `label`. Each table has some of them, and not all of them matter. Two documents are copies when their `text`
-# is equal. `day` and `label` are whole numbers. All days are different, and many days can pass between two records. For
-# `"new patients"`, each patient has one label. The groups that will be new (patients, videos, users, texts) have
+# is equal. `day` and `label` are whole numbers. All days are different, and many days can pass between two records.
+# For `"new patients"`, each patient has one label. The groups that will be new (patients, videos, users, texts) have
 # similar sizes. There are enough of them (in each class, for patients) that taking `val_fraction` of the groups,
-# rounded to the nearest whole number or rounded up, keeps the limits below. `val_fraction` is between 0.2 and 0.4.
+# rounded to the nearest whole number or rounded up, stays within the limits below. `val_fraction` is between 0.2 and
+# 0.4.
 #
 # Return two sequences of row numbers, training and validation:
 #
@@ -1489,9 +1494,10 @@ probe("03b-split", make_split)
 # | concept | the meaning, P(y given x) | P(x) | the definition of a class changes | label again, train again |
 # | temporal | something, with time | nothing for long | habits of users | split by time, watch the metric |
 #
-# `shift_report` looks for all four. We give it two sets of 400 digits. The second set first comes as it is, then
-# darker, then with few of the digits 5 to 9, then with the labels 3 and 8 exchanged. Predict what `shift_report`
-# answers for the last one.
+# `shift_report` looks for all four, for a temporal shift only if it gets times. We give it two sets of 400 digits,
+# without times. The second set first comes as it is, then darker, then with few of the digits 5 to 9, then with the
+# labels 3 and 8 exchanged. Predict what `shift_report` answers for the last one: `"covariate"`, `"label"`,
+# `"concept"` or `"none"`.
 
 # %% tags=["demo"]
 predict("shift", None)
@@ -1517,9 +1523,9 @@ usual = {"label": "Label shift changes how frequent a class is. Here its meaning
 reveal("shift", primary_shift(x_after, exchanged), usual=usual)
 
 # %% [markdown]
-# Be careful with what does *not* distinguish them. When the shares of the classes change, the inputs usually change too,
-# and the other way round. The next cell computes an example: a test is positive (x = 1) for 90 % of the ill and for 10 %
-# of the healthy, while the share of the ill grows from 10 % to 50 %.
+# Some differences do *not* distinguish them. When the shares of the classes change, the inputs usually change too,
+# and the other way round. The next cell computes an example: a test is positive (x = 1) for 90 % of the ill and for
+# 10 % of the healthy, while the share of the ill grows from 10 % to 50 %.
 
 # %% tags=["demo"]
 for ill in (0.1, 0.5):
@@ -1623,11 +1629,11 @@ quiz("82 %: what next?", None, NEXT_STEP)
 # %% [markdown]
 # ### Our program on rung 7: mistakes in buckets
 #
-# Some of our images are difficult on purpose, and for each of them the difficulty is known: blur (the shape moved during
-# the exposure, 8 % of the images), an ambiguous label (6 %), a background with the stripes of another class (6 %), and the
-# rare class (the cross, 4 %). In a project of your own you would find this out by looking. Below is the network from rung
-# 6 that was trained on shifted images. Predict which of the four holds the most mistakes: `"blur"`, `"ambiguous label"`,
-# `"background shortcut"` or `"rare class"`.
+# Some of our images are difficult on purpose, and for each of them the difficulty is known: blur (the shape moved
+# during the exposure, 8 % of the images), an ambiguous label (6 %), a background with the stripes of another class (6
+# %; in most images the stripes tell the class), and the rare class (the cross, 4 %). In a project of your own you
+# would find this out by looking. Below is the network from rung 6 that was trained on shifted images. Predict which
+# of the four holds the most mistakes: `"blur"`, `"ambiguous label"`, `"background shortcut"` or `"rare class"`.
 
 # %% tags=["demo"]
 predict("bucket", None)
@@ -1685,13 +1691,13 @@ for name in names:
 # | bucket | what is behind it | intervention |
 # |---|---|---|
 # | blur | the model fails on moving objects | augment with blur, or collect blurred images |
-# | rare class | few training examples | collect examples, or weight their loss |
+# | rare class | few training examples | collect examples, or give them more weight in the loss |
 # | ambiguous label | people disagree | clean the labels, merge classes, report uncertainty |
 # | background shortcut | the background gives the class away | crop, mask or change backgrounds |
 # | threshold | probabilities are fine, the decision is not | tune the threshold on validation data |
 #
-# We try two of them, each in runs of its own over three seeds. *Reweight*: every cross is shown four times in an epoch.
-# *Blur*: half of the training images are averaged with copies of themselves along a line. Predict which of the two
+# We try two of them, each in runs of its own over three seeds. *Reweight*: every cross is shown four times in an
+# epoch. *Blur*: half of the training images are averaged with shifted copies of themselves. Predict which of the two
 # buckets shrinks more: `"blur"` or `"rare class"`.
 
 # %% tags=["demo"]
@@ -1752,9 +1758,9 @@ reveal("ceiling", 82 + sizes[0] / sum(sizes) * (100 - 82), "%", tolerance=0.5, u
 # write a line of code for the cure.
 #
 # A pipeline of several components has ceilings too. Replace the output of one component with the true output, and
-# measure the accuracy of the whole pipeline. In this example it is 82 %. It rises to 83 %, 91 % or 83 % if the first,
-# the second or the third component alone is perfect. `ceiling_analysis` reports these, and also makes them perfect one
-# after another.
+# measure the accuracy of the whole pipeline. In this example the pipeline has 82 %. Its accuracy rises to 83 %, 91 %
+# or 83 % if the first, the second or the third component alone is perfect. `ceiling_analysis` reports these gains,
+# and also those from making the components perfect one after another.
 
 # %% tags=["demo"]
 accuracy_with = {(): 82, ("detect",): 83, ("align",): 91, ("read",): 83}
@@ -1773,13 +1779,14 @@ for stage in ceiling_analysis(accuracy_with.__getitem__, ["detect", "align", "re
 #
 # Write two functions.
 #
-# - `rank_buckets(mistakes, accuracy)`: `mistakes` is a list with the name of a bucket for each mistake that was looked
-#   at (at least one mistake, names in small letters), `accuracy` the model's accuracy in percent (30 to 99.9). Return a
-#   list with one triple `(name, ceiling, intervention)` for each bucket. The ceiling is the accuracy in percent if all
-#   mistakes of this kind alone were right. The mistakes looked at stand for all mistakes of the model. The largest
-#   bucket comes first; equal ones are ordered by name from a to z. Interventions are called `"augment"` (blur),
-#   `"collect-or-reweight"` (rare class), `"clean-labels"` (ambiguous label), `"change-backgrounds"` (background
-#   shortcut), `"tune-threshold"` (threshold) and, for every other name, `"look-at-ten"`.
+# - `rank_buckets(mistakes, accuracy)`: `mistakes` is a list with the name of a bucket for each mistake that was
+#   looked at (at least one mistake, names in lower case), and `accuracy` is the model's accuracy in percent (30 to
+#   99.9). Return a list with one triple `(name, ceiling, intervention)` for each bucket. The ceiling is the accuracy
+#   in percent if all mistakes of this kind alone were right. The mistakes looked at are representative of all
+#   mistakes of the model. The largest bucket comes first; equal ones are ordered by name from a to z. Interventions
+#   are called `"augment"` (blur), `"collect-or-reweight"` (rare class), `"clean-labels"` (ambiguous label),
+#   `"change-backgrounds"` (background shortcut), `"tune-threshold"` (threshold) and, for every other name,
+#   `"look-at-ten"`.
 # - `best_component(base, alone)`: `base` is the accuracy of a pipeline in percent, `alone` maps each component (at
 #   least one), in the order of the pipeline, to the accuracy of the pipeline when only this component is perfect.
 #   Return `(name, gain)` of the one with the largest gain in points; of equal ones, the first in the pipeline. A gain
@@ -1787,7 +1794,7 @@ for stage in ceiling_analysis(accuracy_with.__getitem__, ["detect", "align", "re
 #
 # Hidden cases, with ties and without, with a single bucket, and with a model that is nearly right: 2 points for the
 # order, 2 for the ceilings, 2 for the interventions, 2 for the component. Ceilings and gains may be rounded to two
-# decimals, but the order and the choice must not depend on it. Limit: 30 seconds.
+# decimals, but the order and the choice must not depend on the rounding. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -1943,7 +1950,7 @@ print("different:", [name for name, _, _ in compare_records(one, other).changes]
 #
 # <details><summary>Hint 1</summary>
 #
-# `{**base, **change}` is a new dict; `base.update(change)` is not.
+# `{**base, **change}` is a new dict; `base.update(change)` changes `base` itself.
 #
 # </details>
 # <details><summary>Hint 2</summary>
@@ -1983,10 +1990,10 @@ probe("03b-ablate", ablate_one)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03b-p2-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## One change at a time: a GPU that waits
 #
-# The same discipline serves speed. A change of a loader's flags costs a minute to try and a minute to measure, and what
-# it brings depends on the data: worker processes (`num_workers`) help when making a batch is slow, but when the data
-# are already in memory they cost more time than they save. Pinned memory (`pin_memory`) speeds up the copy of a
-# finished batch to the GPU.
+# The same discipline helps with speed. A change of a loader's arguments takes a minute to try and a minute to
+# measure. What it brings depends on the data. Worker processes (`num_workers`) help when making a batch is slow, but
+# when the data are already in memory they cost more time than they save. Pinned memory (`pin_memory`) can speed up
+# the copy of a finished batch to the GPU.
 #
 # ### Question 03b-p2 · 2 points, graded by hand
 #
@@ -2014,9 +2021,9 @@ probe("03b-ablate", ablate_one)
 # %% [markdown]
 # ## The whole climb
 #
-# You have climbed the ladder by hand. `climb` does it in one call, and leaves the program unchanged. To locate a fault
-# it also runs the program with one part replaced by a part that is known to work. `budget=` limits the time for these
-# runs, in seconds. First comes our program, in the form that the ladder takes.
+# You have climbed the ladder by hand. `climb` does it in one call, and leaves the program unchanged. To locate a
+# fault it also runs the program with one part replaced by a part that is known to work. `budget=` limits the time for
+# these runs, in seconds. First comes our program, in the form that `climb` takes.
 
 # %% tags=["setup"]
 def shapes_program(lr=0.003):
@@ -2032,15 +2039,17 @@ shapes_task = Spec(task="classification", classes=5, epochs=10)
 print(climb(shapes_program(), shapes_task, budget=5))
 
 # %% [markdown]
-# Read it from the top. Each rung begins with its verdict. It *holds*, it *fails*, it is *unsure* (a number is bad, and no
-# question explains why), or it was *not asked* (nothing could be measured). The line *demands* says when the rung holds.
-# Then come its most important numbers, some of which you have computed yourself. These need an explanation:
+# Read it from the top. Each rung begins with its verdict. It *holds*, it *fails*, it is *unsure* (a number is bad,
+# and no question explains why), or it was *not asked* (nothing could be measured). The line *demands* says when the
+# rung holds. Then come its most important numbers, some of which you have computed yourself. Three lines need an
+# explanation:
 #
 # - *unlike the lecture's batches* compares the first batch with the contract of the task. What it lists is a hint, not
 #   yet a fault. For example, `climb` calls unscaled inputs a fault only if the same training ends clearly better with
 #   scaled inputs. So with a small budget, rung 1 can hold for inputs that the table of the bug zoo would stop there.
 # - *attainable*, on rung 3, is the lowest loss that any outputs could have on the batch, by the program's own loss
-#   function. If it is not the floor that the author intended, the fault is in the loss function or in the targets.
+#   function. It is found by a search, so it is approximate. If it is not the floor that the author intended, the
+#   fault is in the loss function or in the targets.
 # - *not checked* names questions that were not asked, with the reason. *Replacements of parts* are the runs in which one
 #   part is replaced. Here the budget ended before all of them had been tried.
 #
@@ -2073,19 +2082,20 @@ for finding in found.findings:
 # in the program to look at, here the optimizer. The *evidence* is what was observed: 2 of the optimizer's 10 parameters
 # are not in the model. The *remedy* says what to change: make the optimizer last.
 #
-# This finding is *certain*: in every sound program the optimizer's parameters are parameters of the model, whatever the
-# data are. After a certain finding `climb` does not compare runs, because they could only show the same fault again.
-# The lines "not checked" say so. The report cannot tell whether this is the only fault. Repair it and climb again.
+# This finding is *certain*: in a sound program of this kind the optimizer's parameters are parameters of the model,
+# whatever the data are. After a certain finding `climb` does not compare runs, because they could only show the same
+# fault again. The lines "not checked" say so. The report cannot tell whether this is the only fault. Repair it and
+# climb again.
 
 # %% [markdown]
 # ## Your own program
 #
 # **Goal.** Debug a training script of your own: first unchanged, with `lecture debug`, and then with `climb`.
 #
-# The two cells below write a script into a temporary folder, as you might write it for a project. It reads ten
-# measurements of each of 442 patients, which come with scikit-learn, and predicts how far their diabetes has progressed
-# a year later, as a score from 25 to 346. It trains on 342 patients, prints its loss, and measures the mean error on
-# the other 100. It has one silent fault. Read it, and try to find the fault before you go on.
+# The cells below write a script into a temporary folder, as you might write it for a project. It reads ten
+# measurements of each of 442 patients, which come with scikit-learn, and predicts how far their diabetes has
+# progressed a year later, as a score from 25 to 346. It trains on 342 patients, prints its loss, and measures the
+# mean error on the other 100. It has one silent fault. Read it, and try to find the fault before you go on.
 
 # %% tags=["demo"]
 import tempfile
@@ -2141,7 +2151,7 @@ train_file = Path(tempfile.mkdtemp()) / "train.py"
 _ = train_file.write_text(first_half + second_half, "utf-8")
 
 # %% [markdown]
-# ### The script as it is
+# ### The unchanged script
 #
 # In a terminal, `lecture debug train.py` runs a script unchanged and watches its training. Arguments after the script's
 # name go to the script, as in `lecture debug train.py --epochs 2`. The command finds the models and optimizers by
@@ -2159,8 +2169,8 @@ usual = {1: "The fault is in an expression of the author's own, and nothing watc
 reveal("watched", exit_code, tolerance=0, usual=usual)
 
 # %% [markdown]
-# Nothing found, and the script is wrong. Is a mean error of about 70 points good? Rung 2 answers that. The next cell
-# computes the error of a constant answer, the mean of the training scores.
+# The command found nothing, but the script is wrong. Is a mean error of about 70 points good? Rung 2 answers that.
+# The next cell computes the error of a constant answer, the mean of the training scores.
 
 # %% tags=["demo"]
 torch.manual_seed(0)
@@ -2171,8 +2181,8 @@ print(f"constant answer: mean error ≈ {constant_error:.0f} points")
 
 # %% [markdown]
 # The network is no better than the constant answer. `lecture debug` cannot know that. It sees what happens inside a
-# training step, and the step is right: gradients are cleared, every parameter gets one, and the optimizer uses it. It
-# does not know which batches are for validation, or what the author means.
+# training step, and the step is right: gradients are cleared, every parameter gets a gradient, and the optimizer uses
+# it. It does not know which batches are for validation, or what the author means.
 #
 # ### The script as a program
 #
@@ -2214,9 +2224,9 @@ def mean_error(program):
 
 # %% [markdown]
 # `Spec` declares what cannot be read from a program. Always give the `task` and the number of `epochs`, and for
-# classification the number of `classes`. Declare what is unusual and meant, such as `accumulate=4`, `max_norm=1.0` or
-# `frozen=["backbone.*"]`; otherwise it looks like a fault. Some questions need a declaration: leaks by patient or by
-# time, for example, need `train_groups` and `val_groups`, or `train_times` and `val_times`. `help(Spec)` lists
+# classification the number of `classes`. Declare what is unusual but intended, such as `accumulate=4`, `max_norm=1.0`
+# or `frozen=["backbone.*"]`; otherwise it looks like a fault. Some questions need a declaration: leaks by patient or
+# by time, for example, need `train_groups` and `val_groups`, or `train_times` and `val_times`. `help(Spec)` lists
 # everything.
 #
 # Last comes a *factory*, a function that makes the whole program anew for a seed. With `make=` each run of `climb` gets a
@@ -2298,10 +2308,10 @@ for result in again.results:
 # | groups, times, frozen layers, clipping | no | yes, if you declare them in `Spec` |
 # | anything before the loaders were made; a target that is not what you want to know | no | no |
 #
-# "Yes" means that the command asks about such faults, not that it finds each of them. The last row is not rare. This
-# script has an example: scikit-learn standardised the ten columns over all 442 patients, so training knows something
-# about validation. The programs that `climb` sees hold finished tensors, and nothing in them shows where they came
-# from.
+# "Yes" means that the command asks about such faults, not that it finds each of them. Faults of the last row are not
+# rare. This script has an example: scikit-learn standardised the ten columns over all 442 patients, so training knows
+# something about validation. The programs that `climb` sees hold finished tensors, and nothing in them shows where
+# they came from.
 #
 # **Recap.** For a script of your own: run it with `lecture debug` first, since that costs nothing. Compare its score with
 # a constant answer. Then write the factory, with your own functions for the step, the epoch and the validation. Climb
@@ -2311,8 +2321,8 @@ for result in again.results:
 # %% [markdown]
 # ## An unknown script
 #
-# **Goal.** Take the whole ladder to a script that nobody has explained to you: find its faults, repair them, and write
-# down what you did.
+# **Goal.** Apply the whole ladder to a script that nobody has explained to you: find its faults, repair them, and
+# write down what you did.
 #
 # Before you repair anything, think about how you will know that a repair is right. Take a program that is trained on 60
 # digits and validated on 60, of which 45 are training images by mistake. The code below measures its accuracy as it is,
@@ -2346,32 +2356,32 @@ print(", ".join(f"{name} the repair ≈ {value:.1f}" for name, value in accuracy
 # | `divide_rows` | give a quarter of the rows (rounded down), drawn with the generator, to validation and all other rows to training, each row with its label |
 # | `standardise` | subtract the mean of all training inputs from both parts, and divide by their standard deviation: two numbers, as `x_train.mean()` and `x_train.std()` give them |
 # | `make_network` | two linear layers with biases, 32 hidden units, a ReLU and dropout of 0.2 between them; the outputs are logits |
-# | `make_optimizer` | Adam with its default settings for all parameters, at this rate, and a schedule that makes the rate 0.9 times as large each time it is stepped |
+# | `make_optimizer` | Adam with its default settings for all parameters, at this rate, and a schedule that multiplies the rate by 0.9 each time it is stepped |
 # | `loss_of_batch` | the mean cross-entropy of logits `[N, classes]` and class indices `[N]` |
 # | `update` | one step of training on one batch; return the loss before the step, as a number |
-# | `train_once` | one epoch in training mode, whatever mode the model comes in: call `update_on` on each batch in its order, step the schedule once at the end, return the mean of the losses |
-# | `measure` | the loss and the accuracy in evaluation mode, for every example alike, without a graph; batches may differ in size |
+# | `train_once` | one epoch in training mode, whatever mode the model is in before: call `update_on` on each batch in order, step the schedule once at the end, return the mean of the losses |
+# | `measure` | the loss and the accuracy in evaluation mode, as means in which every example counts the same, without a graph; batches may differ in size |
 #
-# Repair the script in its cell. Keep the names and arguments of its functions and the order of the two layers; the rest
-# you may write differently. Hidden data are float64 and can have fewer than four rows. The mode in which `measure`
-# leaves the model is not checked.
+# Repair the script in its cell. Keep the names and arguments of its functions and the order of the two linear layers;
+# the rest you may write differently. Hidden data are float64 and can have fewer than four rows. The mode in which
+# `measure` leaves the model is not checked.
 #
-# Then write `diagnosis()`. It returns a dict with one entry for each fault. The key is the name of the function, as text.
-# The value is the number of the lowest rung that shows the fault, a whole number from 1 to 7 (see the table at the top).
-# `{"update": 3}` would be the whole diagnosis of a script with one fault in `update`. One to three functions may be
-# named. Where two rungs can be argued, both count. While `diagnosis` is not written, the whole question counts as not
-# answered.
+# Then write `diagnosis()`. It returns a dict with one entry for each fault. The key is the name of the function, as
+# text. The value is the number of the lowest rung that shows the fault, a whole number from 1 to 7 (see the table at
+# the top). `{"update": 3}` would be the whole diagnosis of a script with one fault in `update`. One to three
+# functions may be named. Where two rungs are defensible, both count. Until `diagnosis` is written, the whole question
+# counts as not answered.
 #
-# Some of the scripts have faults that you know from the bug zoo, two of them nearly word for word. That is how it is in
-# practice, too: a few faults come again and again. Recognising a fault is the beginning. The debugging note asks for the
-# numbers that prove it.
+# Some of the scripts have faults that you know from the bug zoo, two of them nearly word for word. That is how it is
+# in practice, too: a few faults come up again and again. Recognising a fault is the beginning. The debugging note
+# asks for the numbers that prove it.
 #
-# The two cells below the check print the log and climb. `climb` stops at the first rung that fails. So repair what it
-# finds, run the script's cell again, and climb again. The check compares only the log with what a sound script gives,
-# and looks only at the form of `diagnosis`. So a ✓ means that the log looks right. It does not mean that every function
-# is right, or that the diagnosis is. Points come from hidden data, on which each function is tried by itself: 2 points
-# for each repaired fault, 1 point for its function and rung, and 3 points for the functions that had no fault, once two
-# faults are repaired. Limit: 30 seconds.
+# Of the two cells below the check, the first prints the log and the second climbs. `climb` stops at the first rung
+# that fails. So repair what it finds, run the script's cell again, and climb again. The check only compares the log
+# with that of a sound script, and looks only at the form of `diagnosis`. So a ✓ means that the log looks right. It
+# does not mean that every function is right, or that the diagnosis is. Points come from hidden data, on which each
+# function is tried by itself: 2 points for each repaired fault, 1 point for naming its function and rung, and 3
+# points for the functions that had no fault, once two faults are repaired. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -2468,8 +2478,8 @@ print(climb(script_program(script), script_task, budget=3))
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03b-note-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ### Question 03b-note · 4 points, graded by hand
 #
-# Write a debugging note about the fault of the script that was hardest to find, for a colleague who has the same one
-# next month. Eight sentences are enough.
+# Write a debugging note about the fault of the script that was hardest to find, for a colleague who meets the same
+# fault next month. Eight sentences are enough.
 #
 # Graded on: the symptom, as the log shows it, and the lowest rung (1), the evidence, with at least one number that you
 # measured before and after the repair (1), the cause and the repair (1), and one other check that would have shown the
@@ -2493,8 +2503,8 @@ print(climb(script_program(script), script_task, budget=3))
 # them.
 
 # %% [markdown]
-# **Recap.** Climb, repair one fault, climb again. Believe a repair when the rung holds that failed before it, and write
-# down the evidence while you have it.
+# **Recap.** Climb, repair one fault, climb again. Believe a repair when the rung that failed before now holds, and
+# write down the evidence while you have it.
 
 # %% [markdown]
 # ## The quiz again
@@ -2508,8 +2518,8 @@ quiz("flat-loss", None, FLAT_LOSS)
 
 # %% [markdown]
 # If the model cannot memorise four examples with an ordinary learning rate, check every line of the training step.
-# Until you have found the fault, every other change is a guess. Memorising four examples is necessary, not sufficient:
-# you have met programs here that memorise any batch and are wrong. They stop at another rung.
+# Until you have found the fault, every other change is a guess. Memorising four examples is necessary, not
+# sufficient: you have met programs here that memorise any batch and are wrong. Another rung stops them.
 #
 # ## Where you are
 #
