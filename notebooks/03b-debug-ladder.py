@@ -1373,8 +1373,8 @@ for name, config in {
 # | documents with copies | the same text on both sides | by text: all its copies in one part |
 #
 # Here are 40 videos of ten frames each. A coin decided whether a video is of class 0 or 1, so *nothing* can be
-# learned. A classifier looks up the most similar training frame and copies its label. Rows are split at random, 80 to
-# 20. Predict its validation accuracy in percent.
+# learned. A classifier looks up the most similar training frame and copies its label. Rows are split at random, 80 %
+# to 20 %. Predict its validation accuracy in percent.
 
 # %% tags=["demo"]
 predict("frames", None)
