@@ -14,11 +14,11 @@
 # the learning-rate sweep. Every part looks easy, but each part can be wrong without raising an error. This notebook
 # is about those silent errors.
 #
-# How to work: each section states a goal and asks for a prediction before it shows a result. Write the prediction down
-# first. A wrong guess teaches more than a result that you only read. Each coding question has an answer cell and a
-# visible check below it. The check tells you what happened and where to look. Points come from hidden tests on other
-# inputs. Three questions ask for text and are graded by hand. You may skip a question: nothing later depends on your
-# answer.
+# How to work: each section states a goal and asks for a prediction before it shows a result. Write the prediction
+# down first: replace `None` in the cell that asks for it. A wrong guess teaches more than a result that you only
+# read. Each coding question has an answer cell and a visible check below it. The check tells you what happened and
+# where to look. Points come from hidden tests on other inputs. Three questions ask for text and are graded by hand.
+# You may skip a question: nothing later depends on your answer.
 #
 # While your answers are graded, each cell has limits: 30 s of CPU time, 120 s of wall-clock time, 3 GB of memory, 64
 # processes, 256 MB of files and 1 MB of output. A cell that exceeds a limit, or ends its kernel, loses only its own
@@ -441,12 +441,12 @@ probe("03a-backward", relu_rule, linear_rule)
 #
 # **Goal.** Say which operations are recorded, and stop a gradient on purpose.
 #
-# Autograd does not record everything. It records an operation when recording is on *and* at least one input requires a
-# gradient. Two tools keep things off the tape. Inside `torch.no_grad()` nothing is recorded. This suits evaluation and
-# updates: no tape is built, and no intermediate results are kept for a backward pass. `detach()` returns the same value
-# without its history, so autograd treats it as a constant. The code below computes
-# five results: `w * x`, `x * x`, `w * w.detach()`, `(w * x).detach()`, and `w * x` inside `no_grad()`. Only `w`
-# requires a gradient. Predict how many of them are recorded.
+# Autograd does not record everything. It records an operation when recording is on *and* at least one input requires
+# a gradient. Two tools keep things off the tape. Inside `torch.no_grad()` nothing is recorded. This suits evaluation
+# and updates: no tape is built, and no intermediate results are kept for a backward pass. `detach()` returns the same
+# value without its history, so autograd treats it as a constant. The code below computes these five results: `w * x`,
+# `x * x`, `w * w.detach()`, `(w * x).detach()`, and `w * x` inside `no_grad()`. Only `w` requires a gradient. Predict
+# how many of them are recorded.
 
 # %% tags=["demo"]
 predict("recorded", None)
@@ -759,12 +759,12 @@ show_images(images[:8], labels[:8], "Eight training digits: image and label belo
 # |---|---|---|
 # | shape of `x` | `[B, C, H, W]` images or `[B, d]` vectors | no batch dimension |
 # | dtype of `x` | `float32` or `bfloat16` | raw `uint8` pixels |
-# | range of `x` | a few units around 0 | values still in 0 to 255 |
+# | range of `x` | a few units around 0 | values still from 0 to 255 |
 # | shape of `y` | `[B]`, one class index for each example | one-hot rows |
 # | dtype of `y` | `int64` for `CrossEntropyLoss` | labels stored as floats |
 #
-# The next cell breaks each row once. Every batch then goes through a small network and the loss. Some of them raise an
-# error. Those bugs are harmless, because you notice them. Predict how many of the five raise an error.
+# The next cell breaks each row of the table once. Every batch then goes through a small network and the loss. Some of
+# them raise an error. Those bugs are harmless, because you notice them. Predict how many of the five raise an error.
 
 # %% tags=["demo"]
 predict("contract", None)
@@ -1076,8 +1076,8 @@ if torch.cuda.is_available():
         print(settings, f"loader and copy together: {rates.both:.0f} batches/s")
 
 # %% [markdown]
-# **Recap.** Measure the loader alone, then the step alone. Change one flag and measure again. Keep the change only if
-# loader and step together became faster.
+# **Recap.** Measure the loader alone, then the step alone. Change one argument and measure again. Keep the change
+# only if loader and step together became faster.
 
 # %% [markdown]
 # ## 7 Precision: range and digits
@@ -1683,8 +1683,9 @@ reveal("early", min(lowest, key=lowest.get), usual={
 # The network with four sigmoid layers has the opposite problem: from the last layer to the first, the norm falls from
 # 0.55 to 0.0003. The slope of a sigmoid is at most 1/4, and each layer multiplies the gradient by it. Neither way of
 # clipping helps when gradients *vanish*, because clipping only makes them shorter. In both cases clipping treats a
-# symptom. The repair is to scale the inputs and to use relu. The network of the bad batch is the network with two
-# such layers, with relu and scaled inputs, and a new start reached about 90 % in five epochs without any clipping.
+# symptom. The repair is to scale the inputs and to use relu. The network of the previous section has two layers of
+# the same size, with relu and scaled inputs. With new weights it reached about 90 % in five epochs without any
+# clipping.
 #
 # **Recap.** One global norm keeps the direction. It also lets one exploding layer slow down all the others. Clip that
 # layer by itself, and look for the cause.
@@ -1769,10 +1770,11 @@ reveal("unscale", round(right_order / wrong_order), usual={
 # does not change. Then it falls. Then the steps are too long and it rises. The finder also smooths the loss over the
 # steps. When the smoothed loss exceeds four times its lowest value, the sweep ends early, as it does below.
 #
-# You want a large rate that is still far from the rise. This course's rule takes the range of rates in which the loss is
-# close to its minimum, and goes one third of the way from the low end of this range to the high end, on the logarithmic
-# axis. It never chooses more than a seventh of the rate at which the loss diverges. The network below is a small convolutional network on digits, trained with AdamW. Predict between which
-# powers of ten its rate lies: 0.0001 and 0.001, 0.001 and 0.01, or 0.01 and 0.1. Answer with the lower of the two.
+# You want a large rate that is still far from the rise. This course's rule takes the range of rates in which the loss
+# is close to its minimum, and goes one third of the way from the low end of this range to the high end, on the
+# logarithmic axis. It never chooses more than a seventh of the rate at which the loss diverges. The network below is
+# a small convolutional network on digits, trained with AdamW. Predict between which powers of ten its rate lies:
+# 0.0001 and 0.001, 0.001 and 0.01, or 0.01 and 0.1. Answer with the lower of the two.
 
 # %% tags=["demo"]
 predict("rate", None)
@@ -1885,7 +1887,7 @@ print(f"steepest central difference at {rates[1 + slopes.index(min(slopes))]:g}"
 # - Step `i` uses batch `i` of the list `batches` of pairs `(x, y)`. After its last batch the list starts again; there
 #   can be more batches than steps. The loss is `loss_fn(model(x), y)`. The model, with every module in it, is in
 #   train mode during the sweep.
-# - A step is a step of plain SGD: each parameter becomes smaller by the rate times its gradient. Gradients may be
+# - A step is a step of plain SGD: the rate times its gradient is subtracted from each parameter. Gradients may be
 #   left from before the sweep; they do not count. A parameter may be frozen (`requires_grad` is `False`); it does not
 #   move, whatever its `.grad` holds.
 # - The loss is recorded before its step. The sweep ends early when a loss is not finite or exceeds 4 times the lowest
@@ -2024,7 +2026,7 @@ print(f"one batch of all {everything}, rate {0.1 * everything / 32:.1f}: ≈ {wh
 #
 # <details><summary>Hint</summary>
 #
-# Count the steps of an epoch, and how far they can go together.
+# Count the steps of an epoch, and ask how far they can move the weights in all.
 #
 # </details>
 
@@ -2110,10 +2112,10 @@ for name, history in runs.items():
 #
 # **Goal.** See four cases in which a loss and a metric, or two metrics, give different answers.
 #
-# Training minimises a loss because a loss has a gradient. You report a metric because somebody needs it. The two
-# agree often enough to be confused. The first case has two balanced classes and four examples. The two lists show the
-# probability that each model gives to the right class: A 0.6, 0.6, 0.6, 0.4, and B 0.99, 0.99, 0.99, 0.01. Both are
-# right three times. Predict which one has the lower cross-entropy, A or B.
+# Training minimises a loss because a loss has a gradient. You report a metric because it measures what somebody
+# needs. The two agree often enough to be confused. The first case has two balanced classes and four examples. The two
+# lists show the probability that each model gives to the right class: A 0.6, 0.6, 0.6, 0.4, and B 0.99, 0.99, 0.99,
+# 0.01. Both are right three times. Predict which one has the lower cross-entropy, A or B.
 
 # %% tags=["demo"]
 predict("calibration", None)
@@ -2136,9 +2138,10 @@ reveal("calibration", min(losses, key=losses.get), usual={
 # above 0.5, so both models call everybody healthy, and both have accuracy 0.95. Two other metrics show the difference.
 #
 # - *F1* of a class compares the examples that belong to the class with those that are predicted to belong to it. It
-#   is twice the number of correct predictions of the class, divided by the sum of the two numbers. It is 1 when every
-#   prediction is right, and 0 when the class is never predicted correctly. *Macro F1* is the plain mean over the
-#   classes, so a rare class counts as much as a frequent one.
+#   is twice the number of correct predictions of the class, divided by the sum of the two counts: examples of the
+#   class, and predictions of the class. It is 1 when every prediction is right, and 0 when the class is never
+#   predicted correctly. *Macro F1* is the plain mean over the classes, so a rare class counts as much as a frequent
+#   one.
 # - *AUROC*, the area under the ROC curve, is the chance that an ill person has a higher probability than a healthy one
 #   (a tie counts as half). Guessing gives 0.5.
 
@@ -2267,8 +2270,8 @@ reveal("f1", round(f1_of_class_1(labels, predicted), 2), tolerance=0.02, usual={
 # and the one with the best macro F1. If several models are equally good, return the first of them.
 #
 # Leave the arguments as they are. Numbers may be Python numbers or tensors of shape `[]`. An error of $10^{-5}$ in
-# what `measure` returns counts as right. While your answer is
-# checked, the library's `macro_f1` and the F1 functions of scikit-learn are switched off.
+# what `measure` returns counts as right. While your answer is checked, the library's `macro_f1` and the F1 functions
+# of scikit-learn are switched off.
 #
 # Hidden cases: loss and accuracy 1 point, macro F1 where every class is predicted correctly at least once 1, macro F1
 # where some class is never predicted correctly 1, preferred models 1. Limit: 30 seconds.
@@ -2705,16 +2708,17 @@ reveal("pickle", try_to_load("object.pt", False).split(",")[0], usual={
 # Write two functions. Together they let a run continue in a new process with the same weights to the last bit.
 #
 # - `save_run(path, model, optimizer, scheduler, epoch)` writes one file at exactly `path` (an absolute path, as text,
-#   with any ending or none), or replaces it. `epoch` is the number of epochs that are done, 0 or more. The file must load with `torch.load(path,
-#   weights_only=True)` and hold the model's weights as tensors. Saving changes nothing in the run.
+#   with any ending or none), or replaces it. `epoch` is the number of epochs that are done, 0 or more. The file must
+#   load with `torch.load(path, weights_only=True)` and hold the model's weights as tensors. Saving changes nothing in
+#   the run.
 # - `resume_run(path, model, optimizer, scheduler)` runs in another process. Of everything that `save_run` wrote or
 #   stored, only this file is available there. It gets a new model, optimizer and scheduler, made with the same
 #   arguments as the old ones; only the model starts from other values. It brings them, and torch's random stream, back
 #   to the state in which the run was saved, and returns the number of epochs that are done.
 #
-# The model may have buffers of any dtype, all of them in its `state_dict()`, and frozen parameters (`requires_grad` is `False`). The optimizer is
-# `torch.optim.SGD` with one parameter group that holds all parameters, including the frozen ones, with or without
-# momentum. The scheduler is `StepLR`, stepped after each epoch or after each batch.
+# The model may have buffers of any dtype, all of them in its `state_dict()`, and frozen parameters (`requires_grad`
+# is `False`). The optimizer is `torch.optim.SGD` with one parameter group that holds all parameters, including the
+# frozen ones, with or without momentum. The scheduler is `StepLR`, stepped after each epoch or after each batch.
 #
 # The check moves the file before it calls `resume_run`, and draws the order of the examples from torch's random
 # stream. Hidden cases: the file 2 points; weights and epoch 1, buffers 1, momentum 2, schedule 1, random stream 1.
@@ -2979,8 +2983,8 @@ reveal("seeds", differences.count(0.0), usual={
 # record these yourself.
 #
 # The next cells show a sum that depends on its order, and measure what determinism costs. The switch that they use
-# covers only cuDNN's convolutions. On a CPU it changes nothing, so a ratio other than 1 there is noise: other
-# programs were using the processor.
+# covers only cuDNN's convolutions. On a CPU it changes nothing, so any difference from 1 there is noise, for example
+# from other programs on the same processor.
 
 # %% tags=["demo"]
 print("(0.1 + 0.2) + 0.3 =", (0.1 + 0.2) + 0.3)
@@ -3048,9 +3052,9 @@ print([name for name, entry in asdict(record).items() if entry not in (None, [],
 #   `torch`; `metrics`, a row with `val_loss` (the mean cross-entropy of the validation rows, without smoothing) and
 #   `val_metric` (the fraction of correct predictions) for each epoch; `status`, `"finished"`.
 #
-# Everything in the library may be used. A fifth of the labels in `y` are wrong. Hidden cases: accuracy of at least 55 %
-# on examples that are not given to your notebook: 1 point, the rows and settings of the run 1, the seed 1, config, seed
-# and data in the record 1, code and environment 1, correct metrics 1. Limit: 30 seconds.
+# Everything in the library may be used. A fifth of the labels in `y` are wrong. Hidden cases: accuracy of at least 55
+# % on examples that are not given to your notebook 1 point, the rows and settings of the run 1, the seed 1, config,
+# seed and data in the record 1, code and environment 1, correct metrics 1. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -3158,7 +3162,7 @@ reveal("eval", sum(bool((row == 1).all()) for row in rows.values()), usual={
 # | batch | look at shape, dtype, range, classes, pictures | a day on a bug that is in the data |
 # | feed | measure the loader alone, then change its options | a processor that waits |
 # | accumulate | divide the sum of the examples' losses by their number in the window | a learning rate that depends on the epoch's last batch |
-# | clip | one norm for all parameters; log the norm before clipping | a turned gradient, or a ruined training run |
+# | clip | one norm for all parameters; log the norm before clipping | a step in the wrong direction, or a ruined training run |
 # | precision | know range and digits; measure on your hardware | gradients that vanish, or no gain at all |
 # | rate | 100 steps of the finder; name the rule | ten training runs |
 # | train | zero, backward, clip, step; copy the best weights | old gradients, weights of the last epoch |

@@ -224,9 +224,9 @@ print("leakage:", leakage_report(drawn.images[in_train], drawn.images[in_val]))
 # Write `inspect_data(x_train, y_train, x_val, y_val, classes)`. The arguments are tensors and the number of classes,
 # at most 100: inputs `[N, features]`, all between -1000 and 1000, as `torch.float16`, `float32` or `float64` or, by
 # mistake, as `int32` or `int64`; labels `[N]`, whole numbers from -100 to 100, as `torch.long` or, by mistake, as
-# `int16`, `int32`, `float32` or `float64`. N may be 1, and the tensors can differ in dtype and the parts in N. Return
-# the *set* of the names of all problems that the data set has; it can have several. Each condition looks at both
-# parts:
+# `int16`, `int32`, `float32` or `float64`. N may be 1. The tensors can have different dtypes, and the two parts
+# different N. Return the *set* of the names of all problems that the data set has; it can have several. Each
+# condition looks at both parts:
 #
 # - `"range"`: some input is larger than 10 in absolute value. (Standardised inputs hardly exceed ±5.)
 # - `"dtype"`: inputs that are not floating point, or labels that are not `torch.long`, in either part.
@@ -302,7 +302,7 @@ even = torch.zeros(1, 10), torch.tensor([3])
 reveal("initial", nn.functional.cross_entropy(*even).item(), usual=usual)
 
 # %% [markdown]
-# This holds for logits *near zero* only. The next cell gives the same new network the digits scaled to 0 … 1 and then, by
+# This holds only for logits *near zero*. The next cell gives one new network the digits scaled to 0 … 1 and then, by
 # mistake, to 0 … 255, the range of ordinary pixels.
 
 # %% tags=["demo"]
@@ -318,9 +318,10 @@ with torch.no_grad():
 # A first loss far above $\ln C$ tells you about the inputs or the initialisation before any training.
 #
 # The initial weights matter as well. People often say that PyTorch's `nn.Linear` uses Kaiming initialisation and
-# therefore suits ReLU. It does call `kaiming_uniform_`, but with `a=math.sqrt(5)`. With $n$ inputs the weights are then
-# uniform between $-1/\sqrt{n}$ and $1/\sqrt{n}$, and their standard deviation is $1/\sqrt{3n}$. For ReLU, Kaiming He
-# proposed $\sqrt{2/n}$. The next cell computes the ratio of the two, once from the formulas and once from a layer.
+# therefore suits ReLU. It does call `kaiming_uniform_`, but with `a=math.sqrt(5)`. With $n$ inputs the weights are
+# then uniform between $-1/\sqrt{n}$ and $1/\sqrt{n}$, and their standard deviation is $1/\sqrt{3n}$. For ReLU,
+# Kaiming He proposed $\sqrt{2/n}$. The next cell computes the ratio of He's value to PyTorch's, once from the
+# formulas and once from a layer.
 
 # %% tags=["demo"]
 torch.manual_seed(0)
@@ -350,13 +351,13 @@ reveal("five", round(initial, 2), "nats", usual=usual)
 
 
 # %% [markdown]
-# The first loss is $\ln 5$, so the inputs are not far too large. From here on, a network that does no better than 27 %
-# and 1.49 has not shown that it learned anything from the pixels.
+# The first loss is $\ln 5$, so it does not point to a wrong scale of the inputs. From here on, a network that does no
+# better than 27 % and 1.49 has not shown that it learned anything from the pixels.
 #
 # ### Question 03b-baseline · 4 points
 #
 # Write `baselines(y_train, y_val, classes)`. The labels are `torch.long` tensors, `[N]` with N ≥ 1, of class indices
-# from 0 to `classes` − 1. `classes`, at least 2, is the number of the network's outputs. Some outputs may occur in
+# from 0 to `classes` − 1. `classes`, at least 2, is the number of the network's outputs. Some classes may occur in
 # neither part, but every class of the validation part occurs in training. If several classes are the most frequent in
 # training, they are equally frequent in validation too, so it does not matter which of them you predict. Return three
 # numbers in this order:
@@ -468,7 +469,7 @@ best = nn.functional.cross_entropy(smooth.log(), torch.tensor(0), label_smoothin
 print(f"label smoothing 0.1, 10 classes: {best:.4f}")
 
 # %% [markdown]
-# ### Which batch
+# ### Which batch?
 #
 # The batch above holds two images of each class on purpose. The code below takes twenty images of the digit 3 instead
 # and multiplies them all by zero, so the network sees nothing. A network is trained on this batch for 300 steps. A
@@ -511,8 +512,8 @@ print(f"loss ≈ {losses[0]:.2f} at the start, ≈ {losses[-1]:.3f} after 100 st
 #
 # Write `overfit_rung(model, step, loss_fn, x, y, floor)`. `step(x, y)` is the author's own training step on a batch
 # (do not use what it returns); the mean loss of the batch is `loss_fn(model(x), y)`; `floor` is the lowest value that
-# this loss can have, in nats. Inputs are float32 `[N, features]`, labels `torch.long` `[N]`, with `N` 1 or more. At
-# the call, the model and all its modules are in training mode. Return one of three words:
+# the intended loss can have, in nats. Inputs are float32 `[N, features]`, labels `torch.long` `[N]`, with `N` 1 or
+# more. At the call, the model and all its modules are in training mode. Return one of three words:
 #
 # - `"one class"` when all labels `y` are equal, without any step;
 # - `"holds"` when the loss on the batch *in evaluation mode* is within 0.15 of the floor after exactly 100 steps, made
@@ -606,10 +607,10 @@ show_gains(gains, "Above zero for every seed with the true labels, below it with
 # The network has memorised wrong labels. It is confidently wrong on new images, so its loss is higher than that of the
 # constant answer. Rung 3 cannot stop this program; rung 4 does.
 #
-# How often does chance alone meet a criterion? The *gain* of a program for a seed is the reduction of the loss. The
-# code below draws the gains of 100,000 programs from pure noise. With the criterion "the mean is positive", half of
-# them pass. Now take the criterion "the mean is larger than twice the standard deviation between seeds", with three
-# seeds. Predict the percentage of programs that pass.
+# How often does chance alone meet a criterion? The *gain* of a program for a seed is how far its loss lies below that
+# of the constant answer. The code below draws the gains of 100,000 programs from pure noise. With the criterion "the
+# mean is positive", half of them pass. Now take the criterion "the mean is larger than twice the standard deviation
+# between seeds", with three seeds. Predict the percentage of programs that pass.
 
 # %% tags=["demo"]
 predict("chance", None)
@@ -709,8 +710,8 @@ probe("03b-subset", subset_rung)
 #
 # ### Our program on rung 5
 #
-# Move the line to the rate that you would take; the arrow keys move it too. In a static page you see the curve with the
-# library's suggestion.
+# Move the line to the rate that you would take; the arrow keys move it too. On a static page you see the curve with
+# the library's suggestion.
 
 # %% tags=["demo", "nbval-ignore-output"]
 model = network()
@@ -1495,7 +1496,7 @@ probe("03b-split", make_split)
 # | temporal | something, with time | nothing for long | habits of users | split by time, watch the metric |
 #
 # `shift_report` looks for all four, for a temporal shift only if it gets times. We give it two sets of 400 digits,
-# without times. The second set first comes as it is, then darker, then with few of the digits 5 to 9, then with the
+# without times. The second set comes first unchanged, then darker, then with few of the digits 5 to 9, then with the
 # labels 3 and 8 exchanged. Predict what `shift_report` answers for the last one: `"covariate"`, `"label"`,
 # `"concept"` or `"none"`.
 
@@ -1523,9 +1524,9 @@ usual = {"label": "Label shift changes how frequent a class is. Here its meaning
 reveal("shift", primary_shift(x_after, exchanged), usual=usual)
 
 # %% [markdown]
-# Some differences do *not* distinguish them. When the shares of the classes change, the inputs usually change too,
-# and the other way round. The next cell computes an example: a test is positive (x = 1) for 90 % of the ill and for
-# 10 % of the healthy, while the share of the ill grows from 10 % to 50 %.
+# Some differences do *not* tell the kinds apart. When the shares of the classes change, the inputs usually change
+# too, and the other way round. The next cell computes an example: a test is positive (x = 1) for 90 % of the ill and
+# for 10 % of the healthy, while the share of the ill grows from 10 % to 50 %.
 
 # %% tags=["demo"]
 for ill in (0.1, 0.5):
@@ -1541,10 +1542,10 @@ for ill in (0.1, 0.5):
 #
 # Write `find_shift(x_train, y_train, t_train, x_val, y_val, t_val)`. All arguments are NumPy arrays of whole numbers,
 # one entry for each example: an input `x` (0, 1 or 2), a label `y` (0 or 1), a time `t`. Rows are not sorted by time,
-# all times are different, and validation is always later than training. The number of training examples is even. Sorted
-# by time, its earlier and its later *half* have equally many examples, however the times are spread. Validation may be
-# larger or smaller. Every input and every label occurs in each part and in each half, but a pair of them need not
-# occur.
+# all times are different, and validation is always later than training. The number of training examples is even.
+# Sorted by time, training has an earlier and a later *half* with equally many examples, however the times are spread.
+# Validation may be larger or smaller. Every input and every label occurs in each part and in each half, but a pair of
+# them need not occur.
 #
 # Compare *shares*. P(x) is the share of each input, P(y) of each label, P(y | x) of each label among the examples of
 # one input, P(x | y) of each input among the examples of one label. A distribution has *changed* when one of its shares
@@ -1631,7 +1632,7 @@ quiz("82 %: what next?", None, NEXT_STEP)
 #
 # Some of our images are difficult on purpose, and for each of them the difficulty is known: blur (the shape moved
 # during the exposure, 8 % of the images), an ambiguous label (6 %), a background with the stripes of another class (6
-# %; in most images the stripes tell the class), and the rare class (the cross, 4 %). In a project of your own you
+# %; in most images the stripes match the class), and the rare class (the cross, 4 %). In a project of your own you
 # would find this out by looking. Below is the network from rung 6 that was trained on shifted images. Predict which
 # of the four holds the most mistakes: `"blur"`, `"ambiguous label"`, `"background shortcut"` or `"rare class"`.
 
@@ -1666,7 +1667,7 @@ show_figure(
 # %% [markdown]
 # Sort some mistakes yourself before you trust a table. Below are twenty of them, each with its label and what was
 # predicted instead. ("cross, not triangle" is a cross that was predicted as a triangle.) Press the buttons, or type a
-# bucket's number into the field below the picture; 0 goes back. (In a static page you see all twenty at once.)
+# bucket's number into the field below the picture; 0 goes back. (On a static page you see all twenty at once.)
 
 # %% tags=["demo", "nbval-ignore-output"]
 kinds = ("none", "circle", "square", "triangle", "cross")
@@ -1758,9 +1759,9 @@ reveal("ceiling", 82 + sizes[0] / sum(sizes) * (100 - 82), "%", tolerance=0.5, u
 # write a line of code for the cure.
 #
 # A pipeline of several components has ceilings too. Replace the output of one component with the true output, and
-# measure the accuracy of the whole pipeline. In this example the pipeline has 82 %. Its accuracy rises to 83 %, 91 %
-# or 83 % if the first, the second or the third component alone is perfect. `ceiling_analysis` reports these gains,
-# and also those from making the components perfect one after another.
+# measure the accuracy of the whole pipeline. In this example the pipeline has an accuracy of 82 %. It rises to 83 %,
+# 91 % or 83 % if the first, the second or the third component alone is perfect. `ceiling_analysis` reports these
+# gains, and also those from making the components perfect one after another.
 
 # %% tags=["demo"]
 accuracy_with = {(): 82, ("detect",): 83, ("align",): 91, ("read",): 83}
@@ -1782,10 +1783,10 @@ for stage in ceiling_analysis(accuracy_with.__getitem__, ["detect", "align", "re
 # - `rank_buckets(mistakes, accuracy)`: `mistakes` is a list with the name of a bucket for each mistake that was
 #   looked at (at least one mistake, names in lower case), and `accuracy` is the model's accuracy in percent (30 to
 #   99.9). Return a list with one triple `(name, ceiling, intervention)` for each bucket. The ceiling is the accuracy
-#   in percent if all mistakes of this kind alone were right. The mistakes looked at are representative of all
-#   mistakes of the model. The largest bucket comes first; equal ones are ordered by name from a to z. Interventions
-#   are called `"augment"` (blur), `"collect-or-reweight"` (rare class), `"clean-labels"` (ambiguous label),
-#   `"change-backgrounds"` (background shortcut), `"tune-threshold"` (threshold) and, for every other name,
+#   in percent if all mistakes of this kind, and no others, were corrected. The mistakes looked at are representative
+#   of all mistakes of the model. The largest bucket comes first; equal ones are ordered by name from a to z.
+#   Interventions are called `"augment"` (blur), `"collect-or-reweight"` (rare class), `"clean-labels"` (ambiguous
+#   label), `"change-backgrounds"` (background shortcut), `"tune-threshold"` (threshold) and, for every other name,
 #   `"look-at-ten"`.
 # - `best_component(base, alone)`: `base` is the accuracy of a pipeline in percent, `alone` maps each component (at
 #   least one), in the order of the pipeline, to the accuracy of the pipeline when only this component is perfect.
@@ -1932,7 +1933,7 @@ print("different:", [name for name, _, _ in compare_records(one, other).changes]
 #
 # Write `ablate_one(run, base, change, seeds)`. `run(config, seed)` trains and returns an accuracy in percent; it does
 # not change `config`. (In the tests, a simple function takes the place of the training. You may compute in float32.)
-# `base` is a dict of settings (numbers, text, `True` or `False`), `change` a dict of settings that are to be different,
+# `base` is a dict of settings (numbers, text, `True` or `False`), `change` is a dict of the settings to change,
 # `seeds` a list of three different seeds in any order.
 #
 # 1. `change` must have exactly one entry. Its key must be in `base`, and its value must differ from the one in `base`.
@@ -1945,7 +1946,7 @@ print("different:", [name for name, _, _ in compare_records(one, other).changes]
 # 4. Return `(gain, low, high, verdict)`: `"likely useful"` when the interval lies above 0, `"worse"` when it lies below
 #    0, else `"noise"`. The three differences are never all equal, and no interval ends at 0 or close to it.
 #
-# Hidden experiments: 2 points for the runs, 2 for the interval, 1 for the verdicts, 1 for what is refused. Limit: 30
+# Hidden experiments: 2 points for the runs, 2 for the interval, 1 for the verdicts, 1 for the `ValueError`. Limit: 30
 # seconds.
 #
 # <details><summary>Hint 1</summary>
@@ -2058,10 +2059,10 @@ print(climb(shapes_program(), shapes_task, budget=5))
 # comes the evidence. The two lines below say what the fault means and what to do. The last line of the report counts
 # the findings, the questions that were asked on all rungs, and those that were not asked.
 #
-# Rungs 1 to 6 hold. On rung 7 the ladder reports a shortcut: when the margin of each image is exchanged for that of
-# another image, the model loses about 40 % of its accuracy above chance. That is true. The stripes behind the shapes
-# give the class away, and the bucket "background shortcut" holds the images in which they mislead. If all rungs hold,
-# the ladder has found no fault. That does not prove that there is none.
+# Rungs 1 to 6 hold. On rung 7 the ladder reports a shortcut: when the margin of each image (a band along its edges)
+# is exchanged for that of another image, the model loses about 40 % of its accuracy above chance. The report is
+# right. The stripes behind the shapes give the class away, and the bucket "background shortcut" holds the images in
+# which they mislead. If all rungs hold, the ladder has found no fault. That does not prove that there is none.
 #
 # Now a program with a fault. Its author gave the network a new last layer after the optimizer had been made. Nothing
 # raises an error, and the loss falls.
@@ -2342,7 +2343,7 @@ print(", ".join(f"{name} the repair ≈ {value:.1f}" for name, value in accuracy
 
 
 # %% [markdown]
-# The repair makes the score worse, because the earlier score was not true. So do not judge a repair by the score.
+# The repair makes the score worse, because the earlier score was too high. So do not judge a repair by the score.
 # Judge it by the rung that failed before the repair and holds after it.
 #
 # ### Question 03b-debug · 12 points
