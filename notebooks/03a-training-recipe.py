@@ -1167,8 +1167,8 @@ for batch in (64, 512):
 # With 64 examples the total *grows* by 4 %, because the BF16 copies of the weights are kept too. With 512 examples
 # the activations are the larger part, and the total falls by 18 %. One activation needs half as many bytes, but the
 # memory of the whole step is not halved. The speed depends on the hardware and on the size: on the same processor
-# BF16 can be slower for a small batch and faster for a large one. A processor without BF16 instructions is slower for
-# both. Measure it on your own machine.
+# BF16 can be slower for a small batch and faster for a large one. A processor without BF16 instructions is usually
+# slower for both. Measure it on your own machine.
 
 # %% tags=["demo", "nbval-ignore-output"]
 def step(batch, bf16):
