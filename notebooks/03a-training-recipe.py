@@ -694,7 +694,7 @@ reveal("frozen", len(changed), usual={
 # The other fault raises an error, so you notice it: the model and the batch are on different devices. PyTorch never
 # moves a tensor by itself. You do not need a GPU to see this. The next cell uses `meta`, a device that knows the
 # shape of a tensor and stores no numbers. It moves a model there, and then calls the model with a batch that is on
-# the CPU. Predict how many of the two calls raise an error: with the batch as it is, and with the batch moved to the
+# the CPU. Predict how many of the two calls raise an error: with the batch on the CPU, and with the batch moved to the
 # device of the model's first parameter.
 
 # %% tags=["demo"]
@@ -706,14 +706,14 @@ model_device = next(elsewhere.parameters()).device
 
 # %% tags=["demo"]
 errors = 0
-for name, x in {"as it is": batch, "moved": batch.to(model_device)}.items():
+for name, x in {"batch on the CPU": batch, "batch moved": batch.to(model_device)}.items():
     try:
         print(f"{name}: outputs {list(elsewhere(x).shape)} on {elsewhere(x).device}")
     except (RuntimeError, NotImplementedError) as error:
         errors += 1
         print(f"{name}: {type(error).__name__}")
 reveal("device", errors, usual={
-    0: "PyTorch does not move the batch for you: a copy between devices is always written out.",
+    0: "PyTorch does not move the batch for you. You always write the copy yourself.",
     2: "After the move, both are on the same device.",
 })
 
@@ -890,10 +890,10 @@ def brighter(image):
 
 image = images[0]
 made_once = brighter(image)
-versions = {made_once.sum().item() for epoch in range(5)}
-on_request = {brighter(image).sum().item() for epoch in range(5)}
-print("transformed on request:", len(on_request), "versions")
-reveal("versions", len(versions), usual={
+made_in_advance = {made_once.sum().item() for epoch in range(5)}
+made_on_request = {brighter(image).sum().item() for epoch in range(5)}
+print("transformed on request:", len(made_on_request), "versions")
+reveal("versions", len(made_in_advance), usual={
     5: "This is the number when the transform is called for each request.",
 })
 
@@ -1050,7 +1050,7 @@ slow = lecture_lib.data.measure_throughput(
     DataLoader(Slow(), batch_size=8), lambda batch: network(batch[0]), batches=4
 )
 print("bottleneck:", slow.bottleneck)
-print("first:", slow.first_fix.split(":")[0])
+print("try first:", slow.first_fix.split(":")[0])
 print(f"share of the time in which the step waits: ≈ {slow.waiting:.2f}")
 
 # %% [markdown]
@@ -1177,7 +1177,7 @@ def step(batch, bf16):
 
 for batch in (64, 512):
     fp32, bf16 = (timeit(partial(step, batch, on), number=20) for on in (False, True))
-    print(f"batch {batch}: BF16 does {fp32 / bf16:.2f} times the steps of FP32 a second")
+    print(f"batch {batch}: BF16 makes {fp32 / bf16:.2f} times as many steps per second as FP32")
 
 # %% tags=["demo"]
 for name, capability in [("T4", (7, 5)), ("A100", (8, 0)), ("H100", (9, 0))]:
@@ -1234,20 +1234,20 @@ def autocast_step(model, optimizer, loss_fn, x, y):
         loss = loss_fn(output, y)
     loss.backward()
     optimizer.step()
-    (some, *_) = model.parameters()
-    found = {"parameter": some, "gradient": some.grad, "output": output, "loss": loss}
-    found["momentum"] = optimizer.state[some]["momentum_buffer"]
-    return {name: tensor.dtype for name, tensor in found.items()}
+    parameter = next(model.parameters())
+    tensors = {"parameter": parameter, "gradient": parameter.grad, "output": output, "loss": loss}
+    tensors["momentum"] = optimizer.state[parameter]["momentum_buffer"]
+    return {name: tensor.dtype for name, tensor in tensors.items()}
     ### END SOLUTION
 
 
 def fate(number, dtype):
     """Return 'overflow', 'underflow', 'exact' or 'rounded'."""
     ### BEGIN SOLUTION
-    kept = torch.tensor(number).to(dtype).item()
-    if kept == number:
+    stored = torch.tensor(number).to(dtype).item()
+    if stored == number:
         return "exact"
-    return "overflow" if math.isinf(kept) else "rounded" if kept != 0 else "underflow"
+    return "overflow" if math.isinf(stored) else "rounded" if stored != 0 else "underflow"
     ### END SOLUTION
 
 
@@ -1537,8 +1537,8 @@ for name, max_norm in [("not clipped", math.inf), ("clipped to 1", 1.0)]:
           f"at most ≈ {max(norms[name][41:]):.1f} later")
 print(f"accuracy with clipping: ≈ {scores['clipped to 1']:.2f}")
 reveal("exploded", round(100 * scores["not clipped"]), "%", tolerance=3, usual={
-    94: "This is the run with clipping.",
-    80: "Then the network would recover in 78 steps. Its relu units are closed.",
+    95: "This is the run with clipping.",
+    80: "Then the network would recover in 78 steps. But its relu units are closed.",
 })
 
 # %% tags=["demo"]
@@ -1550,7 +1550,8 @@ axis.set(yscale="log", xlabel="optimizer step", ylabel="gradient norm before cli
 axis.legend()
 show_figure(
     figure,
-    caption="One bad batch at step 40. Clipped, the run goes on; unclipped, it never recovers.",
+    caption="One bad batch at step 40. With clipping the run goes on. "
+    "Without clipping it never recovers.",
     alt=f"Gradient norm over 119 steps, log axis. Both runs stay near 1 and jump to "
     f"{norms['clipped to 1'][40]:.0f} at step 40. The clipped run returns to small values at once. "
     f"The unclipped run stays near 60 for three more steps and then falls to 0.1.",
@@ -1629,8 +1630,8 @@ for hidden, scale in ((2, 1), (2, 255), (4, 1)):
     model = sigmoid_network(hidden, scale)
     nn.functional.cross_entropy(model(scale * x), y).backward()
     lengths = [p.grad.norm().item() for p in model.parameters() if p.ndim == 2]
-    told = ", ".join(f"≈ {length:.4f}" for length in lengths)
-    print(f"{hidden} sigmoid layers, inputs up to {scale}: {told}")
+    listed = ", ".join(f"≈ {length:.4f}" for length in lengths)
+    print(f"{hidden} sigmoid layers, inputs up to {scale}: gradient norms {listed}")
 
 # %% [markdown]
 # With scaled inputs the first layer has the smallest norm, 0.02. With unscaled inputs it has 4.64, while the other two
@@ -1675,9 +1676,9 @@ reveal("early", min(lowest, key=lowest.get), usual={
 
 # %% [markdown]
 # Here clipping each tensor by itself is better. Its lowest validation loss is about 0.4, and that of global clipping
-# is about 1.1. Without clipping the loss is about 1.6. Clipping tensor by tensor turns the gradient, and this time
-# that is an advantage: the other layers are shortened much less, and the first layer no longer slows them down. So
-# the answer depends on what is too long. If it is the whole gradient, as with one bad batch, clip by the global norm.
+# is about 1. Without clipping the loss is between 1.6 and 1.8. Clipping tensor by tensor turns the gradient, and this
+# time that is an advantage: the other layers are shortened much less, and the first layer no longer slows them down.
+# So the answer depends on what is too long. If it is the whole gradient, as with one bad batch, clip by the global norm.
 # If it is always the same few layers, clip these by themselves.
 #
 # The network with four sigmoid layers has the opposite problem: from the last layer to the first, the norm falls from
@@ -1801,7 +1802,7 @@ sweep = find_lr(model, train_loader, optimizer, nn.CrossEntropyLoss(), start=1e-
 decade = 10 ** math.floor(math.log10(sweep.suggestion))
 reveal("rate", decade, usual={
     0.01: "In this decade the loss is already at its lowest or rises again.",
-    0.0001: "In this decade the loss has only begun to fall. A larger rate learns faster.",
+    0.0001: "In this decade the loss is still falling. A larger rate learns faster.",
 })
 
 # %% tags=["demo"]
@@ -2157,7 +2158,7 @@ for name, p in says_ill.items():
         called = nn.functional.one_hot((p[:, 1] > threshold).long(), 2)
         right = (called.argmax(1) == ill).float().mean()
         f1 = macro_f1(called, ill)
-        print(f"   ill above {threshold}: accuracy {right:.2f}, macro F1 {f1:.2f}")
+        print(f"   called ill above {threshold}: accuracy {right:.2f}, macro F1 {f1:.2f}")
 
 # %% [markdown]
 # With the threshold 0.5, both models have accuracy 0.95 and macro F1 0.49. AUROC tells them apart: 0.50 for A, which
@@ -2295,9 +2296,10 @@ def measure(batches):
     logits, labels = logits[labels >= 0], labels[labels >= 0]
     loss, predicted = nn.functional.cross_entropy(logits, labels), logits.argmax(dim=1)
     scores = []
-    for one in torch.cat([labels, predicted]).unique():
-        has, gets = labels == one, predicted == one
-        scores.append(2 * (has & gets).sum() / (has.sum() + gets.sum()))
+    for label in torch.cat([labels, predicted]).unique():
+        is_label, is_predicted = labels == label, predicted == label
+        correct = (is_label & is_predicted).sum()
+        scores.append(2 * correct / (is_label.sum() + is_predicted.sum()))
     return loss, (predicted == labels).float().mean(), torch.stack(scores).mean()
     ### END SOLUTION
 
@@ -2366,13 +2368,13 @@ with torch.random.fork_rng():
 print(f"next random number: {without:.4f}, after a loop over the loader: {after:.4f}")
 
 # %% tags=["demo"]
-frozen = nn.BatchNorm1d(4).eval()
-with_frozen = nn.Sequential(frozen, nn.Linear(4, 2))
-with_frozen.eval()
-print(f"running mean: {frozen.running_mean[0]:.1f}")
-with_frozen.train()
-with_frozen(torch.ones(8, 4))
-print(f"running mean after eval(), train() and one batch: {frozen.running_mean[0]:.1f}")
+norm_in_eval = nn.BatchNorm1d(4).eval()
+with_norm = nn.Sequential(norm_in_eval, nn.Linear(4, 2))
+with_norm.eval()
+print(f"running mean: {norm_in_eval.running_mean[0]:.1f}")
+with_norm.train()
+with_norm(torch.ones(8, 4))
+print(f"running mean after eval(), train() and one batch: {norm_in_eval.running_mean[0]:.1f}")
 
 
 # %% [markdown]
@@ -2587,7 +2589,7 @@ reveal("patience", len(stopped.rows), "epochs", tolerance=3, usual={
 
 # %% [markdown]
 # The best epoch is the 15th in both runs. With patience 5 the run ends five epochs later and saves two thirds of the
-# time. Without it the run goes on to epoch 60, and the validation loss rises from 0.62 to 1.05. `history.best_state`
+# time. Without it the run goes on to epoch 60, and the validation loss rises from 0.62 to above 1. `history.best_state`
 # holds the same weights in both runs. Early stopping saves time; the copy of the best weights saves the result.
 #
 # The second argument is `ema`, an *exponential moving average* of the weights. After each step the average moves a
@@ -2906,9 +2908,11 @@ print(body(TrainingStep.learn))
 # rate, without the schedule. Stop it when you have seen enough. Where widgets cannot run, you see the whole run.
 
 # %% tags=["demo", "nbval-ignore-output"]
-hasty = make_model(0, pixels.shape[1], pixels.shape[2]).to(device)
-too_fast = torch.optim.AdamW(hasty.parameters(), lr=30 * sweep.suggestion)
-watched = train_live(hasty, train_loader, val_loader, too_fast, cross_entropy, epochs=8)
+fast_model = make_model(0, pixels.shape[1], pixels.shape[2]).to(device)
+fast_optimizer = torch.optim.AdamW(fast_model.parameters(), lr=30 * sweep.suggestion)
+watched = train_live(
+    fast_model, train_loader, val_loader, fast_optimizer, cross_entropy, epochs=8
+)
 
 # %% tags=["demo", "nbval-ignore-output"]
 best = min((row.val_loss for row in watched.history.rows), default=math.inf)
@@ -2983,8 +2987,7 @@ reveal("seeds", differences.count(0.0), usual={
 # record these yourself.
 #
 # The next cells show a sum that depends on its order, and measure what determinism costs. The switch that they use
-# covers only cuDNN's convolutions. On a CPU it changes nothing, so any difference from 1 there is noise, for example
-# from other programs on the same processor.
+# covers only cuDNN's convolutions, which run on NVIDIA GPUs. Without such a GPU there is nothing to measure.
 
 # %% tags=["demo"]
 print("(0.1 + 0.2) + 0.3 =", (0.1 + 0.2) + 0.3)
@@ -2995,19 +2998,23 @@ print("0.1 + (0.2 + 0.3) =", 0.1 + (0.2 + 0.3))
 def seconds(deterministic):
     """Return the time of 20 forward and backward passes, in seconds."""
     torch.backends.cudnn.deterministic = deterministic
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    timed, rows = make_model(0).to(device), digits.images[:64].to(device)
+    timed, rows = make_model(0).to("cuda"), digits.images[:64].to("cuda")
     began = time.perf_counter()
     for _ in range(20):
         timed(rows).square().mean().backward()
-    timed[0].weight.grad.sum().item()  # waits for a GPU
+    timed[0].weight.grad.sum().item()  # waits for the GPU
     return time.perf_counter() - began
 
 
 # %% tags=["demo", "nbval-ignore-output"]
-times = {choice: min(seconds(choice) for _ in range(6)) for choice in (False, True)}
-torch.backends.cudnn.deterministic = False
-print(f"deterministic convolutions take {times[True] / times[False]:.2f} times as long here")
+if torch.cuda.is_available():
+    warm_up = seconds(False), seconds(True)
+    rounds = [(seconds(False), seconds(True)) for _ in range(6)]
+    torch.backends.cudnn.deterministic = False
+    free, deterministic = (min(times) for times in zip(*rounds, strict=True))
+    print(f"deterministic convolutions take {deterministic / free:.2f} times as long here")
+else:
+    print("no CUDA GPU: nothing to measure")
 
 # %% [markdown]
 # The two sums differ in the last digit. Bit-for-bit equality is useful when you look for a bug. When you compare two
@@ -3077,16 +3084,16 @@ def run_recipe(build_model, x, y, split, config):
     rate, size = config["learning_rate"], config["batch_size"]
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     sets = [torch.utils.data.TensorDataset(x[rows], y[rows]) for rows in split]
-    shuffled = torch.utils.data.DataLoader(sets[0], size, shuffle=True, generator=generator)
-    checked = torch.utils.data.DataLoader(sets[1], batch_size=256)
+    train_loader = torch.utils.data.DataLoader(sets[0], size, shuffle=True, generator=generator)
+    val_loader = torch.utils.data.DataLoader(sets[1], batch_size=256)
     names = {"data_id": content_id(x, y), "split_id": content_id(*split)}
-    with RunRecord.start(config, seed=config["seed"], **names) as kept:
+    with RunRecord.start(config, seed=config["seed"], **names) as record:
         history = train(
-            model, shuffled, checked, optimizer, nn.CrossEntropyLoss(), config["epochs"],
-            on_epoch=lambda row: kept.log(**asdict(row)),
+            model, train_loader, val_loader, optimizer, nn.CrossEntropyLoss(), config["epochs"],
+            on_epoch=lambda row: record.log(**asdict(row)),
         )
     model.load_state_dict(history.best_state)
-    return model, kept
+    return model, record
     ### END SOLUTION
 
 

@@ -35,7 +35,7 @@
 # unknown faults, which you repair with the whole ladder (16). Splits and shift decide whether a validation score means
 # anything.
 #
-# **Contents**, with minutes for reading and answering, about seven and a half hours in all:
+# **Contents**, with minutes for reading and answering, about seven and three quarter hours in all:
 #
 # - [The program that you take along](#The-program-that-you-take-along): 5
 # - [Rung 1 · Look at the data](#Rung-1-·-Look-at-the-data): 35
@@ -46,10 +46,12 @@
 # - [The bug zoo](#The-bug-zoo): 40
 # - [Rung 6 · The full run and its curves](#Rung-6-·-The-full-run-and-its-curves): 30
 # - [Rung 6 · Close the gap](#Rung-6-·-Close-the-gap): 15
+# - [Rung 6 · Reading a gap](#Rung-6-·-Reading-a-gap): 10
 # - [Validation · Splits and leakage](#Validation-·-Splits-and-leakage): 25
 # - [Validation · Shift](#Validation-·-Shift): 25
 # - [Rung 7 · What next?](#Rung-7-·-What-next?): 35
 # - [Ablations](#Ablations): 25
+# - [One change at a time: a GPU that waits](#One-change-at-a-time:-a-GPU-that-waits): 10
 # - [The whole climb](#The-whole-climb): 15
 # - [Your own program](#Your-own-program): 25
 # - [An unknown script](#An-unknown-script): 60
@@ -91,7 +93,7 @@ from lecture_lib.training import evaluate, find_lr, one_cycle, train
 # climbed the ladder once.
 
 # %% tags=["demo"]
-quiz("flat-loss", None, dict.fromkeys("abcd", "Kept. The answer comes at the end."))
+quiz("flat-loss", None, dict.fromkeys("abcd", "Recorded. The answer comes at the end."))
 
 # %% [markdown]
 # ## The program that you take along
@@ -104,13 +106,14 @@ quiz("flat-loss", None, dict.fromkeys("abcd", "Kept. The answer comes at the end
 # tensors into batches. One training run takes about a second.
 
 # %% tags=["setup"]
+# no images of the difficulty "threshold"
 drawn = shapes(2000, seed=0, size=20, rates={"threshold": 0})
 in_train, in_val = stratified_split(drawn.labels, (0.4, 0.6), seed=0)
-to_check = TensorLoader(drawn.images[in_val], drawn.labels[in_val], batch_size=600)
+val_loader = TensorLoader(drawn.images[in_val], drawn.labels[in_val], batch_size=600)
 cross_entropy = nn.CrossEntropyLoss()
 
 
-def to_learn(rows=in_train, seed=0):
+def train_batches(rows=in_train, seed=0):
     """Shuffled batches of 32 of these rows."""
     images, labels = drawn.images[rows], drawn.labels[rows]
     return TensorLoader(images, labels, batch_size=32, shuffle=True, seed=seed)
@@ -210,7 +213,7 @@ show_splits(
 # %% tags=["demo"]
 for name, rows in {"training": in_train, "validation": in_val}.items():
     print(f"{name}: {torch.bincount(drawn.labels[rows]).tolist()} images of each class")
-first_batch = next(iter(to_learn()))
+first_batch = next(iter(train_batches()))
 print("contract:", check_contract("classification", *first_batch, classes=5) or "met")
 print("leakage:", leakage_report(drawn.images[in_train], drawn.images[in_val]))
 
@@ -345,7 +348,7 @@ shares = torch.bincount(drawn.labels[in_train]) / len(in_train)
 majority = (drawn.labels[in_val] == shares.argmax()).float().mean().item()
 constant_loss = -shares[drawn.labels[in_val]].log().mean().item()
 print(f"majority accuracy {100 * majority:.1f} %, constant loss {constant_loss:.3f}")
-initial = evaluate(network(), to_check, cross_entropy).loss
+initial = evaluate(network(), val_loader, cross_entropy).loss
 usual = {2.3: "That belongs to ten classes; here there are five."}
 reveal("five", round(initial, 2), "nats", usual=usual)
 
@@ -443,7 +446,8 @@ for name, last in [("logits", nn.Identity()), ("double softmax", nn.Softmax(dim=
     model = nn.Sequential(body, last)
     curves[name] = overfit(model, x_batch, y_batch)
     learned[name] = (model(x_batch).argmax(dim=1) == y_batch).float().mean().item()
-usual = {0: "Only logits come down to 0.", 0.5: "The limit for 3 classes is close to that."}
+usual = {0: "With logits the loss can reach 0. A second softmax prevents that."}
+usual |= {0.5: "The limit for 3 classes is close to that."}
 reveal("limit", limit, usual=usual)
 
 # %% tags=["demo"]
@@ -591,11 +595,11 @@ predict("permuted", None)
 
 # %% tags=["demo"]
 gains = {}
-for name, permuted in [("as they are", False), ("permuted labels", True)]:
+for name, permuted in [("true labels", False), ("permuted labels", True)]:
     runs = [small_run(digits.images, digits.labels, seed, permuted) for seed in range(5)]
     gains[name] = [constant - loss for loss, constant in runs]
     listed = ", ".join(f"≈ {gain:.1f}" for gain in gains[name])
-    print(f"{name}: reduction of the loss, by seed: {listed}")
+    print(f"{name}: gain by seed: {listed}")
 usual = {"equal": "Only a network that predicts the class frequencies is equal."}
 higher = max(gains["permuted labels"]) < 0
 reveal("permuted", "higher" if higher else "not the same for all seeds", usual=usual)
@@ -620,7 +624,8 @@ passed = {}
 for seeds in (2, 3, 5):
     noise = torch.randn(100_000, seeds, generator=torch.Generator().manual_seed(0))
     passed[seeds] = (noise.mean(1) > 2 * noise.std(1)).float().mean().item()
-usual = {50: "That many have a positive mean.", 2.3: "So many lie two deviations above."}
+usual = {50: "That many have a positive mean."}
+usual |= {2.3: "That many lie more than two standard deviations above the mean."}
 reveal("chance", round(100 * passed[3]), "percent", tolerance=1, usual=usual)
 print({seeds: f"{share:.0%}" for seeds, share in passed.items()})
 
@@ -633,16 +638,16 @@ print({seeds: f"{share:.0%}" for seeds, share in passed.items()})
 # weights.
 
 # %% tags=["demo"]
-saved = []
+subset_gains = []
 for seed in range(3):
     order = torch.randperm(800, generator=torch.Generator().manual_seed(seed))
     model = network(seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
-    few = to_learn(in_train[order[:160]], seed)
-    train(model, few, to_check, optimizer, cross_entropy, epochs=10)
-    saved.append(constant_loss - evaluate(model, to_check, cross_entropy).loss)
-saved = torch.tensor(saved)
-print(f"saved ≈ {saved.mean():.2f} nats, twice the spread ≈ {2 * saved.std():.2f}")
+    subset = train_batches(in_train[order[:160]], seed)
+    train(model, subset, val_loader, optimizer, cross_entropy, epochs=10)
+    subset_gains.append(constant_loss - evaluate(model, val_loader, cross_entropy).loss)
+mean, spread = torch.tensor(subset_gains).mean(), torch.tensor(subset_gains).std()
+print(f"mean gain ≈ {mean:.2f} nats, twice the spread ≈ {2 * spread:.2f}")
 
 
 # %% [markdown]
@@ -678,10 +683,10 @@ print(f"saved ≈ {saved.mean():.2f} nats, twice the spread ≈ {2 * saved.std()
 def subset_rung(losses, constant):
     """Gain in nats, spread in nats, whether the rung holds."""
     ### BEGIN SOLUTION
-    saved = constant - losses
-    gain, spread = saved.mean().item(), saved.std().item()
-    finite = bool(saved.isfinite().all())
-    return gain, spread, len(saved) >= 3 and finite and gain > 2 * spread
+    gains = constant - losses
+    gain, spread = gains.mean().item(), gains.std().item()
+    finite = bool(gains.isfinite().all())
+    return gain, spread, len(gains) >= 3 and finite and gain > 2 * spread
     ### END SOLUTION
 
 
@@ -715,7 +720,8 @@ probe("03b-subset", subset_rung)
 
 # %% tags=["demo", "nbval-ignore-output"]
 model = network()
-sweep = find_lr(model, to_learn(), torch.optim.AdamW(model.parameters(), lr=0.1), cross_entropy)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+sweep = find_lr(model, train_batches(), optimizer, cross_entropy)
 choose_rate_by_hand(sweep)
 
 # %% tags=["demo"]
@@ -741,13 +747,13 @@ def loss_after_four_epochs(rate):
     """Validation loss of our program in nats."""
     model = network()
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
-    train(model, to_learn(), to_check, optimizer, cross_entropy, epochs=4)
-    return evaluate(model, to_check, cross_entropy).loss
+    train(model, train_batches(), val_loader, optimizer, cross_entropy, epochs=4)
+    return evaluate(model, val_loader, cross_entropy).loss
 
 
 at_lowest = sweep.learning_rates[np.argmin(sweep.smoothed)]
 after = {at: loss_after_four_epochs(at) for at in (rate, at_lowest)}
-usual = {"lower": "The sweep made only one step there. A training makes many."}
+usual = {"lower": "The sweep made only one step there. A training run makes many."}
 reveal("lowest", "lower" if after[at_lowest] < after[rate] else "higher", usual=usual)
 print(f"with the suggestion ≈ {after[rate]:.1f}, at the lowest point ≈ {after[at_lowest]:.1f}")
 
@@ -843,7 +849,8 @@ usual = {"second softmax": "Its loss cannot fall below 0.74 for four classes."}
 usual |= {"frozen parameters": "Its last bias alone cannot tell four classes apart."}
 reveal("missed", ", ".join(missed), usual=usual)
 for name, gap in gaps.items():
-    print(f"{name}:", "at its floor" if abs(gap) <= 0.15 else f"off by ≈ {gap:.1f}")
+    distance = "the loss is nan" if math.isnan(gap) else f"off by ≈ {gap:.1f}"
+    print(f"{name}:", "at its floor" if abs(gap) <= 0.15 else distance)
 
 # %% [markdown]
 # Once the batch is learned, the new gradients are close to 0. The old ones stay in `.grad` and go on moving the weights
@@ -868,10 +875,10 @@ def digits_program(slip=0, **parts):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    few, others = stratified_split(digits.labels, (0.15, 0.85), seed=0)
-    x, y = digits.images[few], digits.labels[few].roll(slip)
+    train_part, val_part = stratified_split(digits.labels, (0.15, 0.85), seed=0)
+    x, y = digits.images[train_part], digits.labels[train_part].roll(slip)
     loader = TensorLoader(x, y, batch_size=64, shuffle=True, seed=0)
-    validation = TensorLoader(digits.images[others], digits.labels[others], batch_size=512)
+    validation = TensorLoader(digits.images[val_part], digits.labels[val_part], batch_size=512)
     return Program(model, optimizer, nn.CrossEntropyLoss(), loader, validation, **parts)
 
 
@@ -884,7 +891,7 @@ def never_cleared(program, batch):
 
 digits_task = Spec(task="classification", classes=10, epochs=5)
 climbed = climb(digits_program(step=never_cleared), digits_task, budget=5)
-usual = {6: "Rung 6 would show a restless curve. The lowest rung that sees the fault is lower."}
+usual = {6: "Rung 6 would show an unstable curve. The lowest rung that sees the fault is lower."}
 reveal("uncleared", climbed.findings[0].rung, tolerance=0, usual=usual)
 print(climbed.findings[0].title)
 
@@ -910,9 +917,9 @@ for finding in (slipped.findings[0], stopped.findings[0]):
 # %% tags=["demo"]
 show_figure(
     stopped.plot(),
-    caption="The ladder stops at the first rung that fails and does not climb on.",
+    caption="The climb ends at the first rung that fails.",
     alt="Above, seven rungs: 4 fails with dead ReLUs, the higher ones are not climbed. Below, the "
-    "training and validation losses stay above that of the best constant answer, 2.30.",
+    "training and validation losses stay near that of the best constant answer, 2.30.",
 )
 
 # %% [markdown]
@@ -931,7 +938,7 @@ show_figure(
 predict("raising", None)
 
 # %% tags=["demo"]
-x, y = next(iter(to_learn()))
+x, y = next(iter(train_batches()))
 pixels = 255 * x
 print(f"range: up to {pixels.max():.0f}; after pixels / 255 up to {(pixels / 255).max():.2f}")
 layers = [nn.Linear(400, 32), nn.ReLU(), nn.Linear(32, 5)]
@@ -996,7 +1003,7 @@ def split_data(x, y, generator):  # shuffled: a fifth for validation, the rest f
 
 
 # %% tags=["setup"]
-def labelled_only(x, y):  # the examples that have a label, in their order; -1 is none
+def labelled_only(x, y):  # the examples that have a label, in their order; -1 means no label
     return x[: int((y >= 0).sum())], y[y >= 0]
 
 
@@ -1103,8 +1110,8 @@ def train_digits(rows, held_out, hidden=64, rate=0.01, epochs=20, dropout=0.0, s
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
     order = {"batch_size": 64, "shuffle": True, "seed": seed}
     shuffled = TensorLoader(digits.images[rows], digits.labels[rows], **order)
-    to_check = TensorLoader(digits.images[held_out], digits.labels[held_out], batch_size=500)
-    return model, train(model, shuffled, to_check, optimizer, nn.CrossEntropyLoss(), epochs=epochs)
+    val_loader = TensorLoader(digits.images[held_out], digits.labels[held_out], batch_size=500)
+    return model, train(model, shuffled, val_loader, optimizer, cross_entropy, epochs=epochs)
 
 
 # %% tags=["demo"]
@@ -1124,8 +1131,8 @@ show_runs(runs, "Four runs, four patterns: both low; both high; a gap; no moveme
 
 # %% tags=["demo"]
 for name, run in runs.items():
-    last, found = run.rows[-1], diagnose(run)
-    print(f"{name}: {found.pattern}. First: {found.actions[0]}")
+    last, verdict = run.rows[-1], diagnose(run)
+    print(f"{name}: {verdict.pattern}. First: {verdict.actions[0]}")
     print(f"    training ≈ {last.train_loss:.2f}, validation ≈ {last.val_loss:.2f}")
 
 # %% [markdown]
@@ -1259,12 +1266,12 @@ def shifted(images, generator):
 
 def train_shapes(rate, seed=0, rows=in_train, epochs=12, decay=0.0, dropout=0.0, augment=()):
     """Train our program; return the network and its losses on training and validation."""
-    model, batches = network(seed, dropout), Augmented(to_learn(rows, seed), augment, seed)
+    model, batches = network(seed, dropout), Augmented(train_batches(rows, seed), augment, seed)
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=decay)
     schedule = one_cycle(rate)
-    train(model, batches, to_check, optimizer, cross_entropy, epochs=epochs, schedule=schedule)
+    train(model, batches, val_loader, optimizer, cross_entropy, epochs=epochs, schedule=schedule)
     on_train = TensorLoader(drawn.images[in_train], drawn.labels[in_train], batch_size=800)
-    return model, *(evaluate(model, part, cross_entropy).loss for part in (on_train, to_check))
+    return model, *(evaluate(model, part, cross_entropy).loss for part in (on_train, val_loader))
 
 
 # %% tags=["demo"]
@@ -1283,31 +1290,32 @@ predict("method", None)
 def run_shapes(config, seed):
     """Validation loss of one training; keep its gap as well."""
     _, on_train, on_val = train_shapes(rate, seed, **config)
-    found_gaps.setdefault(str(config), []).append(on_val - on_train)
+    gaps_by_config.setdefault(str(config), []).append(on_val - on_train)
     return on_val
 
 
-found_gaps = {}
+gaps_by_config = {}
 plain = {"epochs": 12, "decay": 0.0, "dropout": 0.0, "augment": ()}
 methods = {"decay": {"decay": 1.0}, "dropout": {"dropout": 0.5}, "fewer epochs": {"epochs": 5}}
 methods |= {"shifted images": {"augment": (shifted,)}}
 regularised = ablate(run_shapes, plain, methods, seeds=range(3), higher_is_better=False)
 
 # %% tags=["demo"]
-print(f"without any: gap ≈ {np.mean(found_gaps[str(plain)]):.2f}")
+print(f"without any: gap ≈ {np.mean(gaps_by_config[str(plain)]):.2f}")
 best = max(regularised.effects, key=lambda effect: effect.gain)
 usual = {"dropout": "Its interval contains 0: three seeds do not show that dropout helps."}
 reveal("method", best.name, usual=usual)
 for effect in regularised.effects:
-    gap = np.mean(found_gaps[str({**plain, **methods[effect.name]})])
-    print(f"{effect.name}: saves ≈ {effect.gain:.2f} nats; gap ≈ {gap:.2f}; {effect.verdict}")
+    gap = np.mean(gaps_by_config[str({**plain, **methods[effect.name]})])
+    print(f"{effect.name}: lowers the validation loss by ≈ {effect.gain:.2f} nats; "
+          f"gap ≈ {gap:.2f}; {effect.verdict}")
 
 # %% tags=["demo", "nbval-ignore-output"]
 listed = ", ".join(f"{e.name} {e.gain:.2f} ± {e.needed:.2f}" for e in regularised.effects)
 show_figure(
     regularised.plot(),
-    caption="Shifted images save most; two intervals contain 0.",
-    alt=f"Validation loss saved over three seeds, in nats: {listed}. A dashed line at 0.",
+    caption="Shifted images lower the validation loss most. Two intervals contain 0.",
+    alt=f"Mean fall of the validation loss in nats, three seeds: {listed}. A dashed line at 0.",
 )
 
 # %% [markdown]
@@ -1352,8 +1360,8 @@ for name, config in {
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "03b-p4", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
 # The network fits its training data almost perfectly and does much worse on validation: overfitting, provided that both
-# parts come from the same distribution and went through the same preprocessing. That is checked first, since it takes
-# a minute and makes everything else pointless if it fails. After that, by cost: stop at the best validation loss and
+# parts come from the same distribution and went through the same preprocessing. I check that first, since it takes a
+# minute and makes everything else pointless if it fails. After that, by cost: stop at the best validation loss and
 # add weight decay or dropout (one line each); augment the training images; make the network smaller, which changes what
 # was tuned before; and last, since labels cost most, collect more data.
 
@@ -1643,7 +1651,7 @@ predict("bucket", None)
 # %% tags=["demo"]
 def mistakes_of(model):
     """Predicted classes, which are wrong, and the mistakes in buckets by true difficulty."""
-    outputs, labels = collect_outputs(model, to_check)
+    outputs, labels = collect_outputs(model, val_loader)
     predicted = outputs.argmax(dim=1)
     flags = {name: flag[in_val] for name, flag in drawn.flags.items() if flag.any()}
     return predicted, predicted != labels, bucket_errors(predicted != labels, flags)
@@ -1660,8 +1668,9 @@ print(f"{len(wrong)} images, ≈ {wrong.sum()} mistakes, accuracy ≈ {right:.0f
 listed = ", ".join(f"{row.name} {row.errors}" for row in buckets.rows)
 show_figure(
     buckets.plot(),
-    caption="Blur holds the most mistakes; nearly every mistake has a known difficulty.",
-    alt=f"Bars of mistakes in each bucket: {listed}. A line of their running share.",
+    caption="Blur is the largest bucket. Nearly every mistake is in one of the four.",
+    alt=f"Bars of mistakes in each bucket: {listed}. A line that counts each mistake once "
+    "rises to nearly 100 percent.",
 )
 
 # %% [markdown]
@@ -1721,9 +1730,10 @@ versions = {"before": {"augment": (shifted,)}, "blur": {"augment": (shifted, blu
 versions |= {"reweight": {"augment": (shifted,), "rows": more_crosses}}
 counts = {}
 for name, config in versions.items():
-    found = [mistakes_of(train_shapes(rate, seed, **config)[0])[2].rows for seed in range(3)]
-    errors = {row.name: [] for row in found[0]}
-    for row in [row for rows in found for row in rows]:
+    models = [train_shapes(rate, seed, **config)[0] for seed in range(3)]
+    rows_by_seed = [mistakes_of(model)[2].rows for model in models]
+    errors = {row.name: [] for row in rows_by_seed[0]}
+    for row in [row for rows in rows_by_seed for row in rows]:
         errors[row.name].append(row.errors)
     counts[name] = {kind: sum(each) / len(each) for kind, each in errors.items()}
 
@@ -1921,9 +1931,10 @@ show_figure(
 # A record makes runs comparable weeks later. `compare_records` says what differs between two of them.
 
 # %% tags=["demo"]
-one = RunRecord.start(base, seed=0, data_id="digits", split_id="stratified, seed 0")
-other = RunRecord.start({**base, "hidden": 40}, seed=1, data_id="digits", split_id=one.split_id)
-print("different:", [name for name, _, _ in compare_records(one, other).changes])
+ids = {"data_id": "digits", "split_id": "stratified, seed 0"}
+first_record = RunRecord.start(base, seed=0, **ids)
+second_record = RunRecord.start({**base, "hidden": 40}, seed=1, **ids)
+print("different:", [name for name, _, _ in compare_records(first_record, second_record).changes])
 
 
 # %% [markdown]
@@ -2015,29 +2026,30 @@ probe("03b-ablate", ablate_one)
 # First I measure batches per second of the loader alone and of the training step alone, on a batch that is kept in
 # memory. If the loader is the slower one, workers come first: with none, batches are made one after another in the
 # training process, while the GPU waits. I raise `num_workers` to 2, then 4, and measure the whole loop again each time,
-# until it no longer gets faster. Only then pinned memory, together with `non_blocking=True` for the copy: it speeds up
-# the transfer of a finished batch and lets it overlap with computing, which matters little while batches are missing. I
-# keep it if the measurement says so. If the loader alone was fast enough from the start, neither is the cure.
+# until it no longer gets faster. Only then do I try pinned memory, together with `non_blocking=True` for the copy: it
+# speeds up the transfer of a finished batch and lets it overlap with computing, which matters little while batches are
+# missing. I keep it if the measurement says so. If the loader alone was fast enough from the start, neither is the cure.
 
 # %% [markdown]
 # ## The whole climb
 #
 # You have climbed the ladder by hand. `climb` does it in one call, and leaves the program unchanged. To locate a
 # fault it also runs the program with one part replaced by a part that is known to work. `budget=` limits the time for
-# these runs, in seconds. First comes our program, in the form that `climb` takes.
+# these runs, in seconds. First comes our program, in the form that `climb` takes. Its climb has a budget of 0: no part
+# is replaced, so the report does not depend on the speed of your computer.
 
 # %% tags=["setup"]
 def shapes_program(lr=0.003):
     """Our program for the ladder: model, optimizer, loss and data."""
     model = network()
     optimizer = torch.optim.Adam(model.parameters(), lr=lr)
-    return Program(model, optimizer, cross_entropy, to_learn(), to_check)
+    return Program(model, optimizer, cross_entropy, train_batches(), val_loader)
 
 
 shapes_task = Spec(task="classification", classes=5, epochs=10)
 
 # %% tags=["demo", "nbval-ignore-output"]
-print(climb(shapes_program(), shapes_task, budget=5))
+print(climb(shapes_program(), shapes_task, budget=0))
 
 # %% [markdown]
 # Read it from the top. Each rung begins with its verdict. It *holds*, it *fails*, it is *unsure* (a number is bad,
@@ -2051,8 +2063,9 @@ print(climb(shapes_program(), shapes_task, budget=5))
 # - *attainable*, on rung 3, is the lowest loss that any outputs could have on the batch, by the program's own loss
 #   function. It is found by a search, so it is approximate. If it is not the floor that the author intended, the
 #   fault is in the loss function or in the targets.
-# - *not checked* names questions that were not asked, with the reason. *Replacements of parts* are the runs in which one
-#   part is replaced. Here the budget ended before all of them had been tried.
+# - *not checked* names questions that were not asked, with the reason. This report has no such line, but the next one
+#   has. *Replacements of parts* are the runs in which one part is replaced; a small budget can end before all of them
+#   have been tried.
 #
 # A finding begins with its title. In parentheses follow its code in the library's list of faults, `FAULTS` in
 # `lecture_lib.debugging`, then the rung and the part of the program. E05, for instance, is a shortcut. After the colon
@@ -2070,11 +2083,11 @@ print(climb(shapes_program(), shapes_task, budget=5))
 # %% tags=["demo", "nbval-ignore-output"]
 broken = shapes_program()
 broken.model[-1] = nn.Linear(32 * 5 * 5, 5)
-found = climb(broken, shapes_task, budget=2)
-print(found)
+report = climb(broken, shapes_task, budget=2)
+print(report)
 
 # %% tags=["demo"]
-for finding in found.findings:
+for finding in report.findings:
     print(f"rung {finding.rung}, {finding.part}: {finding.title}")
     print("   evidence:", finding.evidence)
 
@@ -2166,7 +2179,7 @@ predict("watched", None)
 # %% tags=["demo"]
 exit_code = lecture(["debug", str(train_file)])
 print()
-usual = {1: "The fault is in an expression of the author's own, and nothing watches those."}
+usual = {1: "The fault is in an expression of this script. The command does not check those."}
 reveal("watched", exit_code, tolerance=0, usual=usual)
 
 # %% [markdown]
@@ -2334,9 +2347,10 @@ for result in again.results:
 predict("repaired", None)
 
 # %% tags=["demo"]
-few, others = train_rows[:60], val_rows[:60]
-held_out = {"before": torch.cat([few[:45], others[:15]]), "after": others}
-accuracy = {name: train_digits(few, rows)[1].rows[-1].val_metric for name, rows in held_out.items()}
+train_part, val_part = train_rows[:60], val_rows[:60]
+held_out = {"before": torch.cat([train_part[:45], val_part[:15]]), "after": val_part}
+histories = {name: train_digits(train_part, rows)[1] for name, rows in held_out.items()}
+accuracy = {name: history.rows[-1].val_metric for name, history in histories.items()}
 usual = {"higher": "The network is the same. Only the images that it is measured on are different."}
 reveal("repaired", "lower" if accuracy["after"] < accuracy["before"] else "higher", usual=usual)
 print(", ".join(f"{name} the repair ≈ {value:.1f}" for name, value in accuracy.items()))
