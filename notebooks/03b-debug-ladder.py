@@ -35,7 +35,7 @@
 # unknown faults, which you repair with the whole ladder (16). Splits and shift decide whether a validation score means
 # anything.
 #
-# **Contents**, with minutes for reading and answering, about seven and a half hours in all:
+# **Contents**, with minutes for reading and answering, about seven and three quarter hours in all:
 #
 # - [The program that you take along](#The-program-that-you-take-along): 5
 # - [Rung 1 · Look at the data](#Rung-1-·-Look-at-the-data): 35
@@ -46,15 +46,17 @@
 # - [The bug zoo](#The-bug-zoo): 40
 # - [Rung 6 · The full run and its curves](#Rung-6-·-The-full-run-and-its-curves): 30
 # - [Rung 6 · Close the gap](#Rung-6-·-Close-the-gap): 15
+# - [Rung 6 · Reading a gap](#Rung-6-·-Reading-a-gap): 10
 # - [Validation · Splits and leakage](#Validation-·-Splits-and-leakage): 25
 # - [Validation · Shift](#Validation-·-Shift): 25
 # - [Rung 7 · What next?](#Rung-7-·-What-next?): 35
 # - [Ablations](#Ablations): 25
+# - [One change at a time: a GPU that waits](#One-change-at-a-time:-a-GPU-that-waits): 10
 # - [The whole climb](#The-whole-climb): 15
 # - [Your own program](#Your-own-program): 25
 # - [An unknown script](#An-unknown-script): 60
 #
-# After the bug zoo you are half-way, which is a good place for a break.
+# After the bug zoo you are nearly half-way, which is a good place for a break.
 
 # %% tags=["setup"]
 import math
@@ -91,7 +93,7 @@ from lecture_lib.training import evaluate, find_lr, one_cycle, train
 # climbed the ladder once.
 
 # %% tags=["demo"]
-quiz("flat-loss", None, dict.fromkeys("abcd", "Kept. The answer comes at the end."))
+quiz("flat-loss", None, dict.fromkeys("abcd", "Recorded. The answer comes at the end."))
 
 # %% [markdown]
 # ## The program that you take along
@@ -104,13 +106,14 @@ quiz("flat-loss", None, dict.fromkeys("abcd", "Kept. The answer comes at the end
 # tensors into batches. One training run takes about a second.
 
 # %% tags=["setup"]
+# no images of the difficulty "threshold"
 drawn = shapes(2000, seed=0, size=20, rates={"threshold": 0})
 in_train, in_val = stratified_split(drawn.labels, (0.4, 0.6), seed=0)
-to_check = TensorLoader(drawn.images[in_val], drawn.labels[in_val], batch_size=600)
+val_loader = TensorLoader(drawn.images[in_val], drawn.labels[in_val], batch_size=600)
 cross_entropy = nn.CrossEntropyLoss()
 
 
-def to_learn(rows=in_train, seed=0):
+def train_batches(rows=in_train, seed=0):
     """Shuffled batches of 32 of these rows."""
     images, labels = drawn.images[rows], drawn.labels[rows]
     return TensorLoader(images, labels, batch_size=32, shuffle=True, seed=seed)
@@ -198,9 +201,9 @@ show_splits(
 
 # %% [markdown]
 # Both networks fit their training part. On the stacked split the trained network does much worse than a coin on
-# validation. The score shows that something is wrong, but no loss curve, other rate or other architecture would show
-# what. Counting the classes of each part shows that the split is not random. Its validation points also lie where
-# training has none, and this is why the accuracy is so low. The cause is the line `stacked = …`.
+# validation. The score shows that something is wrong, but no loss curve, no other rate and no other architecture
+# would show what. Counting the classes of each part shows that the split is not random. Its validation points also
+# lie where training has none, and this is why the accuracy is so low. The cause is the line `stacked = …`.
 #
 # ### Our program on rung 1
 #
@@ -210,30 +213,30 @@ show_splits(
 # %% tags=["demo"]
 for name, rows in {"training": in_train, "validation": in_val}.items():
     print(f"{name}: {torch.bincount(drawn.labels[rows]).tolist()} images of each class")
-first_batch = next(iter(to_learn()))
+first_batch = next(iter(train_batches()))
 print("contract:", check_contract("classification", *first_batch, classes=5) or "met")
 print("leakage:", leakage_report(drawn.images[in_train], drawn.images[in_val]))
 
 
 # %% [markdown]
-# Crosses are rare: 30 images of 800. The split keeps that share, the batch meets the contract, and no image is in both
-# parts. Rung 1 holds. Keep the rare class in mind for rung 7.
+# Crosses are rare: 30 images of 800. The split keeps that share, the batch meets the contract, and no image is in
+# both parts. Rung 1 *holds*: it finds no fault. Keep the rare class in mind for rung 7.
 #
 # ### Question 03b-inspect · 10 points
 #
-# Write `inspect_data(x_train, y_train, x_val, y_val, classes)`. The arguments are tensors and the number of classes, at
-# most 100: inputs `[N, features]`, all between -1000 and 1000, as `torch.float16`, `float32` or `float64` or, by
+# Write `inspect_data(x_train, y_train, x_val, y_val, classes)`. The arguments are tensors and the number of classes,
+# at most 100: inputs `[N, features]`, all between -1000 and 1000, as `torch.float16`, `float32` or `float64` or, by
 # mistake, as `int32` or `int64`; labels `[N]`, whole numbers from -100 to 100, as `torch.long` or, by mistake, as
-# `int16`, `int32`, `float32` or `float64`. N may be 1, each tensor has a dtype of its own, and each part has its own N.
-# Return the *set* of the names of all problems that the data set has; it can have several. Each condition looks at both
-# parts:
+# `int16`, `int32`, `float32` or `float64`. N may be 1. The tensors can have different dtypes, and the two parts
+# different N. Return the *set* of the names of all problems that the data set has; it can have several. Each
+# condition looks at both parts:
 #
-# - `"range"`: some input is larger than 10 in absolute value. (Standardised inputs reach ±5.)
+# - `"range"`: some input is larger than 10 in absolute value. (Standardised inputs hardly exceed ±5.)
 # - `"dtype"`: inputs that are not floating point, or labels that are not `torch.long`, in either part.
 # - `"labels"`: a label outside 0 … `classes` − 1.
 # - `"duplicates"`: a row of `x_train` that occurs, number for number, in `x_val` too, whatever its label. Equal numbers
 #   count as equal in any dtype, and nearly equal ones do not. (A repeat *within* one part is not a leak.)
-# - `"class-stacked"`: a label, valid or not, that occurs in one of the two parts only.
+# - `"class-stacked"`: a label, valid or not, that occurs in only one of the two parts.
 #
 # A clean data set gives the empty set. Hidden cases: 2 points for each problem that you report for every data set that
 # has it, and for no other. Limit: 30 seconds.
@@ -302,7 +305,7 @@ even = torch.zeros(1, 10), torch.tensor([3])
 reveal("initial", nn.functional.cross_entropy(*even).item(), usual=usual)
 
 # %% [markdown]
-# This holds for logits *near zero* only. The next cell gives the same new network the digits scaled to 0 … 1 and then, by
+# This holds only for logits *near zero*. The next cell gives one new network the digits scaled to 0 … 1 and then, by
 # mistake, to 0 … 255, the range of ordinary pixels.
 
 # %% tags=["demo"]
@@ -318,9 +321,10 @@ with torch.no_grad():
 # A first loss far above $\ln C$ tells you about the inputs or the initialisation before any training.
 #
 # The initial weights matter as well. People often say that PyTorch's `nn.Linear` uses Kaiming initialisation and
-# therefore suits ReLU. It does call `kaiming_uniform_`, but with `a=math.sqrt(5)`. With $n$ inputs the weights are then
-# uniform between $-1/\sqrt{n}$ and $1/\sqrt{n}$, and their standard deviation is $1/\sqrt{3n}$. For ReLU, Kaiming He
-# proposed $\sqrt{2/n}$. The next cell computes the ratio of the two, once from the formulas and once from a layer.
+# therefore suits ReLU. It does call `kaiming_uniform_`, but with `a=math.sqrt(5)`. With $n$ inputs the weights are
+# then uniform between $-1/\sqrt{n}$ and $1/\sqrt{n}$, and their standard deviation is $1/\sqrt{3n}$. For ReLU,
+# Kaiming He proposed $\sqrt{2/n}$. The next cell computes the ratio of He's value to PyTorch's, once from the
+# formulas and once from a layer.
 
 # %% tags=["demo"]
 torch.manual_seed(0)
@@ -344,19 +348,19 @@ shares = torch.bincount(drawn.labels[in_train]) / len(in_train)
 majority = (drawn.labels[in_val] == shares.argmax()).float().mean().item()
 constant_loss = -shares[drawn.labels[in_val]].log().mean().item()
 print(f"majority accuracy {100 * majority:.1f} %, constant loss {constant_loss:.3f}")
-initial = evaluate(network(), to_check, cross_entropy).loss
+initial = evaluate(network(), val_loader, cross_entropy).loss
 usual = {2.3: "That belongs to ten classes; here there are five."}
 reveal("five", round(initial, 2), "nats", usual=usual)
 
 
 # %% [markdown]
-# The first loss is $\ln 5$, so the inputs are not far too large. From here on, a network that does no better than 27 %
-# and 1.49 has not shown that it learned anything from the pixels.
+# The first loss is $\ln 5$, so it does not point to a wrong scale of the inputs. From here on, a network that does no
+# better than 27 % and 1.49 has not shown that it learned anything from the pixels.
 #
 # ### Question 03b-baseline · 4 points
 #
 # Write `baselines(y_train, y_val, classes)`. The labels are `torch.long` tensors, `[N]` with N ≥ 1, of class indices
-# from 0 to `classes` − 1. `classes`, at least 2, is the number of the network's outputs. Some outputs may occur in
+# from 0 to `classes` − 1. `classes`, at least 2, is the number of the network's outputs. Some classes may occur in
 # neither part, but every class of the validation part occurs in training. If several classes are the most frequent in
 # training, they are equally frequent in validation too, so it does not matter which of them you predict. Return three
 # numbers in this order:
@@ -374,7 +378,7 @@ reveal("five", round(initial, 2), "nats", usual=usual)
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# The cross-entropy of one example is minus the logarithm of the probability that its label was given.
+# The cross-entropy of one example is minus the logarithm of the probability that was given to its label.
 #
 # </details>
 
@@ -404,7 +408,8 @@ probe("03b-baseline", baselines)
 # %% [markdown]
 # ## Rung 3 · Overfit one batch
 #
-# **Goal.** See why "the loss goes down" is not enough, and compare a loss with the lowest value that it should reach.
+# **Goal.** See why "the loss goes down" is not enough, and compare a loss with the lowest value that it should be
+# able to reach.
 #
 # Suppose that a classifier ends with `nn.Softmax` and is trained with `CrossEntropyLoss`, which already applies a
 # softmax. This *double softmax* is a frequent bug. It raises no error, the loss falls, and the accuracy on the batch
@@ -441,7 +446,8 @@ for name, last in [("logits", nn.Identity()), ("double softmax", nn.Softmax(dim=
     model = nn.Sequential(body, last)
     curves[name] = overfit(model, x_batch, y_batch)
     learned[name] = (model(x_batch).argmax(dim=1) == y_batch).float().mean().item()
-usual = {0: "Only logits come down to 0.", 0.5: "The limit for 3 classes is close to that."}
+usual = {0: "With logits the loss can reach 0. A second softmax prevents that."}
+usual |= {0.5: "The limit for 3 classes is close to that."}
 reveal("limit", limit, usual=usual)
 
 # %% tags=["demo"]
@@ -467,7 +473,7 @@ best = nn.functional.cross_entropy(smooth.log(), torch.tensor(0), label_smoothin
 print(f"label smoothing 0.1, 10 classes: {best:.4f}")
 
 # %% [markdown]
-# ### Which batch
+# ### Which batch?
 #
 # The batch above holds two images of each class on purpose. The code below takes twenty images of the digit 3 instead
 # and multiplies them all by zero, so the network sees nothing. A network is trained on this batch for 300 steps. A
@@ -494,8 +500,8 @@ print(f"threes ≈ {blind['threes']:.3f}, mixed ≈ {blind['mixed']:.2f}; ln 10 
 #
 # ### Our program on rung 3
 #
-# We train on two images of each class, for 100 steps of Adam. (The first loss differs from rung 2's because this batch
-# is another one and the network is in training mode.)
+# We train on two images of each class, for 100 steps of Adam. (The first loss differs from rung 2's because this is a
+# small batch and the network is in training mode.)
 
 # %% tags=["demo"]
 two_of_each = torch.cat([(drawn.labels == kind).nonzero()[:2, 0] for kind in range(5)])
@@ -508,10 +514,10 @@ print(f"loss ≈ {losses[0]:.2f} at the start, ≈ {losses[-1]:.3f} after 100 st
 #
 # ### Question 03b-overfit · 10 points
 #
-# Write `overfit_rung(model, step, loss_fn, x, y, floor)`. `step(x, y)` is the author's own training step on a batch (do
-# not use what it returns); the mean loss of the batch is `loss_fn(model(x), y)`; `floor` is the lowest value that this
-# loss can have, in nats. Inputs are float32 `[N, features]`, labels `torch.long` `[N]`, with `N` 1 or more. The model
-# and all its modules come in training mode. Return one of three words:
+# Write `overfit_rung(model, step, loss_fn, x, y, floor)`. `step(x, y)` is the author's own training step on a batch
+# (do not use what it returns); the mean loss of the batch is `loss_fn(model(x), y)`; `floor` is the lowest value that
+# the intended loss can have, in nats. Inputs are float32 `[N, features]`, labels `torch.long` `[N]`, with `N` 1 or
+# more. At the call, the model and all its modules are in training mode. Return one of three words:
 #
 # - `"one class"` when all labels `y` are equal, without any step;
 # - `"holds"` when the loss on the batch *in evaluation mode* is within 0.15 of the floor after exactly 100 steps, made
@@ -568,7 +574,7 @@ probe("03b-overfit", overfit_rung)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** Compare the loss with the floor: well above it and well below it are both signs of a fault. Mix the
+# **Recap.** Compare the loss with the floor: a loss well above or well below it is a sign of a fault. Mix the
 # classes. Measure in evaluation mode. And remember what rung 3 cannot see: permuted labels, a leaking split, a wrong
 # evaluation. One batch can be memorised in all three cases.
 
@@ -589,11 +595,11 @@ predict("permuted", None)
 
 # %% tags=["demo"]
 gains = {}
-for name, permuted in [("as they are", False), ("permuted labels", True)]:
+for name, permuted in [("true labels", False), ("permuted labels", True)]:
     runs = [small_run(digits.images, digits.labels, seed, permuted) for seed in range(5)]
     gains[name] = [constant - loss for loss, constant in runs]
     listed = ", ".join(f"≈ {gain:.1f}" for gain in gains[name])
-    print(f"{name}: reduction of the loss, by seed: {listed}")
+    print(f"{name}: gain by seed: {listed}")
 usual = {"equal": "Only a network that predicts the class frequencies is equal."}
 higher = max(gains["permuted labels"]) < 0
 reveal("permuted", "higher" if higher else "not the same for all seeds", usual=usual)
@@ -605,9 +611,10 @@ show_gains(gains, "Above zero for every seed with the true labels, below it with
 # The network has memorised wrong labels. It is confidently wrong on new images, so its loss is higher than that of the
 # constant answer. Rung 3 cannot stop this program; rung 4 does.
 #
-# How often does chance alone meet a criterion? The code below draws the gains of 100,000 programs from pure noise. With
-# the criterion "the mean is positive", half of them pass. Now take the criterion "the mean is larger than twice the
-# standard deviation between seeds", with three seeds. Predict the percentage of programs that pass.
+# How often does chance alone meet a criterion? The *gain* of a program for a seed is how far its loss lies below that
+# of the constant answer. The code below draws the gains of 100,000 programs from pure noise. With the criterion "the
+# mean is positive", half of them pass. Now take the criterion "the mean is larger than twice the standard deviation
+# between seeds", with three seeds. Predict the percentage of programs that pass.
 
 # %% tags=["demo"]
 predict("chance", None)
@@ -617,7 +624,8 @@ passed = {}
 for seeds in (2, 3, 5):
     noise = torch.randn(100_000, seeds, generator=torch.Generator().manual_seed(0))
     passed[seeds] = (noise.mean(1) > 2 * noise.std(1)).float().mean().item()
-usual = {50: "That many have a positive mean.", 2.3: "So many lie two deviations above."}
+usual = {50: "That many have a positive mean."}
+usual |= {2.3: "That many lie more than two standard deviations above the mean."}
 reveal("chance", round(100 * passed[3]), "percent", tolerance=1, usual=usual)
 print({seeds: f"{share:.0%}" for seeds, share in passed.items()})
 
@@ -630,21 +638,21 @@ print({seeds: f"{share:.0%}" for seeds, share in passed.items()})
 # weights.
 
 # %% tags=["demo"]
-saved = []
+subset_gains = []
 for seed in range(3):
     order = torch.randperm(800, generator=torch.Generator().manual_seed(seed))
     model = network(seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
-    few = to_learn(in_train[order[:160]], seed)
-    train(model, few, to_check, optimizer, cross_entropy, epochs=10)
-    saved.append(constant_loss - evaluate(model, to_check, cross_entropy).loss)
-saved = torch.tensor(saved)
-print(f"saved ≈ {saved.mean():.2f} nats, twice the spread ≈ {2 * saved.std():.2f}")
+    subset = train_batches(in_train[order[:160]], seed)
+    train(model, subset, val_loader, optimizer, cross_entropy, epochs=10)
+    subset_gains.append(constant_loss - evaluate(model, val_loader, cross_entropy).loss)
+mean, spread = torch.tensor(subset_gains).mean(), torch.tensor(subset_gains).std()
+print(f"mean gain ≈ {mean:.2f} nats, twice the spread ≈ {2 * spread:.2f}")
 
 
 # %% [markdown]
-# The gain is well above twice the spread. Our network learns from its images something that holds for other images, so
-# rung 4 holds.
+# The mean gain is well above twice the spread, which is the standard deviation between seeds. Our network learns from
+# its images something that holds for other images, so rung 4 holds.
 #
 # ### Question 03b-subset · 3 points
 #
@@ -655,7 +663,7 @@ print(f"saved ≈ {saved.mean():.2f} nats, twice the spread ≈ {2 * saved.std()
 # 1. the gain: the mean over the seeds of how much lower the program's loss is, in nats;
 # 2. the spread: the standard deviation of that difference between seeds, with $n - 1$;
 # 3. whether the rung holds, `True` or `False`: `True` when there are at least three seeds, none of them diverged, and
-#    the gain is above twice the spread. In no hidden table are the two nearly equal.
+#    the gain is above twice the spread. The two are never nearly equal in a hidden table.
 #
 # Where a seed diverged, the first two values are not checked. Hidden tables, in float32 and float64: 1 point for each
 # value. Limit: 30 seconds.
@@ -675,10 +683,10 @@ print(f"saved ≈ {saved.mean():.2f} nats, twice the spread ≈ {2 * saved.std()
 def subset_rung(losses, constant):
     """Gain in nats, spread in nats, whether the rung holds."""
     ### BEGIN SOLUTION
-    saved = constant - losses
-    gain, spread = saved.mean().item(), saved.std().item()
-    finite = bool(saved.isfinite().all())
-    return gain, spread, len(saved) >= 3 and finite and gain > 2 * spread
+    gains = constant - losses
+    gain, spread = gains.mean().item(), gains.std().item()
+    finite = bool(gains.isfinite().all())
+    return gain, spread, len(gains) >= 3 and finite and gain > 2 * spread
     ### END SOLUTION
 
 
@@ -701,17 +709,19 @@ probe("03b-subset", subset_rung)
 #
 # On the lower rungs, a rate that is too small and a wrong program look the same: the loss stays flat. Now the lower
 # rungs hold, so a flat loss points to the rate. The learning-rate finder makes a *sweep*: about a hundred training
-# steps, in which it multiplies the rate after every step and records the loss. In 03a you wrote one. There you also met
-# rules for reading its curve that differ by a factor of ten, so name the rule when you quote a rate.
+# steps, in which it multiplies the rate after every step and records the loss. In 03a you wrote one. There you also
+# met rules for reading its curve whose results differ by a factor of ten or more, so name the rule when you quote a
+# rate.
 #
 # ### Our program on rung 5
 #
-# Move the line to the rate that you would take; the arrow keys move it too. In a static page you see the curve with the
-# library's suggestion.
+# Move the line to the rate that you would take; the arrow keys move it too. On a static page you see the curve with
+# the library's suggestion.
 
 # %% tags=["demo", "nbval-ignore-output"]
 model = network()
-sweep = find_lr(model, to_learn(), torch.optim.AdamW(model.parameters(), lr=0.1), cross_entropy)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+sweep = find_lr(model, train_batches(), optimizer, cross_entropy)
 choose_rate_by_hand(sweep)
 
 # %% tags=["demo"]
@@ -737,13 +747,13 @@ def loss_after_four_epochs(rate):
     """Validation loss of our program in nats."""
     model = network()
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
-    train(model, to_learn(), to_check, optimizer, cross_entropy, epochs=4)
-    return evaluate(model, to_check, cross_entropy).loss
+    train(model, train_batches(), val_loader, optimizer, cross_entropy, epochs=4)
+    return evaluate(model, val_loader, cross_entropy).loss
 
 
 at_lowest = sweep.learning_rates[np.argmin(sweep.smoothed)]
 after = {at: loss_after_four_epochs(at) for at in (rate, at_lowest)}
-usual = {"lower": "The sweep made only one step there. A training makes many."}
+usual = {"lower": "The sweep made only one step there. A training run makes many."}
 reveal("lowest", "lower" if after[at_lowest] < after[rate] else "higher", usual=usual)
 print(f"with the suggestion ≈ {after[rate]:.1f}, at the lowest point ≈ {after[at_lowest]:.1f}")
 
@@ -756,11 +766,11 @@ print(f"with the suggestion ≈ {after[rate]:.1f}, at the lowest point ≈ {afte
 #
 # Write `choose_rate(rates, losses)`. Both are NumPy arrays `[N]`, the rates rising, the losses positive. Return one
 # rate, as a number. It may be any number in the *good range*: from the rate at which a tenth of the whole fall has
-# happened to half the rate of the lowest loss, on the curve without its noise. It need not be one of `rates`. The fall
-# is measured from the first loss to the lowest, and stretches over at least two powers of ten in rate. Return `None`
-# when the loss never falls by more than 10 % of the first one. If a sweep diverged, its last losses are `nan` or `inf`.
-# If the program was broken from the start, all its losses are. No curve is near the limit of 10 %: those that fall do
-# so by at least 18 %, the others by 8 % at most.
+# happened to half the rate of the lowest loss, on the curve without its noise. It need not be one of `rates`. The
+# fall is measured from the first loss to the lowest, and extends over at least two powers of ten in rate. Return
+# `None` when the loss never falls by more than 10 % of the first one. If a sweep diverged, its last losses are `nan`
+# or `inf`. If the program was broken from the start, all its losses are `nan` or `inf`. No curve is near the limit of
+# 10 %: those that fall do so by at least 18 %, the others by 8 % at most.
 #
 # A sweep may be short, or begin just before the fall, or end just after the lowest loss. It has at least two rates in
 # each power of ten (the lecture's table has one).
@@ -803,24 +813,24 @@ probe("03b-lr", choose_rate)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** A sweep covers the range that you give it. Choose a rate well below that of the lowest loss. If the curve
-# never falls, that is a result too: go back to rung 3.
+# **Recap.** A sweep covers only the range that you give it. Choose a rate well below that of the lowest loss. If the
+# curve never falls, that is a result too: go back to rung 3.
 
 # %% [markdown]
 # ## The bug zoo
 #
-# **Goal.** Meet programs that run and are wrong, see which rung stops them, and repair six.
+# **Goal.** Meet programs that run and are wrong, see which rung stops them, and repair six of them.
 #
 # This is the lecture's checklist for a loss that does not go down, with the rung where each fault shows first:
 #
 # | fault | what you see | lowest rung | what to do |
 # |---|---|---|---|
-# | inputs not scaled | a first loss far above $\ln C$, then jumps or `nan` | 1 | scale, with the training part's numbers |
+# | inputs not scaled | a first loss far above $\ln C$, then jumps or `nan` | 1 | scale, with the mean and deviation of the training part |
 # | labels of wrong shape or type | an error, or a loss that means something else | 1 | look at `shape` and `dtype` |
 # | second softmax | a loss that stops above its floor | 3 | give the loss logits |
 # | gradients never cleared | jumps; or nothing at all | 3 | `optimizer.zero_grad()` in every step |
 # | frozen parameters | a loss that stops above its floor; near $\ln C$ if only the last bias learns | 3 | list `requires_grad` by name |
-# | dead ReLUs | a flat loss, gradients of exactly zero in the dead layer and below it | 3 or 4 | lower rate, another start, LeakyReLU |
+# | dead ReLUs | a flat loss, gradients of exactly zero in the dead layer and below it | 3 or 4 | lower rate, another initialisation, LeakyReLU |
 # | rate too small | a loss that hardly moves | 3; told apart on 5 | the finder |
 # | rate too large | jumps, then `nan` | 3; told apart on 5 | the finder |
 #
@@ -839,7 +849,8 @@ usual = {"second softmax": "Its loss cannot fall below 0.74 for four classes."}
 usual |= {"frozen parameters": "Its last bias alone cannot tell four classes apart."}
 reveal("missed", ", ".join(missed), usual=usual)
 for name, gap in gaps.items():
-    print(f"{name}:", "at its floor" if abs(gap) <= 0.15 else f"off by ≈ {gap:.1f}")
+    distance = "the loss is nan" if math.isnan(gap) else f"off by ≈ {gap:.1f}"
+    print(f"{name}:", "at its floor" if abs(gap) <= 0.15 else distance)
 
 # %% [markdown]
 # Once the batch is learned, the new gradients are close to 0. The old ones stay in `.grad` and go on moving the weights
@@ -850,9 +861,9 @@ for name, gap in gaps.items():
 # The library climbs the ladder, too. `Program` holds the parts of a training program, `Spec` says what it is meant to
 # do, and `climb(program, spec)` asks its questions rung by rung and stops at the first rung that fails. It looks at
 # more than the loss. For example, it computes each gradient a second time and compares it with the one that the
-# optimizer uses. (`budget=` limits the time for further experiments, in seconds. How to write a `Program` from your own
-# script comes later, in the section “Your own program”.) Below is the same fault in a program on digits. Predict
-# the number of the rung that stops it.
+# optimizer uses. (`budget=` limits the time for further experiments, in seconds. How to write a `Program` from your
+# own script comes later, in the section "Your own program".) Below, a program on digits never clears its gradients.
+# Predict the number of the rung that stops it.
 
 # %% tags=["demo"]
 predict("uncleared", None)
@@ -864,10 +875,10 @@ def digits_program(slip=0, **parts):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    few, others = stratified_split(digits.labels, (0.15, 0.85), seed=0)
-    x, y = digits.images[few], digits.labels[few].roll(slip)
+    train_part, val_part = stratified_split(digits.labels, (0.15, 0.85), seed=0)
+    x, y = digits.images[train_part], digits.labels[train_part].roll(slip)
     loader = TensorLoader(x, y, batch_size=64, shuffle=True, seed=0)
-    validation = TensorLoader(digits.images[others], digits.labels[others], batch_size=512)
+    validation = TensorLoader(digits.images[val_part], digits.labels[val_part], batch_size=512)
     return Program(model, optimizer, nn.CrossEntropyLoss(), loader, validation, **parts)
 
 
@@ -880,15 +891,14 @@ def never_cleared(program, batch):
 
 digits_task = Spec(task="classification", classes=10, epochs=5)
 climbed = climb(digits_program(step=never_cleared), digits_task, budget=5)
-usual = {6: "Rung 6 would show a restless curve. The lowest rung that sees the fault is lower."}
+usual = {6: "Rung 6 would show an unstable curve. The lowest rung that sees the fault is lower."}
 reveal("uncleared", climbed.findings[0].rung, tolerance=0, usual=usual)
 print(climbed.findings[0].title)
 
 # %% [markdown]
-# On rung 3, `climb` examines single training steps. Here are two more faults: training labels that have slipped by one
-# row, and a network whose hidden units are all below zero from the start. The program with slipped labels can memorise
-# any batch. On rung 1 `climb` also asks whether similar inputs have similar labels. Predict the rung on which `climb`
-# stops this program.
+# On rung 3, `climb` examines single training steps. Here are two more faults: training labels that have slipped by
+# one row, and a network whose hidden units are all dead from the start. The program with slipped labels can memorise
+# any batch. Predict the rung on which `climb` stops this program.
 
 # %% tags=["demo"]
 predict("slipped", None)
@@ -907,27 +917,28 @@ for finding in (slipped.findings[0], stopped.findings[0]):
 # %% tags=["demo"]
 show_figure(
     stopped.plot(),
-    caption="The ladder stops at the first rung that fails and does not climb on.",
+    caption="The climb ends at the first rung that fails.",
     alt="Above, seven rungs: 4 fails with dead ReLUs, the higher ones are not climbed. Below, the "
-    "training and validation losses stay above that of the best constant answer, 2.30.",
+    "training and validation losses stay near that of the best constant answer, 2.30.",
 )
 
 # %% [markdown]
-# The dead units are reported on rung 4. They cannot learn one batch either, so rung 3 is "unsure": its number is bad, and
+# On rung 1 `climb` also asks whether similar inputs have similar labels, so the slipped labels are stopped there. The
+# dead units are reported on rung 4. They cannot learn one batch either, so rung 3 is "unsure": its number is bad, and
 # none of its own questions explains why. `climb` goes on until a question does, and reports the fault there.
 #
 # ### Our program, with five common mistakes
 #
-# Below, our program gets four more faults: pixels from 0 to 255, layers in a Python list, a frozen first layer, and
-# dead units. Then a batch lies on another device than the model. (Where there is no GPU, PyTorch's `meta` device stands
-# for the other one.) Each is shown with the line that reveals it and the repair. Predict how many of the five raise an
+# Below are five common faults: pixels from 0 to 255, layers in a Python list, a frozen first layer, dead units, and a
+# batch that is not on the device of the model. (PyTorch's `meta` device stands in for a GPU, so the cell runs on
+# every computer.) Each is shown with the line that reveals it and the repair. Predict how many of the five raise an
 # error in a forward pass.
 
 # %% tags=["demo"]
 predict("raising", None)
 
 # %% tags=["demo"]
-x, y = next(iter(to_learn()))
+x, y = next(iter(train_batches()))
 pixels = 255 * x
 print(f"range: up to {pixels.max():.0f}; after pixels / 255 up to {(pixels / 255).max():.2f}")
 layers = [nn.Linear(400, 32), nn.ReLU(), nn.Linear(32, 5)]
@@ -972,8 +983,8 @@ print("raises an error:", raising[0], "- repair: x.to(next(model.parameters()).d
 #
 # ### Six programs
 #
-# Each of these functions does what its first line says, except for one fault. None of them raises an error. Before you
-# go on, ask for each of them which rung of the ladder would stop it.
+# Each of these functions does what the comment in its first line says, except for one fault. None of them raises an
+# error. Before you go on, ask for each of them which rung of the ladder would stop it.
 
 # %% tags=["setup"]
 def batch_loss(model, x, y):  # the mean cross-entropy of a model that gives logits
@@ -992,7 +1003,7 @@ def split_data(x, y, generator):  # shuffled: a fifth for validation, the rest f
 
 
 # %% tags=["setup"]
-def labelled_only(x, y):  # the examples that have a label, in their order; -1 is none
+def labelled_only(x, y):  # the examples that have a label, in their order; -1 means no label
     return x[: int((y >= 0).sum())], y[y >= 0]
 
 
@@ -1014,13 +1025,14 @@ def train_epoch(step, scheduler, batches):  # one epoch, with a schedule that is
 # `"schedule"`, for the programs in the order above. Each entry is the repaired function, with the same arguments and
 # the same kind of result. Copy a function into `repaired` and change what is wrong in it.
 #
-# Inputs are `[N, features]`, labels `torch.long` `[N]`; `batches` is a list of pairs and may hold batches of different
-# sizes. The rows of each part of a split may come in any order, but every row keeps its label, a fifth is rounded down
-# (of four examples it is 0), and a generator with the same seed gives the same split again. Gradients may be left in
-# `.grad` before the first `"step"`. `"labels"` keeps the order of the examples, and may find one label or none. The
-# mode in which `"evaluation"` leaves the model is not checked. Logits can be far apart; the right losses are finite.
+# Inputs are `[N, features]`, labels `torch.long` `[N]`; `batches` is a list of pairs and may hold batches of
+# different sizes. The rows of each part of a split may come in any order, but every row keeps its label, a fifth is
+# rounded down (of four examples it is 0), and a generator with the same seed gives the same split again. Gradients
+# may be left in `.grad` before the first `"step"`. `"labels"` keeps the order of the examples, and there may be only
+# one label, or none. The mode in which `"evaluation"` leaves the model is not checked. Logits can be far apart, but
+# the right losses are finite.
 #
-# A program that you leave out costs its own points only. Hidden data: for each of the six, 2 points for what the
+# A program that you leave out loses only its own points. Hidden data: for each of the six, 2 points for what the
 # repaired program does. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
@@ -1098,8 +1110,8 @@ def train_digits(rows, held_out, hidden=64, rate=0.01, epochs=20, dropout=0.0, s
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
     order = {"batch_size": 64, "shuffle": True, "seed": seed}
     shuffled = TensorLoader(digits.images[rows], digits.labels[rows], **order)
-    to_check = TensorLoader(digits.images[held_out], digits.labels[held_out], batch_size=500)
-    return model, train(model, shuffled, to_check, optimizer, nn.CrossEntropyLoss(), epochs=epochs)
+    val_loader = TensorLoader(digits.images[held_out], digits.labels[held_out], batch_size=500)
+    return model, train(model, shuffled, val_loader, optimizer, cross_entropy, epochs=epochs)
 
 
 # %% tags=["demo"]
@@ -1119,8 +1131,8 @@ show_runs(runs, "Four runs, four patterns: both low; both high; a gap; no moveme
 
 # %% tags=["demo"]
 for name, run in runs.items():
-    last, found = run.rows[-1], diagnose(run)
-    print(f"{name}: {found.pattern}. First: {found.actions[0]}")
+    last, verdict = run.rows[-1], diagnose(run)
+    print(f"{name}: {verdict.pattern}. First: {verdict.actions[0]}")
     print(f"    training ≈ {last.train_loss:.2f}, validation ≈ {last.val_loss:.2f}")
 
 # %% [markdown]
@@ -1144,9 +1156,9 @@ print(f"both in evaluation mode: training ≈ {again:.2f}, validation ≈ {last.
 
 
 # %% [markdown]
-# Measured in the same way, training is better, as it should be. So before you suspect a leak, measure both losses with
-# the same weights, in evaluation mode and without augmentation. If validation is still equal or better, look for a
-# leak, or for a validation part that is easier or small.
+# Measured in the same way, training is better, as it should be. So before you suspect a leak, measure both losses
+# with the same weights, in evaluation mode and without augmentation. If validation is still equal or better, look for
+# a leak, or for a validation part that is easier or very small.
 #
 # ### Question 03b-curves · 8 points
 #
@@ -1254,12 +1266,12 @@ def shifted(images, generator):
 
 def train_shapes(rate, seed=0, rows=in_train, epochs=12, decay=0.0, dropout=0.0, augment=()):
     """Train our program; return the network and its losses on training and validation."""
-    model, batches = network(seed, dropout), Augmented(to_learn(rows, seed), augment, seed)
+    model, batches = network(seed, dropout), Augmented(train_batches(rows, seed), augment, seed)
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=decay)
     schedule = one_cycle(rate)
-    train(model, batches, to_check, optimizer, cross_entropy, epochs=epochs, schedule=schedule)
+    train(model, batches, val_loader, optimizer, cross_entropy, epochs=epochs, schedule=schedule)
     on_train = TensorLoader(drawn.images[in_train], drawn.labels[in_train], batch_size=800)
-    return model, *(evaluate(model, part, cross_entropy).loss for part in (on_train, to_check))
+    return model, *(evaluate(model, part, cross_entropy).loss for part in (on_train, val_loader))
 
 
 # %% tags=["demo"]
@@ -1278,31 +1290,32 @@ predict("method", None)
 def run_shapes(config, seed):
     """Validation loss of one training; keep its gap as well."""
     _, on_train, on_val = train_shapes(rate, seed, **config)
-    found_gaps.setdefault(str(config), []).append(on_val - on_train)
+    gaps_by_config.setdefault(str(config), []).append(on_val - on_train)
     return on_val
 
 
-found_gaps = {}
+gaps_by_config = {}
 plain = {"epochs": 12, "decay": 0.0, "dropout": 0.0, "augment": ()}
 methods = {"decay": {"decay": 1.0}, "dropout": {"dropout": 0.5}, "fewer epochs": {"epochs": 5}}
 methods |= {"shifted images": {"augment": (shifted,)}}
 regularised = ablate(run_shapes, plain, methods, seeds=range(3), higher_is_better=False)
 
 # %% tags=["demo"]
-print(f"without any: gap ≈ {np.mean(found_gaps[str(plain)]):.2f}")
+print(f"without any: gap ≈ {np.mean(gaps_by_config[str(plain)]):.2f}")
 best = max(regularised.effects, key=lambda effect: effect.gain)
 usual = {"dropout": "Its interval contains 0: three seeds do not show that dropout helps."}
 reveal("method", best.name, usual=usual)
 for effect in regularised.effects:
-    gap = np.mean(found_gaps[str({**plain, **methods[effect.name]})])
-    print(f"{effect.name}: saves ≈ {effect.gain:.2f} nats; gap ≈ {gap:.2f}; {effect.verdict}")
+    gap = np.mean(gaps_by_config[str({**plain, **methods[effect.name]})])
+    print(f"{effect.name}: lowers the validation loss by ≈ {effect.gain:.2f} nats; "
+          f"gap ≈ {gap:.2f}; {effect.verdict}")
 
 # %% tags=["demo", "nbval-ignore-output"]
 listed = ", ".join(f"{e.name} {e.gain:.2f} ± {e.needed:.2f}" for e in regularised.effects)
 show_figure(
     regularised.plot(),
-    caption="Shifted images save most; two intervals contain 0.",
-    alt=f"Validation loss saved over three seeds, in nats: {listed}. A dashed line at 0.",
+    caption="Shifted images lower the validation loss most. Two intervals contain 0.",
+    alt=f"Mean fall of the validation loss in nats, three seeds: {listed}. A dashed line at 0.",
 )
 
 # %% [markdown]
@@ -1347,30 +1360,30 @@ for name, config in {
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "03b-p4", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
 # The network fits its training data almost perfectly and does much worse on validation: overfitting, provided that both
-# parts come from the same distribution and went through the same preprocessing. That is checked first, since it takes
-# a minute and makes everything else pointless if it fails. After that, by cost: stop at the best validation loss and
+# parts come from the same distribution and went through the same preprocessing. I check that first, since it takes a
+# minute and makes everything else pointless if it fails. After that, by cost: stop at the best validation loss and
 # add weight decay or dropout (one line each); augment the training images; make the network smaller, which changes what
 # was tuned before; and last, since labels cost most, collect more data.
 
 # %% [markdown]
 # ## Validation · Splits and leakage
 #
-# **Goal.** Choose the split from the question that the model will have to answer later.
+# **Goal.** Choose the split that matches what the model will meet later.
 #
 # A validation score is useful if the validation data differ from the training data in the same way as the data that the
 # model will meet later. Related rows break that:
 #
 # | data | what a random split of the rows does | split |
 # |---|---|---|
-# | several images of a patient | the patient's own look is learned | by patient |
+# | several images of a patient | the model learns to recognise the patient | by patient |
 # | frames of a video | neighbours are nearly copies | by video or scene |
-# | a series in time | the future is in training | chronologically |
+# | a time series | the future is in training | chronologically |
 # | logs of users | the same habits on both sides | by user, or by time |
 # | documents with copies | the same text on both sides | by text: all its copies in one part |
 #
-# Here are 40 videos of ten frames each. A coin decided whether a video is of class 0 or 1, so *nothing* can be learned.
-# A classifier looks up the most similar training frame. Rows are split at random, 80 to 20. Predict its validation
-# accuracy in percent.
+# Here are 40 videos of ten frames each. A coin decided whether a video is of class 0 or 1, so *nothing* can be
+# learned. A classifier looks up the most similar training frame and copies its label. Rows are split at random, 80 %
+# to 20 %. Predict its validation accuracy in percent.
 
 # %% tags=["demo"]
 predict("frames", None)
@@ -1397,9 +1410,9 @@ usual = {50: "That would be true of new videos. Here every video has frames on b
 reveal("frames", accuracy_of_nearest(by_row), "%", usual=usual)
 
 # %% [markdown]
-# The classifier is always right, on labels that mean nothing, because it recognises the video. A split by video takes that
-# away. `leakage_report` finds the fault in the split itself, without any model, when you tell it which group each row
-# belongs to.
+# The classifier is always right, on labels that mean nothing, because it recognises the video. A split by video
+# prevents that. `leakage_report` finds the fault in the split itself, without any model, when you tell it which group
+# each row belongs to.
 
 # %% tags=["demo"]
 by_video = [grouped_split(video, (0.8, 0.2), seed=seed) for seed in range(20)]
@@ -1416,7 +1429,7 @@ print(f"training ends on day {days[past].max()}, validation begins on day {days[
 
 
 # %% [markdown]
-# By video, the accuracy is that of a coin. The last cell splits 400 rows chronologically, for the third row of the
+# By video, the accuracy is that of a coin. The last cell splits 400 rows chronologically, as in the third row of the
 # table. It cuts at day 320, although the rows are not in order.
 #
 # ### Question 03b-split · 8 points
@@ -1425,10 +1438,11 @@ print(f"training ends on day {days[past].max()}, validation begins on day {days[
 # record, in no order). `deployed_on` says what the model will meet later: `"new patients"`, `"new videos"`, `"later
 # days"`, `"new users"` or `"new texts"`. Columns are called `patient`, `video`, `frame`, `day`, `user`, `document`,
 # `text`, `label`. Each table has some of them, and not all of them matter. Two documents are copies when their `text`
-# is equal. `day` and `label` are whole numbers. All days are different, and many days can pass between two records. For
-# `"new patients"`, each patient has one label. The groups that will be new (patients, videos, users, texts) have
+# is equal. `day` and `label` are whole numbers. All days are different, and many days can pass between two records.
+# For `"new patients"`, each patient has one label. The groups that will be new (patients, videos, users, texts) have
 # similar sizes. There are enough of them (in each class, for patients) that taking `val_fraction` of the groups,
-# rounded to the nearest whole number or rounded up, keeps the limits below. `val_fraction` is between 0.2 and 0.4.
+# rounded to the nearest whole number or rounded up, stays within the limits below. `val_fraction` is between 0.2 and
+# 0.4.
 #
 # Return two sequences of row numbers, training and validation:
 #
@@ -1489,9 +1503,10 @@ probe("03b-split", make_split)
 # | concept | the meaning, P(y given x) | P(x) | the definition of a class changes | label again, train again |
 # | temporal | something, with time | nothing for long | habits of users | split by time, watch the metric |
 #
-# `shift_report` looks for all four. We give it two sets of 400 digits. The second set first comes as it is, then
-# darker, then with few of the digits 5 to 9, then with the labels 3 and 8 exchanged. Predict what `shift_report`
-# answers for the last one.
+# `shift_report` looks for all four, for a temporal shift only if it gets times. We give it two sets of 400 digits,
+# without times. The second set comes first unchanged, then darker, then with few of the digits 5 to 9, then with the
+# labels 3 and 8 exchanged. Predict what `shift_report` answers for the last one: `"covariate"`, `"label"`,
+# `"concept"` or `"none"`.
 
 # %% tags=["demo"]
 predict("shift", None)
@@ -1517,9 +1532,9 @@ usual = {"label": "Label shift changes how frequent a class is. Here its meaning
 reveal("shift", primary_shift(x_after, exchanged), usual=usual)
 
 # %% [markdown]
-# Be careful with what does *not* distinguish them. When the shares of the classes change, the inputs usually change too,
-# and the other way round. The next cell computes an example: a test is positive (x = 1) for 90 % of the ill and for 10 %
-# of the healthy, while the share of the ill grows from 10 % to 50 %.
+# Some differences do *not* tell the kinds apart. When the shares of the classes change, the inputs usually change
+# too, and the other way round. The next cell computes an example: a test is positive (x = 1) for 90 % of the ill and
+# for 10 % of the healthy, while the share of the ill grows from 10 % to 50 %.
 
 # %% tags=["demo"]
 for ill in (0.1, 0.5):
@@ -1535,10 +1550,10 @@ for ill in (0.1, 0.5):
 #
 # Write `find_shift(x_train, y_train, t_train, x_val, y_val, t_val)`. All arguments are NumPy arrays of whole numbers,
 # one entry for each example: an input `x` (0, 1 or 2), a label `y` (0 or 1), a time `t`. Rows are not sorted by time,
-# all times are different, and validation is always later than training. The number of training examples is even. Sorted
-# by time, its earlier and its later *half* have equally many examples, however the times are spread. Validation may be
-# larger or smaller. Every input and every label occurs in each part and in each half, but a pair of them need not
-# occur.
+# all times are different, and validation is always later than training. The number of training examples is even.
+# Sorted by time, training has an earlier and a later *half* with equally many examples, however the times are spread.
+# Validation may be larger or smaller. Every input and every label occurs in each part and in each half, but a pair of
+# them need not occur.
 #
 # Compare *shares*. P(x) is the share of each input, P(y) of each label, P(y | x) of each label among the examples of
 # one input, P(x | y) of each input among the examples of one label. A distribution has *changed* when one of its shares
@@ -1623,11 +1638,11 @@ quiz("82 %: what next?", None, NEXT_STEP)
 # %% [markdown]
 # ### Our program on rung 7: mistakes in buckets
 #
-# Some of our images are difficult on purpose, and for each of them the difficulty is known: blur (the shape moved during
-# the exposure, 8 % of the images), an ambiguous label (6 %), a background with the stripes of another class (6 %), and the
-# rare class (the cross, 4 %). In a project of your own you would find this out by looking. Below is the network from rung
-# 6 that was trained on shifted images. Predict which of the four holds the most mistakes: `"blur"`, `"ambiguous label"`,
-# `"background shortcut"` or `"rare class"`.
+# Some of our images are difficult on purpose, and for each of them the difficulty is known: blur (the shape moved
+# during the exposure, 8 % of the images), an ambiguous label (6 %), a background with the stripes of another class (6
+# %; in most images the stripes match the class), and the rare class (the cross, 4 %). In a project of your own you
+# would find this out by looking. Below is the network from rung 6 that was trained on shifted images. Predict which
+# of the four holds the most mistakes: `"blur"`, `"ambiguous label"`, `"background shortcut"` or `"rare class"`.
 
 # %% tags=["demo"]
 predict("bucket", None)
@@ -1636,7 +1651,7 @@ predict("bucket", None)
 # %% tags=["demo"]
 def mistakes_of(model):
     """Predicted classes, which are wrong, and the mistakes in buckets by true difficulty."""
-    outputs, labels = collect_outputs(model, to_check)
+    outputs, labels = collect_outputs(model, val_loader)
     predicted = outputs.argmax(dim=1)
     flags = {name: flag[in_val] for name, flag in drawn.flags.items() if flag.any()}
     return predicted, predicted != labels, bucket_errors(predicted != labels, flags)
@@ -1653,14 +1668,15 @@ print(f"{len(wrong)} images, ≈ {wrong.sum()} mistakes, accuracy ≈ {right:.0f
 listed = ", ".join(f"{row.name} {row.errors}" for row in buckets.rows)
 show_figure(
     buckets.plot(),
-    caption="Blur holds the most mistakes; nearly every mistake has a known difficulty.",
-    alt=f"Bars of mistakes in each bucket: {listed}. A line of their running share.",
+    caption="Blur is the largest bucket. Nearly every mistake is in one of the four.",
+    alt=f"Bars of mistakes in each bucket: {listed}. A line that counts each mistake once "
+    "rises to nearly 100 percent.",
 )
 
 # %% [markdown]
 # Sort some mistakes yourself before you trust a table. Below are twenty of them, each with its label and what was
 # predicted instead. ("cross, not triangle" is a cross that was predicted as a triangle.) Press the buttons, or type a
-# bucket's number into the field below the picture; 0 goes back. (In a static page you see all twenty at once.)
+# bucket's number into the field below the picture; 0 goes back. (On a static page you see all twenty at once.)
 
 # %% tags=["demo", "nbval-ignore-output"]
 kinds = ("none", "circle", "square", "triangle", "cross")
@@ -1685,13 +1701,13 @@ for name in names:
 # | bucket | what is behind it | intervention |
 # |---|---|---|
 # | blur | the model fails on moving objects | augment with blur, or collect blurred images |
-# | rare class | few training examples | collect examples, or weight their loss |
+# | rare class | few training examples | collect examples, or give them more weight in the loss |
 # | ambiguous label | people disagree | clean the labels, merge classes, report uncertainty |
 # | background shortcut | the background gives the class away | crop, mask or change backgrounds |
 # | threshold | probabilities are fine, the decision is not | tune the threshold on validation data |
 #
-# We try two of them, each in runs of its own over three seeds. *Reweight*: every cross is shown four times in an epoch.
-# *Blur*: half of the training images are averaged with copies of themselves along a line. Predict which of the two
+# We try two of them, each in runs of its own over three seeds. *Reweight*: every cross is shown four times in an
+# epoch. *Blur*: half of the training images are averaged with shifted copies of themselves. Predict which of the two
 # buckets shrinks more: `"blur"` or `"rare class"`.
 
 # %% tags=["demo"]
@@ -1714,9 +1730,10 @@ versions = {"before": {"augment": (shifted,)}, "blur": {"augment": (shifted, blu
 versions |= {"reweight": {"augment": (shifted,), "rows": more_crosses}}
 counts = {}
 for name, config in versions.items():
-    found = [mistakes_of(train_shapes(rate, seed, **config)[0])[2].rows for seed in range(3)]
-    errors = {row.name: [] for row in found[0]}
-    for row in [row for rows in found for row in rows]:
+    models = [train_shapes(rate, seed, **config)[0] for seed in range(3)]
+    rows_by_seed = [mistakes_of(model)[2].rows for model in models]
+    errors = {row.name: [] for row in rows_by_seed[0]}
+    for row in [row for rows in rows_by_seed for row in rows]:
         errors[row.name].append(row.errors)
     counts[name] = {kind: sum(each) / len(each) for kind, each in errors.items()}
 
@@ -1752,9 +1769,9 @@ reveal("ceiling", 82 + sizes[0] / sum(sizes) * (100 - 82), "%", tolerance=0.5, u
 # write a line of code for the cure.
 #
 # A pipeline of several components has ceilings too. Replace the output of one component with the true output, and
-# measure the accuracy of the whole pipeline. In this example it is 82 %. It rises to 83 %, 91 % or 83 % if the first,
-# the second or the third component alone is perfect. `ceiling_analysis` reports these, and also makes them perfect one
-# after another.
+# measure the accuracy of the whole pipeline. In this example the pipeline has an accuracy of 82 %. It rises to 83 %,
+# 91 % or 83 % if the first, the second or the third component alone is perfect. `ceiling_analysis` reports these
+# gains, and also those from making the components perfect one after another.
 
 # %% tags=["demo"]
 accuracy_with = {(): 82, ("detect",): 83, ("align",): 91, ("read",): 83}
@@ -1773,13 +1790,14 @@ for stage in ceiling_analysis(accuracy_with.__getitem__, ["detect", "align", "re
 #
 # Write two functions.
 #
-# - `rank_buckets(mistakes, accuracy)`: `mistakes` is a list with the name of a bucket for each mistake that was looked
-#   at (at least one mistake, names in small letters), `accuracy` the model's accuracy in percent (30 to 99.9). Return a
-#   list with one triple `(name, ceiling, intervention)` for each bucket. The ceiling is the accuracy in percent if all
-#   mistakes of this kind alone were right. The mistakes looked at stand for all mistakes of the model. The largest
-#   bucket comes first; equal ones are ordered by name from a to z. Interventions are called `"augment"` (blur),
-#   `"collect-or-reweight"` (rare class), `"clean-labels"` (ambiguous label), `"change-backgrounds"` (background
-#   shortcut), `"tune-threshold"` (threshold) and, for every other name, `"look-at-ten"`.
+# - `rank_buckets(mistakes, accuracy)`: `mistakes` is a list with the name of a bucket for each mistake that was
+#   looked at (at least one mistake, names in lower case), and `accuracy` is the model's accuracy in percent (30 to
+#   99.9). Return a list with one triple `(name, ceiling, intervention)` for each bucket. The ceiling is the accuracy
+#   in percent if all mistakes of this kind, and no others, were corrected. The mistakes looked at are representative
+#   of all mistakes of the model. The largest bucket comes first; equal ones are ordered by name from a to z.
+#   Interventions are called `"augment"` (blur), `"collect-or-reweight"` (rare class), `"clean-labels"` (ambiguous
+#   label), `"change-backgrounds"` (background shortcut), `"tune-threshold"` (threshold) and, for every other name,
+#   `"look-at-ten"`.
 # - `best_component(base, alone)`: `base` is the accuracy of a pipeline in percent, `alone` maps each component (at
 #   least one), in the order of the pipeline, to the accuracy of the pipeline when only this component is perfect.
 #   Return `(name, gain)` of the one with the largest gain in points; of equal ones, the first in the pipeline. A gain
@@ -1787,7 +1805,7 @@ for stage in ceiling_analysis(accuracy_with.__getitem__, ["detect", "align", "re
 #
 # Hidden cases, with ties and without, with a single bucket, and with a model that is nearly right: 2 points for the
 # order, 2 for the ceilings, 2 for the interventions, 2 for the component. Ceilings and gains may be rounded to two
-# decimals, but the order and the choice must not depend on it. Limit: 30 seconds.
+# decimals, but the order and the choice must not depend on the rounding. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -1913,9 +1931,10 @@ show_figure(
 # A record makes runs comparable weeks later. `compare_records` says what differs between two of them.
 
 # %% tags=["demo"]
-one = RunRecord.start(base, seed=0, data_id="digits", split_id="stratified, seed 0")
-other = RunRecord.start({**base, "hidden": 40}, seed=1, data_id="digits", split_id=one.split_id)
-print("different:", [name for name, _, _ in compare_records(one, other).changes])
+ids = {"data_id": "digits", "split_id": "stratified, seed 0"}
+first_record = RunRecord.start(base, seed=0, **ids)
+second_record = RunRecord.start({**base, "hidden": 40}, seed=1, **ids)
+print("different:", [name for name, _, _ in compare_records(first_record, second_record).changes])
 
 
 # %% [markdown]
@@ -1925,7 +1944,7 @@ print("different:", [name for name, _, _ in compare_records(one, other).changes]
 #
 # Write `ablate_one(run, base, change, seeds)`. `run(config, seed)` trains and returns an accuracy in percent; it does
 # not change `config`. (In the tests, a simple function takes the place of the training. You may compute in float32.)
-# `base` is a dict of settings (numbers, text, `True` or `False`), `change` a dict of settings that are to be different,
+# `base` is a dict of settings (numbers, text, `True` or `False`), `change` is a dict of the settings to change,
 # `seeds` a list of three different seeds in any order.
 #
 # 1. `change` must have exactly one entry. Its key must be in `base`, and its value must differ from the one in `base`.
@@ -1938,12 +1957,12 @@ print("different:", [name for name, _, _ in compare_records(one, other).changes]
 # 4. Return `(gain, low, high, verdict)`: `"likely useful"` when the interval lies above 0, `"worse"` when it lies below
 #    0, else `"noise"`. The three differences are never all equal, and no interval ends at 0 or close to it.
 #
-# Hidden experiments: 2 points for the runs, 2 for the interval, 1 for the verdicts, 1 for what is refused. Limit: 30
+# Hidden experiments: 2 points for the runs, 2 for the interval, 1 for the verdicts, 1 for the `ValueError`. Limit: 30
 # seconds.
 #
 # <details><summary>Hint 1</summary>
 #
-# `{**base, **change}` is a new dict; `base.update(change)` is not.
+# `{**base, **change}` is a new dict; `base.update(change)` changes `base` itself.
 #
 # </details>
 # <details><summary>Hint 2</summary>
@@ -1983,10 +2002,10 @@ probe("03b-ablate", ablate_one)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03b-p2-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## One change at a time: a GPU that waits
 #
-# The same discipline serves speed. A change of a loader's flags costs a minute to try and a minute to measure, and what
-# it brings depends on the data: worker processes (`num_workers`) help when making a batch is slow, but when the data
-# are already in memory they cost more time than they save. Pinned memory (`pin_memory`) speeds up the copy of a
-# finished batch to the GPU.
+# The same discipline helps with speed. A change of a loader's arguments takes a minute to try and a minute to
+# measure. What it brings depends on the data. Worker processes (`num_workers`) help when making a batch is slow, but
+# when the data are already in memory they cost more time than they save. Pinned memory (`pin_memory`) can speed up
+# the copy of a finished batch to the GPU.
 #
 # ### Question 03b-p2 · 2 points, graded by hand
 #
@@ -2007,52 +2026,56 @@ probe("03b-ablate", ablate_one)
 # First I measure batches per second of the loader alone and of the training step alone, on a batch that is kept in
 # memory. If the loader is the slower one, workers come first: with none, batches are made one after another in the
 # training process, while the GPU waits. I raise `num_workers` to 2, then 4, and measure the whole loop again each time,
-# until it no longer gets faster. Only then pinned memory, together with `non_blocking=True` for the copy: it speeds up
-# the transfer of a finished batch and lets it overlap with computing, which matters little while batches are missing. I
-# keep it if the measurement says so. If the loader alone was fast enough from the start, neither is the cure.
+# until it no longer gets faster. Only then do I try pinned memory, together with `non_blocking=True` for the copy: it
+# speeds up the transfer of a finished batch and lets it overlap with computing, which matters little while batches are
+# missing. I keep it if the measurement says so. If the loader alone was fast enough from the start, neither is the cure.
 
 # %% [markdown]
 # ## The whole climb
 #
-# You have climbed the ladder by hand. `climb` does it in one call, and leaves the program unchanged. To locate a fault
-# it also runs the program with one part replaced by a part that is known to work. `budget=` limits the time for these
-# runs, in seconds. First comes our program, in the form that the ladder takes.
+# You have climbed the ladder by hand. `climb` does it in one call, and leaves the program unchanged. To locate a
+# fault it also runs the program with one part replaced by a part that is known to work. `budget=` limits the time for
+# these runs, in seconds. First comes our program, in the form that `climb` takes. Its climb has a budget of 0: no part
+# is replaced, so the report does not depend on the speed of your computer.
 
 # %% tags=["setup"]
 def shapes_program(lr=0.003):
     """Our program for the ladder: model, optimizer, loss and data."""
     model = network()
     optimizer = torch.optim.Adam(model.parameters(), lr=lr)
-    return Program(model, optimizer, cross_entropy, to_learn(), to_check)
+    return Program(model, optimizer, cross_entropy, train_batches(), val_loader)
 
 
 shapes_task = Spec(task="classification", classes=5, epochs=10)
 
 # %% tags=["demo", "nbval-ignore-output"]
-print(climb(shapes_program(), shapes_task, budget=5))
+print(climb(shapes_program(), shapes_task, budget=0))
 
 # %% [markdown]
-# Read it from the top. Each rung begins with its verdict. It *holds*, it *fails*, it is *unsure* (a number is bad, and no
-# question explains why), or it was *not asked* (nothing could be measured). The line *demands* says when the rung holds.
-# Then come its most important numbers, some of which you have computed yourself. These need an explanation:
+# Read it from the top. Each rung begins with its verdict. It *holds*, it *fails*, it is *unsure* (a number is bad,
+# and no question explains why), or it was *not asked* (nothing could be measured). The line *demands* says when the
+# rung holds. Then come its most important numbers, some of which you have computed yourself. Three lines need an
+# explanation:
 #
 # - *unlike the lecture's batches* compares the first batch with the contract of the task. What it lists is a hint, not
 #   yet a fault. For example, `climb` calls unscaled inputs a fault only if the same training ends clearly better with
 #   scaled inputs. So with a small budget, rung 1 can hold for inputs that the table of the bug zoo would stop there.
 # - *attainable*, on rung 3, is the lowest loss that any outputs could have on the batch, by the program's own loss
-#   function. If it is not the floor that the author intended, the fault is in the loss function or in the targets.
-# - *not checked* names questions that were not asked, with the reason. *Replacements of parts* are the runs in which one
-#   part is replaced. Here the budget ended before all of them had been tried.
+#   function. It is found by a search, so it is approximate. If it is not the floor that the author intended, the
+#   fault is in the loss function or in the targets.
+# - *not checked* names questions that were not asked, with the reason. This report has no such line, but the next one
+#   has. *Replacements of parts* are the runs in which one part is replaced; a small budget can end before all of them
+#   have been tried.
 #
 # A finding begins with its title. In parentheses follow its code in the library's list of faults, `FAULTS` in
 # `lecture_lib.debugging`, then the rung and the part of the program. E05, for instance, is a shortcut. After the colon
 # comes the evidence. The two lines below say what the fault means and what to do. The last line of the report counts
 # the findings, the questions that were asked on all rungs, and those that were not asked.
 #
-# Rungs 1 to 6 hold. On rung 7 the ladder reports a shortcut: when the margin of each image is exchanged for that of
-# another image, the model loses about 40 % of its accuracy above chance. That is true. The stripes behind the shapes
-# give the class away, and the bucket "background shortcut" holds the images in which they mislead. If all rungs hold,
-# the ladder has found no fault. That does not prove that there is none.
+# Rungs 1 to 6 hold. On rung 7 the ladder reports a shortcut: when the margin of each image (a band along its edges)
+# is exchanged for that of another image, the model loses about 40 % of its accuracy above chance. The report is
+# right. The stripes behind the shapes give the class away, and the bucket "background shortcut" holds the images in
+# which they mislead. If all rungs hold, the ladder has found no fault. That does not prove that there is none.
 #
 # Now a program with a fault. Its author gave the network a new last layer after the optimizer had been made. Nothing
 # raises an error, and the loss falls.
@@ -2060,11 +2083,11 @@ print(climb(shapes_program(), shapes_task, budget=5))
 # %% tags=["demo", "nbval-ignore-output"]
 broken = shapes_program()
 broken.model[-1] = nn.Linear(32 * 5 * 5, 5)
-found = climb(broken, shapes_task, budget=2)
-print(found)
+report = climb(broken, shapes_task, budget=2)
+print(report)
 
 # %% tags=["demo"]
-for finding in found.findings:
+for finding in report.findings:
     print(f"rung {finding.rung}, {finding.part}: {finding.title}")
     print("   evidence:", finding.evidence)
 
@@ -2073,19 +2096,20 @@ for finding in found.findings:
 # in the program to look at, here the optimizer. The *evidence* is what was observed: 2 of the optimizer's 10 parameters
 # are not in the model. The *remedy* says what to change: make the optimizer last.
 #
-# This finding is *certain*: in every sound program the optimizer's parameters are parameters of the model, whatever the
-# data are. After a certain finding `climb` does not compare runs, because they could only show the same fault again.
-# The lines "not checked" say so. The report cannot tell whether this is the only fault. Repair it and climb again.
+# This finding is *certain*: in a sound program of this kind the optimizer's parameters are parameters of the model,
+# whatever the data are. After a certain finding `climb` does not compare runs, because they could only show the same
+# fault again. The lines "not checked" say so. The report cannot tell whether this is the only fault. Repair it and
+# climb again.
 
 # %% [markdown]
 # ## Your own program
 #
 # **Goal.** Debug a training script of your own: first unchanged, with `lecture debug`, and then with `climb`.
 #
-# The two cells below write a script into a temporary folder, as you might write it for a project. It reads ten
-# measurements of each of 442 patients, which come with scikit-learn, and predicts how far their diabetes has progressed
-# a year later, as a score from 25 to 346. It trains on 342 patients, prints its loss, and measures the mean error on
-# the other 100. It has one silent fault. Read it, and try to find the fault before you go on.
+# The cells below write a script into a temporary folder, as you might write it for a project. It reads ten
+# measurements of each of 442 patients, which come with scikit-learn, and predicts how far their diabetes has
+# progressed a year later, as a score from 25 to 346. It trains on 342 patients, prints its loss, and measures the
+# mean error on the other 100. It has one silent fault. Read it, and try to find the fault before you go on.
 
 # %% tags=["demo"]
 import tempfile
@@ -2141,7 +2165,7 @@ train_file = Path(tempfile.mkdtemp()) / "train.py"
 _ = train_file.write_text(first_half + second_half, "utf-8")
 
 # %% [markdown]
-# ### The script as it is
+# ### The unchanged script
 #
 # In a terminal, `lecture debug train.py` runs a script unchanged and watches its training. Arguments after the script's
 # name go to the script, as in `lecture debug train.py --epochs 2`. The command finds the models and optimizers by
@@ -2155,12 +2179,12 @@ predict("watched", None)
 # %% tags=["demo"]
 exit_code = lecture(["debug", str(train_file)])
 print()
-usual = {1: "The fault is in an expression of the author's own, and nothing watches those."}
+usual = {1: "The fault is in an expression of this script. The command does not check those."}
 reveal("watched", exit_code, tolerance=0, usual=usual)
 
 # %% [markdown]
-# Nothing found, and the script is wrong. Is a mean error of about 70 points good? Rung 2 answers that. The next cell
-# computes the error of a constant answer, the mean of the training scores.
+# The command found nothing, but the script is wrong. Is a mean error of about 70 points good? Rung 2 answers that.
+# The next cell computes the error of a constant answer, the mean of the training scores.
 
 # %% tags=["demo"]
 torch.manual_seed(0)
@@ -2171,8 +2195,8 @@ print(f"constant answer: mean error ≈ {constant_error:.0f} points")
 
 # %% [markdown]
 # The network is no better than the constant answer. `lecture debug` cannot know that. It sees what happens inside a
-# training step, and the step is right: gradients are cleared, every parameter gets one, and the optimizer uses it. It
-# does not know which batches are for validation, or what the author means.
+# training step, and the step is right: gradients are cleared, every parameter gets a gradient, and the optimizer uses
+# it. It does not know which batches are for validation, or what the author means.
 #
 # ### The script as a program
 #
@@ -2214,9 +2238,9 @@ def mean_error(program):
 
 # %% [markdown]
 # `Spec` declares what cannot be read from a program. Always give the `task` and the number of `epochs`, and for
-# classification the number of `classes`. Declare what is unusual and meant, such as `accumulate=4`, `max_norm=1.0` or
-# `frozen=["backbone.*"]`; otherwise it looks like a fault. Some questions need a declaration: leaks by patient or by
-# time, for example, need `train_groups` and `val_groups`, or `train_times` and `val_times`. `help(Spec)` lists
+# classification the number of `classes`. Declare what is unusual but intended, such as `accumulate=4`, `max_norm=1.0`
+# or `frozen=["backbone.*"]`; otherwise it looks like a fault. Some questions need a declaration: leaks by patient or
+# by time, for example, need `train_groups` and `val_groups`, or `train_times` and `val_times`. `help(Spec)` lists
 # everything.
 #
 # Last comes a *factory*, a function that makes the whole program anew for a seed. With `make=` each run of `climb` gets a
@@ -2298,10 +2322,10 @@ for result in again.results:
 # | groups, times, frozen layers, clipping | no | yes, if you declare them in `Spec` |
 # | anything before the loaders were made; a target that is not what you want to know | no | no |
 #
-# "Yes" means that the command asks about such faults, not that it finds each of them. The last row is not rare. This
-# script has an example: scikit-learn standardised the ten columns over all 442 patients, so training knows something
-# about validation. The programs that `climb` sees hold finished tensors, and nothing in them shows where they came
-# from.
+# "Yes" means that the command asks about such faults, not that it finds each of them. Faults of the last row are not
+# rare. This script has an example: scikit-learn standardised the ten columns over all 442 patients, so training knows
+# something about validation. The programs that `climb` sees hold finished tensors, and nothing in them shows where
+# they came from.
 #
 # **Recap.** For a script of your own: run it with `lecture debug` first, since that costs nothing. Compare its score with
 # a constant answer. Then write the factory, with your own functions for the step, the epoch and the validation. Climb
@@ -2311,8 +2335,8 @@ for result in again.results:
 # %% [markdown]
 # ## An unknown script
 #
-# **Goal.** Take the whole ladder to a script that nobody has explained to you: find its faults, repair them, and write
-# down what you did.
+# **Goal.** Apply the whole ladder to a script that nobody has explained to you: find its faults, repair them, and
+# write down what you did.
 #
 # Before you repair anything, think about how you will know that a repair is right. Take a program that is trained on 60
 # digits and validated on 60, of which 45 are training images by mistake. The code below measures its accuracy as it is,
@@ -2323,16 +2347,17 @@ for result in again.results:
 predict("repaired", None)
 
 # %% tags=["demo"]
-few, others = train_rows[:60], val_rows[:60]
-held_out = {"before": torch.cat([few[:45], others[:15]]), "after": others}
-accuracy = {name: train_digits(few, rows)[1].rows[-1].val_metric for name, rows in held_out.items()}
+train_part, val_part = train_rows[:60], val_rows[:60]
+held_out = {"before": torch.cat([train_part[:45], val_part[:15]]), "after": val_part}
+histories = {name: train_digits(train_part, rows)[1] for name, rows in held_out.items()}
+accuracy = {name: history.rows[-1].val_metric for name, history in histories.items()}
 usual = {"higher": "The network is the same. Only the images that it is measured on are different."}
 reveal("repaired", "lower" if accuracy["after"] < accuracy["before"] else "higher", usual=usual)
 print(", ".join(f"{name} the repair ≈ {value:.1f}" for name, value in accuracy.items()))
 
 
 # %% [markdown]
-# The repair makes the score worse, because the earlier score was not true. So do not judge a repair by the score.
+# The repair makes the score worse, because the earlier score was too high. So do not judge a repair by the score.
 # Judge it by the rung that failed before the repair and holds after it.
 #
 # ### Question 03b-debug · 12 points
@@ -2346,32 +2371,32 @@ print(", ".join(f"{name} the repair ≈ {value:.1f}" for name, value in accuracy
 # | `divide_rows` | give a quarter of the rows (rounded down), drawn with the generator, to validation and all other rows to training, each row with its label |
 # | `standardise` | subtract the mean of all training inputs from both parts, and divide by their standard deviation: two numbers, as `x_train.mean()` and `x_train.std()` give them |
 # | `make_network` | two linear layers with biases, 32 hidden units, a ReLU and dropout of 0.2 between them; the outputs are logits |
-# | `make_optimizer` | Adam with its default settings for all parameters, at this rate, and a schedule that makes the rate 0.9 times as large each time it is stepped |
+# | `make_optimizer` | Adam with its default settings for all parameters, at this rate, and a schedule that multiplies the rate by 0.9 each time it is stepped |
 # | `loss_of_batch` | the mean cross-entropy of logits `[N, classes]` and class indices `[N]` |
 # | `update` | one step of training on one batch; return the loss before the step, as a number |
-# | `train_once` | one epoch in training mode, whatever mode the model comes in: call `update_on` on each batch in its order, step the schedule once at the end, return the mean of the losses |
-# | `measure` | the loss and the accuracy in evaluation mode, for every example alike, without a graph; batches may differ in size |
+# | `train_once` | one epoch in training mode, whatever mode the model is in before: call `update_on` on each batch in order, step the schedule once at the end, return the mean of the losses |
+# | `measure` | the loss and the accuracy in evaluation mode, as means in which every example counts the same, without a graph; batches may differ in size |
 #
-# Repair the script in its cell. Keep the names and arguments of its functions and the order of the two layers; the rest
-# you may write differently. Hidden data are float64 and can have fewer than four rows. The mode in which `measure`
-# leaves the model is not checked.
+# Repair the script in its cell. Keep the names and arguments of its functions and the order of the two linear layers;
+# the rest you may write differently. Hidden data are float64 and can have fewer than four rows. The mode in which
+# `measure` leaves the model is not checked.
 #
-# Then write `diagnosis()`. It returns a dict with one entry for each fault. The key is the name of the function, as text.
-# The value is the number of the lowest rung that shows the fault, a whole number from 1 to 7 (see the table at the top).
-# `{"update": 3}` would be the whole diagnosis of a script with one fault in `update`. One to three functions may be
-# named. Where two rungs can be argued, both count. While `diagnosis` is not written, the whole question counts as not
-# answered.
+# Then write `diagnosis()`. It returns a dict with one entry for each fault. The key is the name of the function, as
+# text. The value is the number of the lowest rung that shows the fault, a whole number from 1 to 7 (see the table at
+# the top). `{"update": 3}` would be the whole diagnosis of a script with one fault in `update`. One to three
+# functions may be named. Where two rungs are defensible, both count. Until `diagnosis` is written, the whole question
+# counts as not answered.
 #
-# Some of the scripts have faults that you know from the bug zoo, two of them nearly word for word. That is how it is in
-# practice, too: a few faults come again and again. Recognising a fault is the beginning. The debugging note asks for the
-# numbers that prove it.
+# Some of the scripts have faults that you know from the bug zoo, two of them nearly word for word. That is how it is
+# in practice, too: a few faults come up again and again. Recognising a fault is the beginning. The debugging note
+# asks for the numbers that prove it.
 #
-# The two cells below the check print the log and climb. `climb` stops at the first rung that fails. So repair what it
-# finds, run the script's cell again, and climb again. The check compares only the log with what a sound script gives,
-# and looks only at the form of `diagnosis`. So a ✓ means that the log looks right. It does not mean that every function
-# is right, or that the diagnosis is. Points come from hidden data, on which each function is tried by itself: 2 points
-# for each repaired fault, 1 point for its function and rung, and 3 points for the functions that had no fault, once two
-# faults are repaired. Limit: 30 seconds.
+# Of the two cells below the check, the first prints the log and the second climbs. `climb` stops at the first rung
+# that fails. So repair what it finds, run the script's cell again, and climb again. The check only compares the log
+# with that of a sound script, and looks only at the form of `diagnosis`. So a ✓ means that the log looks right. It
+# does not mean that every function is right, or that the diagnosis is. Points come from hidden data, on which each
+# function is tried by itself: 2 points for each repaired fault, 1 point for naming its function and rung, and 3
+# points for the functions that had no fault, once two faults are repaired. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -2468,8 +2493,8 @@ print(climb(script_program(script), script_task, budget=3))
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03b-note-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ### Question 03b-note · 4 points, graded by hand
 #
-# Write a debugging note about the fault of the script that was hardest to find, for a colleague who has the same one
-# next month. Eight sentences are enough.
+# Write a debugging note about the fault of the script that was hardest to find, for a colleague who meets the same
+# fault next month. Eight sentences are enough.
 #
 # Graded on: the symptom, as the log shows it, and the lowest rung (1), the evidence, with at least one number that you
 # measured before and after the repair (1), the cause and the repair (1), and one other check that would have shown the
@@ -2493,8 +2518,8 @@ print(climb(script_program(script), script_task, budget=3))
 # them.
 
 # %% [markdown]
-# **Recap.** Climb, repair one fault, climb again. Believe a repair when the rung holds that failed before it, and write
-# down the evidence while you have it.
+# **Recap.** Climb, repair one fault, climb again. Believe a repair when the rung that failed before now holds, and
+# write down the evidence while you have it.
 
 # %% [markdown]
 # ## The quiz again
@@ -2508,8 +2533,8 @@ quiz("flat-loss", None, FLAT_LOSS)
 
 # %% [markdown]
 # If the model cannot memorise four examples with an ordinary learning rate, check every line of the training step.
-# Until you have found the fault, every other change is a guess. Memorising four examples is necessary, not sufficient:
-# you have met programs here that memorise any batch and are wrong. They stop at another rung.
+# Until you have found the fault, every other change is a guess. Memorising four examples is necessary, not
+# sufficient: you have met programs here that memorise any batch and are wrong. Another rung stops them.
 #
 # ## Where you are
 #

@@ -80,7 +80,7 @@ def show_losses(curves: Mapping[str, Sequence[float]], caption: str, limit: floa
 
 
 def show_gains(gains: Mapping[str, Sequence[float]], caption: str) -> None:
-    """Show, for each program, what every seed's run saves over the constant answer (nats), a mark for each seed."""
+    """Show, for each program, each seed's gain over the constant answer (nats), a mark for each seed."""
     import matplotlib.pyplot as plt
 
     figure, axis = plt.subplots(figsize=(5.5, 0.8 + 0.5 * len(gains)))
@@ -88,10 +88,10 @@ def show_gains(gains: Mapping[str, Sequence[float]], caption: str) -> None:
     for row, ((_, values), colour, marker) in enumerate(zip(gains.items(), OKABE_ITO, _MARKERS, strict=False)):
         axis.plot(values, [row] * len(values), marker, color=colour)
     axis.set(yticks=range(len(gains)), yticklabels=list(gains), ylim=(len(gains) - 0.5, -0.5))
-    axis.set_xlabel("loss saved over the constant answer (nats)")
+    axis.set_xlabel("gain over the constant answer (nats)")
     axis.legend(fontsize=8)
     listed = "; ".join(f"{name} from {min(values):.1f} to {max(values):.1f}" for name, values in gains.items())
-    show_figure(figure, caption=caption, alt=f"Loss saved by each seed, in nats: {listed}.")
+    show_figure(figure, caption=caption, alt=f"Gain of each seed, in nats: {listed}.")
 
 
 def _draw_losses(axis: Axes, curves: Mapping[str, Sequence[float]], limit: float | None) -> None:

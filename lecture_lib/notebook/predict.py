@@ -36,12 +36,13 @@ def reveal(
             tolerance of one of them gets its sentence.
 
     """
-    print(f"It is {_shown(actual, unit)}. {_verdict(_PREDICTIONS.get(key), actual, unit, tolerance, usual or {})}")
+    result = f'The answer is "{actual}".' if isinstance(actual, str) else f"It is {_shown(actual, unit)}."
+    print(result, _verdict(_PREDICTIONS.get(key), actual, unit, tolerance, usual or {}))
 
 
-def _shown(value: float | str, unit: str) -> str:
-    """A value as a reader would write it."""
-    return f"{value:.4g}{' ' + unit if unit else ''}" if isinstance(value, float | int) else str(value)
+def _shown(number: float, unit: str) -> str:
+    """A number as a reader would write it."""
+    return f"{number:.4g}{' ' + unit if unit else ''}"
 
 
 def _verdict(
@@ -52,9 +53,9 @@ def _verdict(
     if isinstance(actual, str):
         word = str(guess).strip().lower()
         if word == actual.strip().lower():
-            return f"You predicted {guess}: right."
+            return f'You predicted "{guess}": right.'
         meanings = [text for name, text in usual.items() if word == str(name).lower()]
-        return f"You predicted {guess}. {meanings[0] if meanings else _UNEXPLAINED}"
+        return f'You predicted "{guess}". {meanings[0] if meanings else _UNEXPLAINED}'
     try:
         number = float(guess)  # type: ignore[arg-type]  # text and tensors too; anything else is named below
     except (TypeError, ValueError):

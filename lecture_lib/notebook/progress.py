@@ -56,7 +56,7 @@ class Progress:
         return f"<table>{head}{rows}</table><p>{tail}</p>"
 
     def _tail(self) -> list[str]:
-        agreeing = f"{self.reached:g} of {self.checked_by_machine:g} points have a visible check that agrees."
+        agreeing = f"Visible checks passed: {self.reached:g} of {self.checked_by_machine:g} points."
         open_ones = f"Not answered yet: {', '.join(self.unanswered)}." if self.unanswered else ""
         not_run = [name for name, _, state in self.rows if state == NOT_RUN]
         unseen = f"Not checked in this session: {', '.join(not_run)}." if not_run else ""

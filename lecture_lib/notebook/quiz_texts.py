@@ -3,7 +3,7 @@
 FLAT_LOSS = {
     "a": (
         "The rate may be too large. It may as well be too small, or there may be no gradient: one training "
-        "later you know little more. Rung 5 finds the rate in 100 steps, once the rungs below it hold."
+        "run later you know little more. Rung 5 finds the rate in 100 steps, once the rungs below it hold."
     ),
     "b": (
         "AdamW rescales each gradient, so it can hide inputs of the wrong scale, or a rate that is off. A "
@@ -21,12 +21,12 @@ FLAT_LOSS = {
 
 NEXT_STEP = {
     "a": (
-        "It may help, and it costs a training. If a third of the mistakes are blurred images, a bigger model meets the "
-        "same blur. The curves of rung 6 say whether size is missing."
+        "It may help, and it costs a training run. If a third of the mistakes are blurred images, a bigger model meets "
+        "the same blur. The curves of rung 6 say whether size is missing."
     ),
     "b": (
-        "The curves of rung 6 have answered that: when validation no longer falls, more epochs only learn the training "
-        "data by heart."
+        "The curves of rung 6 have answered that: when validation no longer falls, with more epochs the model only "
+        "memorises the training data."
     ),
     "c": (
         "Yes. An hour of looking tells which kind of mistake is the most frequent, what removing it can bring at most, "

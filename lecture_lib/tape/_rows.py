@@ -183,7 +183,7 @@ def _caption(rows: Sequence[Row]) -> str:
     assert root.gradient is not None  # `trace` refuses a result without gradient
     return (
         f"The tape of {root.name}: {len(rows)} row{'s' * (len(rows) > 1)} in the order of recording. "
-        f"The walk back starts from the gradient of {root.name}, {written(root.gradient)}."
+        f"The backward pass starts from the gradient of {root.name}, which is {written(root.gradient)}."
     )
 
 

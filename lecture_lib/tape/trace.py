@@ -92,7 +92,7 @@ class Trace:
         gradients = {row.name: row.gradient}
         walked = self._results[::-1][: position - len(self._results) - 1]
         if not walked:
-            sentence = f"The walk back starts: {row.name} has the gradient {_phrase(row.gradient)}."
+            sentence = f"The backward pass starts: {row.name} has the gradient {_phrase(row.gradient)}."
             return Moment(position, "seed", row.name, values, gradients, sentence)
         for row in walked[:-1]:
             _pass_back(row, gradients)

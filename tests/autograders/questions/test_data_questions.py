@@ -126,7 +126,7 @@ def test_the_sections_show_their_numbers() -> None:
         "It is 3.",  # of five broken batches stop the step
         "runs without an error: no batch dimension, values up to 255",
         "transformed on request: 5 versions",
-        "It is fewer.",  # batches a second with two workers, in memory
+        'The answer is "fewer".',  # batches a second with two workers, in memory
         "bottleneck: loader",
         "share of the time in which the step waits: ≈ 0.9",
         "FP16  0 01011    1001100110              0.099975586  rounded",

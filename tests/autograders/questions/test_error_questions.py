@@ -169,7 +169,7 @@ def test_the_paired_interval_is_much_narrower() -> None:
 
 
 SHOWN = [
-    "It is overfit.",
+    'The answer is "overfit".',
     "as it should be: healthy.",
     "three hidden units: underfit.",
     "rate 0.000001: flat.",
@@ -183,9 +183,9 @@ SHOWN = [
     "unchanged: none",
     "darker: covariate",
     "few of 5 to 9: label",
-    "It is concept.",
+    'The answer is "concept".',
     "ill 50%: positive 50%, of these ill 90%",
-    "It is blur.",
+    'The answer is "blur".',
     "1200 images, ≈ 137 mistakes, accuracy ≈ 89 %",
     "mistakes: 100",
     "It is 87.76 %.",

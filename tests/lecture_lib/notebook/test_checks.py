@@ -240,7 +240,7 @@ def test_plain_data_copies_and_refuses_what_it_cannot_read() -> None:
         (3, 2.0, "You predicted 3, 1 too high. Find out why"),
         (-18, 18.0, "You predicted -18, 36 too low."),
         (0.001, 1.5, "You predicted 0.001, too low by a factor of 1.5e+03."),
-        ("flat", "flat", "You predicted flat: right."),
+        ("flat", "flat", 'You predicted "flat": right.'),
         ("rising", "flat", "Find out why"),
         ("two", 2.0, "not a number"),
     ],
@@ -261,7 +261,7 @@ def test_a_prediction_is_compared_with_what_happened(capsys, guess, actual, mess
             "Flat ",
             "rising",
             {"flat": "It would be flat without data."},
-            "You predicted Flat . It would be flat without data.",
+            'You predicted "Flat ". It would be flat without data.',
         ),
     ],
 )

@@ -45,7 +45,7 @@ def test_a_row_says_what_the_visible_check_said(
     assert found.reached == reached
     assert found.unanswered == (("03b-baseline",) if state == "not answered yet" else ())
     text = repr(found)
-    assert f"{reached} of 92 points have a visible check that agrees." in text
+    assert f"Visible checks passed: {reached} of 92 points." in text
     assert ("Not answered yet: 03b-baseline." in text) == (state == "not answered yet")
 
 

@@ -290,7 +290,7 @@ def test_the_walk_shows_values_then_the_seed_then_gradients() -> None:
     assert so_far[1].items() >= {"L": 1, "total": 14, "product": 14, "b": 14}.items()
     assert so_far[2].items() >= {"w": 28, "x": 42, "b": 14}.items()
     assert moments[1].sentence == "multiply computes product from w, x: 6."
-    assert moments[4].sentence == "The walk back starts: L has the gradient 1."
+    assert moments[4].sentence == "The backward pass starts: L has the gradient 1."
     assert moments[7].sentence == "multiply passes on the gradient of product, 14: w gets 28; x gets 42."
 
 
@@ -394,7 +394,8 @@ def test_values_are_written_short(array: np.ndarray, text: str) -> None:
 def test_the_text_table() -> None:
     loss, names = two_layers()
     assert str(trace(loss, **names)).splitlines()[:8] == [
-        "The tape of L: 11 rows in the order of recording. The walk back starts from the gradient of L, 1.",
+        "The tape of L: 11 rows in the order of recording. "
+        "The backward pass starts from the gradient of L, which is 1.",
         "",
         "row  name  operation  inputs  shape  value  gradient  passes back",
         "---  ----  ---------  ------  -----  -----  --------  ----------------",
@@ -432,7 +433,7 @@ def test_the_html_table_has_a_caption_and_headers() -> None:
     names["<b>"] = names.pop("b")
     texts = Cells(trace(loss, **names)._repr_html_()).texts
     assert texts["caption", None] == [
-        "The tape of L: 7 rows in the order of recording. The walk back starts from the gradient of L, 1."
+        "The tape of L: 7 rows in the order of recording. The backward pass starts from the gradient of L, which is 1."
     ]
     assert texts["th", "col"][:4] == ["row", "name", "operation", "inputs"]
     assert texts["th", "row"] == ["w", "x", "<b>", "product", "total", "c1", "L"]
