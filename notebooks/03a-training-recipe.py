@@ -3014,7 +3014,7 @@ if torch.cuda.is_available():
     free, deterministic = (min(times) for times in zip(*rounds, strict=True))
     print(f"deterministic convolutions take {deterministic / free:.2f} times as long here")
 else:
-    print("no CUDA GPU: nothing to measure")
+    print("CUDA GPUs here:", torch.cuda.device_count())
 
 # %% [markdown]
 # The two sums differ in the last digit. Bit-for-bit equality is useful when you look for a bug. When you compare two
