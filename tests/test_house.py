@@ -46,7 +46,7 @@ CODE_LINES = {
     # Reads the questions' cases and mistakes, knows those of any answer and of a wrong prediction; each figure has its
     # alternative text in JupyterLab, no white background, and a widget shows what it can without a kernel. A check
     # also tries a drawn set, and tells general mistakes by how wrong numbers relate to right ones.
-    "notebook": 1695,
+    "notebook": 1700,
     "notebook/questions": 1630,  # how each question is called and observed, and what it is called on
 }
 
