@@ -174,9 +174,10 @@ def assignment_version(nb: NotebookNode) -> str:
 
 def build_all(*, discard_edits: bool = False) -> Iterator[Path]:
     """Build every notebook, and write down what its questions are worth. Raises NotebookError, as `build` does."""
+    # Before the notebooks: a new one ends with its progress table, which reads this file.
+    write_text_atomically(POINTS, json.dumps(points(), indent=1) + "\n")
     for text in text_paths():
         yield build(text, discard_edits=discard_edits)
-    write_text_atomically(POINTS, json.dumps(points(), indent=1) + "\n")
 
 
 def points() -> dict[str, dict[str, float]]:
