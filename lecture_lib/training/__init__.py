@@ -8,6 +8,7 @@ from ._run.history import Epoch, History
 from ._run.lr_result import LRFinderResult
 from ._run.lr_suggestions import suggest_learning_rates
 from ._run.processes import ProcessLostError, join_processes, leave_processes
+from ._run.schedule_plot import plot_schedule, schedule_rates
 from ._run.score import accuracy
 from .checkpoint import load_checkpoint, save_atomically
 from .clipping import clip_by_global_norm, clip_by_parameter_norm, clip_by_value, gradient_norms
@@ -16,7 +17,7 @@ from .initialisation import initialise
 from .lr_finder import find_lr
 from .parameter_groups import parameter_groups
 from .precision import Precision, choose_precision
-from .schedules import one_cycle, step_decay, warmup_cosine
+from .schedules import one_cycle, step_decay, warmup_cosine, with_warmup
 from .train import train
 
 __all__ = [
@@ -42,9 +43,12 @@ __all__ = [
     "load_checkpoint",
     "one_cycle",
     "parameter_groups",
+    "plot_schedule",
     "save_atomically",
+    "schedule_rates",
     "step_decay",
     "suggest_learning_rates",
     "train",
     "warmup_cosine",
+    "with_warmup",
 ]

@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LambdaLR, LRScheduler, OneCycleLR, StepLR
+from torch.optim.lr_scheduler import LambdaLR, LinearLR, LRScheduler, OneCycleLR, SequentialLR, StepLR
 
 from .types import Schedule
 
@@ -118,6 +118,40 @@ def step_decay(every: float, factor: float = 0.1) -> Schedule:
         raise ValueError(f"factor is {factor}; pass a number above 0 and at most 1, such as 0.1.")
     # At least 1: a tiny fraction of a short run rounds to 0 steps.
     return lambda optimizer, total_steps: StepLR(optimizer, max(1, _steps(every, total_steps)), gamma=factor)
+
+
+def with_warmup(schedule: Schedule, warmup: float) -> Schedule:
+    """Put a linear warm-up before any schedule: schedule=with_warmup(step_decay(0.3), 0.1).
+
+    With W warm-up steps of N, step t (from 0) takes (t + 1) / (W + 1) of each group's own rate before W. The schedule
+    itself then runs for N - W steps. So no step has the rate 0. Before one-cycle, which sets rates of its own, the
+    warm-up leads to its first rate, max_lr / 25. PyTorch's LinearLR and SequentialLR do the work.
+    Source: Goyal et al. 2017, arXiv:1706.02677; lecture part 3, schedules.
+
+    Args:
+        schedule: a function of (optimizer, total_steps), as train takes it.
+        warmup: steps when an int, 0 or more; a fraction of the run when a float, from 0 to below 1 (rounded up).
+
+    Raises:
+        TypeError, ValueError: warmup is of another type or out of range; when training starts, a warm-up that leaves
+            no step for the schedule.
+
+    """
+    _require_duration(warmup, "warmup", least=0)
+
+    def warmed(optimizer: Optimizer, total_steps: int) -> LRScheduler:
+        rise = _steps(warmup, total_steps)
+        if rise >= total_steps:
+            raise ValueError(
+                f"warmup is {rise} steps and the run has {total_steps}. Train longer, or pass a fraction such as 0.1."
+            )
+        if rise == 0:
+            return schedule(optimizer, total_steps)
+        main = schedule(optimizer, total_steps - rise)
+        linear = LinearLR(optimizer, start_factor=1 / (rise + 1), total_iters=rise)
+        return SequentialLR(optimizer, [linear, main], milestones=[rise])
+
+    return warmed
 
 
 def _steps(duration: float, total_steps: int) -> int:

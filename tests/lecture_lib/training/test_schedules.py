@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 
+import matplotlib.pyplot as plt
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.optim.lr_scheduler import CosineAnnealingLR, CosineAnnealingWarmRestarts, LambdaLR, MultiStepLR
 
 from lecture_lib.data import TensorLoader
-from lecture_lib.training import train
+from lecture_lib.training import plot_schedule, schedule_rates, train
 from lecture_lib.training._run.schedule import make_scheduler
 from lecture_lib.training.checkpoint import save_atomically
 from lecture_lib.training.parameter_groups import parameter_groups
-from lecture_lib.training.schedules import one_cycle, step_decay, warmup_cosine
+from lecture_lib.training.schedules import one_cycle, step_decay, warmup_cosine, with_warmup
 
 
 def make_optimizer(kind=torch.optim.SGD, rates=(0.4, 0.1), **options) -> torch.optim.Optimizer:
@@ -304,3 +306,118 @@ def test_a_decay_that_is_no_number_from_0_is_refused(weight_decay, error):
 def test_a_model_with_nothing_to_train_is_refused():
     with pytest.raises(ValueError, match="no trainable parameters"):
         parameter_groups(nn.Linear(2, 2).requires_grad_(False), 0.1)
+
+
+# ---------------------------------------------------------------- warm-up before any schedule, and pictures
+
+
+MAIN = {
+    "step": (step_decay(5, 0.5), lambda t, total: 0.5 ** (t // 5)),
+    "multi-step": (
+        lambda optimizer, total: MultiStepLR(optimizer, [3, 7], gamma=0.2),
+        lambda t, total: 0.2 ** ((t >= 3) + (t >= 7)),
+    ),
+    "cosine": (
+        lambda optimizer, total: CosineAnnealingLR(optimizer, total),
+        lambda t, total: cosine(1, 0, t / total),
+    ),
+    "restarts": (
+        lambda optimizer, total: CosineAnnealingWarmRestarts(optimizer, 4),
+        lambda t, total: cosine(1, 0, t % 4 / 4),
+    ),
+    "one-cycle": (
+        one_cycle(0.4, warmup=0.5),
+        lambda t, total: (
+            cosine(1 / 25, 1, t / (total / 2 - 1))
+            if t <= total / 2 - 1
+            else cosine(1, 1 / 25e4, (t - total / 2 + 1) / (total / 2))
+        ),
+    ),
+    "constant": (lambda optimizer, total: LambdaLR(optimizer, lambda step: 1.0), lambda t, total: 1.0),
+}
+
+
+@pytest.mark.parametrize("warmup", [0, 1, 4, 0.2], ids=repr)
+@pytest.mark.parametrize("name", MAIN)
+def test_warmup_before_any_schedule(name, warmup):
+    """(t + 1) / (W + 1) of the rate at its start, then its closed formula, for each group."""
+    schedule, formula = MAIN[name]
+    total = 24
+    rise = warmup if isinstance(warmup, int) else 5
+    optimizer = make_optimizer(momentum=0.9)
+    rates = rates_of_a_run(with_warmup(schedule, warmup), optimizer, total)
+    main = [formula(t, total - rise) for t in range(total - rise)]
+    expected = [main[0] * (t + 1) / (rise + 1) for t in range(rise)] + main
+    assert [first for first, _ in rates] == pytest.approx([0.4 * factor for factor in expected])
+    assert [second for _, second in rates] == pytest.approx([0.1 * factor for factor in expected])
+
+
+def test_warmup_is_resumed():
+    """A scheduler that is loaded goes on where the saved one was, before and after the end of the warm-up."""
+    schedule = with_warmup(step_decay(3, 0.5), 4)
+    whole = rates_of_a_run(schedule, make_optimizer(), 12)
+    for stopped in (2, 4, 7):
+        optimizer = make_optimizer()
+        scheduler = schedule(optimizer, 12)
+        for _ in range(stopped):
+            optimizer.step()
+            scheduler.step()
+        again = make_optimizer()
+        resumed = schedule(again, 12)
+        again.load_state_dict(optimizer.state_dict())
+        resumed.load_state_dict(scheduler.state_dict())
+        rates = []
+        for _ in range(stopped, 12):
+            rates.append([group["lr"] for group in again.param_groups])
+            again.step()
+            resumed.step()
+        assert [first for first, _ in rates] == pytest.approx([first for first, _ in whole[stopped:]])
+
+
+@pytest.mark.parametrize("warmup", [-1, 1.5, float("nan")], ids=str)
+def test_warmup_out_of_range(warmup):
+    with pytest.raises(ValueError, match="warmup is"):
+        with_warmup(step_decay(3), warmup)
+
+
+def test_warmup_must_leave_a_step():
+    with pytest.raises(ValueError, match="warmup is 10 steps and the run has 10"):
+        with_warmup(step_decay(3), 10)(make_optimizer(), 10)
+
+
+def test_the_rates_of_a_schedule_are_those_of_training():
+    """schedule_rates without training; the run with the same schedule, with training."""
+    optimizer = make_optimizer(rates=(0.3,), momentum=0.9)
+    used = [rate for (rate,) in rates_of_a_run(one_cycle(0.2), optimizer, 15)]
+    assert schedule_rates(one_cycle(0.2), 15, 0.3) == pytest.approx(used)
+
+
+@pytest.mark.parametrize(
+    ("total", "rate", "error"),
+    [(0, 0.1, ValueError), (2.0, 0.1, TypeError), (True, 0.1, TypeError), (3, 0.0, ValueError), (3, "1", TypeError)],
+    ids=str,
+)
+def test_rates_of_a_run_that_cannot_be(total, rate, error):
+    with pytest.raises(error, match="pass a"):
+        schedule_rates(step_decay(2), total, rate)
+
+
+def test_a_schedule_is_drawn_as_stairs_with_its_rates():
+    figure = plot_schedule({"cosine": warmup_cosine(2), "step": step_decay(3)}, 10, 0.5)
+    (axis,) = figure.axes
+    assert axis.get_xlabel() == "optimizer step" and axis.get_ylabel() == "learning rate"
+    assert [text.get_text() for text in axis.get_legend().get_texts()] == ["cosine", "step"]
+    cosine_line, step_line = axis.get_lines()
+    assert list(cosine_line.get_xdata()) == list(range(10))
+    assert step_line.get_ydata() == pytest.approx([0.5 * 0.1 ** (t // 3) for t in range(10)])
+    assert {line.get_drawstyle() for line in axis.get_lines()} == {"steps-post"}
+    assert cosine_line.get_linestyle() != step_line.get_linestyle()
+    plt.close(figure)
+
+
+def test_one_schedule_needs_no_legend_and_none_is_refused():
+    figure = plot_schedule(step_decay(3), 10)
+    assert figure.axes[0].get_legend() is None
+    plt.close(figure)
+    with pytest.raises(ValueError, match="no schedule"):
+        plot_schedule({}, 10)
