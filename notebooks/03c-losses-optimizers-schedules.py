@@ -21,7 +21,7 @@
 # |---|---|---|
 # | 5 Optimizers | check an optimizer against its formula | 18 |
 # | 6 Groups | give each parameter its own rate and weight decay | 0 |
-# | 7 Schedules | compute the rate of every step, and draw it before you train | 0 |
+# | 7 Schedules | compute the rate of every step, and draw it before you train | 14 |
 # | 8 Choosing | choose loss, metric, optimizer and schedule for a task, and review a colleague's loop | 0 |
 #
 # | section | minutes | questions, with minutes |
@@ -332,6 +332,302 @@ probe("03c-optimizers", sgd, rmsprop, adam)
 # %% [markdown]
 # **Recap.** Check an optimizer with five steps on one number. Momentum 0.9 multiplies the effective rate by up to ten.
 # Adam's step does not depend on the gradient's size, and only AdamW decays all weights alike.
+
+# %% [markdown]
+# ## 7 Schedules: plan the rate of every step
+#
+# **Goal.** Know the learning rate of each step before a run starts, and draw it.
+#
+# A large rate makes progress early, and a small one finishes the work. A schedule goes from one to the other. It is
+# stepped after every optimizer step or after every epoch, and the two are easy to confuse.
+#
+# A training set has 17 batches in an epoch. `StepLR(optimizer, step_size=5, gamma=0.1)` is meant to lower the rate every
+# 5 *epochs*, but the loop calls `scheduler.step()` after every *batch*. The rate starts at 0.1. Predict the power of ten
+# of the rate at the end of the second epoch, after 34 batches (−1 would be the rate 0.1).
+
+# %% tags=["demo"]
+predict("wrong unit", None)
+
+# %% tags=["setup"]
+from torch.optim.lr_scheduler import (
+    CosineAnnealingLR, CosineAnnealingWarmRestarts, CyclicLR, LambdaLR, MultiStepLR, ReduceLROnPlateau, StepLR
+)
+
+from lecture_lib.training import one_cycle, plot_schedule, schedule_rates, step_decay, warmup_cosine, with_warmup
+
+# %% tags=["demo"]
+stepped_per_batch = schedule_rates(lambda optimizer, steps: StepLR(optimizer, 5, gamma=0.1), 35, 0.1)
+print("rate of the first six steps", [round(rate, 4) for rate in stepped_per_batch[:6]])
+reveal("wrong unit", math.log10(stepped_per_batch[34]), "as a power of ten", tolerance=0.1, usual={
+    -1: "That is right for a scheduler that is stepped once in an epoch.",
+    -2: "The rate falls every 5 batches, not once.",
+})
+
+# %% [markdown]
+# After two epochs the rate is $10^{-7}$, and training has stopped. `schedule_rates(schedule, total_steps, learning_rate)`
+# tells this without any training. The next cell shows the damage over ten epochs and three seeds.
+
+
+# %% tags=["setup"]
+def trained(schedule, rate, seed=0, epochs=10, per_epoch=False):
+    """Return the validation accuracy of a run with Nesterov momentum and a schedule."""
+    network, order = small_network(seed), torch.Generator().manual_seed(seed)
+    optimizer = SGD(network.parameters(), rate, momentum=0.9, nesterov=True)
+    batches = math.ceil(len(train_part) / 64)
+    scheduler = schedule(optimizer, epochs if per_epoch else epochs * batches)
+    for _ in range(epochs):
+        for batch in train_part[torch.randperm(len(train_part), generator=order)].split(64):
+            optimizer.zero_grad()
+            cross_entropy(network(pixels[batch]), classes[batch]).backward()
+            optimizer.step()
+            if not per_epoch:
+                scheduler.step()
+        if per_epoch:
+            scheduler.step()
+    with torch.no_grad():
+        return (network(pixels[val_part]).argmax(1) == classes[val_part]).float().mean().item()
+
+
+# %% tags=["demo", "nbval-ignore-output"]
+every_five = lambda optimizer, steps: StepLR(optimizer, 5, gamma=0.1)
+for name, per_epoch in (("after each epoch", True), ("after each batch", False)):
+    scores = [trained(every_five, 0.1, seed, per_epoch=per_epoch) for seed in range(3)]
+    print(name, [round(score, 2) for score in scores])
+
+# %% [markdown]
+# The right loop reaches about 0.97, the wrong one 0.3 to 0.5. No error is raised. `train` of `lecture_lib` steps the
+# schedule after every optimizer step and tells it the number of steps, so its schedules are written in steps.
+#
+# ### The usual shapes
+#
+# Below are 120 steps with a largest rate of 0.1. Step and multi-step multiply the rate by a factor at fixed steps.
+# Cosine falls slowly, then fast, then slowly, and needs only its two ends. Warm restarts repeat the cosine, here with
+# periods of 17, 34 and 68 steps. The cyclical schedule `triangular2` halves its height after each cycle. One-cycle rises
+# and falls once, and moves the momentum from 0.95 to 0.85 and back.
+
+# %% tags=["demo"]
+shapes = {
+    "step": step_decay(30, 0.5),
+    "multi-step": lambda optimizer, steps: MultiStepLR(optimizer, [60, 100], gamma=0.2),
+    "cosine": lambda optimizer, steps: CosineAnnealingLR(optimizer, steps),
+    "warm-up, cosine": warmup_cosine(0.1),
+}
+waves = {
+    "warm restarts": lambda optimizer, steps: CosineAnnealingWarmRestarts(optimizer, 17, T_mult=2),
+    "cyclical": lambda optimizer, steps: CyclicLR(optimizer, 0.01, 0.1, step_size_up=20, mode="triangular2"),
+    "one-cycle": one_cycle(0.1),
+    "warm-up, multi-step": with_warmup(shapes["multi-step"], 0.1),
+}
+
+# %% tags=["demo"]
+figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
+plot_schedule(shapes, 120, 0.1, ax=axes[0])
+plot_schedule(waves, 120, 0.1, ax=axes[1])
+show_figure(
+    figure,
+    caption="Eight schedules of the same length. All but the warm restarts end lower than they begin or peak.",
+    alt="Two panels, learning rate against optimizer step. Left: stairs at 30, 60 and 90; stairs at 60 and 100; a half "
+    "cosine from 0.1 to 0; the same after 12 steps of warm-up. Right: cosines that restart at steps 17 and 51; triangles "
+    "with peaks 0.1, 0.055 and 0.0325; one rise to 0.1 at step 35 and a fall to almost 0; stairs after a warm-up.",
+)
+
+# %% [markdown]
+# A cycle or a restart is said to lift the network out of a bad minimum. Whether it helps is a measurement for each task.
+# The next cell compares four of these shapes on digits, with a peak of 0.5 and three seeds. Predict the difference between
+# the best and the worst mean accuracy, in percentage points.
+
+# %% tags=["demo"]
+predict("shapes", None)
+
+# %% tags=["demo", "nbval-ignore-output"]
+compared = {
+    "constant": lambda optimizer, steps: LambdaLR(optimizer, lambda step: 1.0),
+    "cosine": warmup_cosine(0),
+    "restarts": lambda optimizer, steps: CosineAnnealingWarmRestarts(optimizer, steps // 7, T_mult=2),
+    "one-cycle": one_cycle(0.5),
+}
+means = {
+    name: np.mean([trained(schedule, 0.5, seed) for seed in range(3)]) for name, schedule in compared.items()
+}
+print({name: f"{mean:.3f}" for name, mean in means.items()})
+reveal("shapes", 100 * (max(means.values()) - min(means.values())), "percentage points", tolerance=1)
+
+# %% [markdown]
+# The four lie within about one percentage point, which three seeds cannot order. The peak rate mattered far more: in
+# section 5 one power of ten cost 5 to 80 points. So tune the rate first and take a simple schedule. Cosine and
+# one-cycle need no further setting.
+#
+# ### Warm-up
+#
+# At the start the weights are random, and the averages of momentum and Adam rest on few gradients. Warm-up begins with
+# small steps. A text that you may meet says that PyTorch has no warm-up. It has: `LinearLR`, and `SequentialLR` puts it
+# before another scheduler. `with_warmup(schedule, 0.1)` does this for any schedule.
+#
+# The same text starts its warm-up at the rate $\eta \cdot t / W$. Predict by how much the first step then changes the
+# weights.
+
+# %% tags=["demo"]
+predict("first step", None)
+
+
+# %% tags=["demo"]
+def first_change(factor):
+    """Return the largest change of a weight in the first step of a warm-up."""
+    network = small_network()
+    before = network[0].weight.detach().clone()
+    optimizer = SGD(network.parameters(), lr=0.1)
+    LambdaLR(optimizer, factor)
+    cross_entropy(network(pixels[:64]), classes[:64]).backward()
+    optimizer.step()
+    return (network[0].weight - before).abs().max().item()
+
+
+# %% tags=["demo"]
+from_zero, above_zero = first_change(lambda step: step / 5), first_change(lambda step: (step + 1) / 6)
+print(f"t/W: {from_zero:.4f}   (t + 1)/(W + 1): {above_zero:.4f}")
+reveal("first step", from_zero, tolerance=1e-6)
+
+# %% [markdown]
+# Step 0 has the rate 0, so a whole batch is wasted. $(t + 1)/(W + 1)$ avoids that and reaches the full rate exactly when
+# the main schedule begins.
+#
+# Does warm-up help? The next cell trains with cosine and three lengths of warm-up, at a good rate and at a rate that is
+# too large.
+
+# %% tags=["demo", "nbval-ignore-output"]
+for rate in (0.5, 1.0):
+    for warmup in (0, 0.1, 0.3):
+        scores = [trained(warmup_cosine(warmup), rate, seed) for seed in range(3)]
+        print(f"peak {rate}, warm-up {warmup:3}:", [round(score, 2) for score in scores])
+
+# %% [markdown]
+# At 0.5 warm-up changes nothing that three seeds could show. At 1.0 a warm-up over 30 % of the run rescues most of the
+# runs (0.6 to 0.97 instead of 0.4 to 0.6), and one over 10 % does not. So warm-up widens the range of rates that work. It is
+# not always necessary, and no length of it is right for every run.
+#
+# ### Plateau, accumulation, skipped steps
+#
+# `ReduceLROnPlateau` cuts the rate when the validation loss has not fallen for more than `patience` epochs. It gets this
+# loss in `scheduler.step(loss)`, and what it does cannot be planned before the run.
+
+# %% tags=["demo"]
+validation_losses = [1.0, 0.7, 0.6, 0.62, 0.61, 0.6, 0.5, 0.52, 0.51, 0.5, 0.53]
+optimizer = SGD([nn.Parameter(torch.zeros(1))], lr=0.1)
+plateau = ReduceLROnPlateau(optimizer, factor=0.5, patience=1)
+used = []
+for loss in validation_losses:
+    used.append(optimizer.param_groups[0]["lr"])
+    plateau.step(loss)
+print("rates", used)
+
+# %% tags=["demo"]
+figure, axis = plt.subplots(figsize=(6, 2.8))
+axis.step(range(len(used)), used, where="post", color=OKABE_ITO[0], label="learning rate")
+axis.plot(validation_losses, "o--", color=OKABE_ITO[1], label="validation loss")
+axis.set(xlabel="epoch", ylabel="rate, loss", yscale="log")
+axis.legend()
+show_figure(
+    figure,
+    caption="With patience 1, the second bad epoch in a row halves the rate from the next epoch on.",
+    alt="Rate and validation loss against epoch, log scale. The loss falls to 0.6 by epoch 2 and to 0.5 at epoch 6. The "
+    "rate is 0.1 up to epoch 4, 0.05 from epoch 5 to 8, and 0.025 from epoch 9 on.",
+)
+
+# %% [markdown]
+# Two more things change the count of steps. With accumulation an optimizer step takes several batches, and the last
+# window of an epoch may be shorter: 5 batches in windows of 2 make 3 steps. And in fp16 `GradScaler` skips a step whose
+# gradients overflow. Then the schedule must not move either, because it counts steps that were *taken*.
+#
+# ### Question 03c-schedules · 14 points
+#
+# Write four functions. Each returns a sequence of numbers. Steps and epochs are counted from 0.
+#
+# - `multi_step_rates(rate, milestones, factor, epochs, batches, accumulate)` gives the rate of every optimizer step. The
+#   first rate is `rate`. It is multiplied by `factor` at the first step of every epoch in `milestones`.
+# - `warmup_cosine_rates(rate, final, warmup, epochs, batches, accumulate)` gives the rate of every optimizer step. With
+#   $N$ steps in the run and $W$ = `warmup` *optimizer steps*, step $t$ has the rate
+#   $\mathrm{rate} \cdot (t + 1) / (W + 1)$ for $t < W$, and after that
+#   $\mathrm{final} + (\mathrm{rate} - \mathrm{final}) \cdot (1 + \cos(\pi\,(t - W)/(N - W)))/2$.
+# - `applied_rates(planned, taken)` gives the rate in force at every attempt to step. `planned` holds the schedule's rates,
+#   `taken` says for each attempt whether the step was taken. A skipped step does not move the schedule.
+# - `plateau_rates(rate, losses, factor, patience)` gives the rate used in every epoch. `losses` holds the validation loss
+#   at the end of each epoch. An epoch is bad unless its loss is lower than all losses before it. After more than
+#   `patience` bad epochs in a row the rate is multiplied by `factor` from the next epoch on, and the count of bad epochs
+#   starts again at 0.
+#
+# `epochs` (1 to 6), `batches` of an epoch (1 to 12) and `accumulate` (1 to 9) are whole numbers. An optimizer step takes
+# `accumulate` batches, and the last step of an epoch takes those that are left. `milestones` is an increasing list of epochs
+# from 1; it may be empty and may name epochs after the end of the run. $0 \le W < N$. `rate` and `final` lie between 0.005
+# and 1, with `final` below `rate`, and `factor` lies between 0.1 and 0.9. `planned` has 1 to 12 rates; `taken` has 1 to 12
+# booleans and is not longer than `planned`. `losses` has 1 to 16 positive numbers, and `patience` is 0 to 4.
+#
+# Hidden cases: multi_step 4 points, warmup_cosine 5, applied 2, plateau 3. Limit: 30 seconds. PyTorch's schedulers and
+# `lecture_lib`'s are switched off while your answer is checked.
+#
+# <details><summary>Hint 1</summary>
+#
+# Write a function for the number of optimizer steps in an epoch first. What does it give for 5 batches in windows of 2,
+# and of 8?
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# In the last two functions, first note the rate that is in force, then decide what happens to it.
+#
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "03c-schedules", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def multi_step_rates(rate, milestones, factor, epochs, batches, accumulate):
+    """Return the rate of every optimizer step."""
+    ### BEGIN SOLUTION
+    windows = math.ceil(batches / accumulate)
+    passed = [sum(milestone <= epoch for milestone in milestones) for epoch in range(epochs)]
+    return [rate * factor**count for count in passed for _ in range(windows)]
+    ### END SOLUTION
+
+
+def warmup_cosine_rates(rate, final, warmup, epochs, batches, accumulate):
+    """Return the rate of every optimizer step."""
+    ### BEGIN SOLUTION
+    left = epochs * math.ceil(batches / accumulate) - warmup
+    rise = [rate * (step + 1) / (warmup + 1) for step in range(warmup)]
+    return rise + [final + (rate - final) * (1 + math.cos(math.pi * step / left)) / 2 for step in range(left)]
+    ### END SOLUTION
+
+
+def applied_rates(planned, taken):
+    """Return the rate in force at every attempt to step."""
+    ### BEGIN SOLUTION
+    return [planned[sum(taken[:attempt])] for attempt in range(len(taken))]
+    ### END SOLUTION
+
+
+def plateau_rates(rate, losses, factor, patience):
+    """Return the rate used in every epoch."""
+    ### BEGIN SOLUTION
+    in_force, lowest, bad_epochs = [], math.inf, 0
+    for loss in losses:
+        in_force.append(rate)
+        bad_epochs = 0 if loss < lowest else bad_epochs + 1
+        lowest = min(lowest, loss)
+        if bad_epochs > patience:
+            rate, bad_epochs = rate * factor, 0
+    return in_force
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03c-schedules-test", "locked": true, "points": 14, "schema_version": 3, "solution": false, "task": false}
+check("03c-schedules", multi_step_rates, warmup_cosine_rates, applied_rates, plateau_rates)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03c-schedules", multi_step_rates, warmup_cosine_rates, applied_rates, plateau_rates)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** Count optimizer steps, not batches and not epochs, and draw the schedule before you train. Tune the peak
+# rate first. Warm-up must not start at 0, and a skipped step does not move the schedule.
 
 # %% [markdown]
 # ## Where you are
