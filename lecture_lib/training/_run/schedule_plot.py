@@ -13,7 +13,7 @@ import torch
 from torch.optim import SGD
 
 from ..._common.palette import OKABE_ITO
-from ..._common.plotting import figure_and_axes
+from ..._common.plotting import figure_and_axes, legend_above
 from ..types import Schedule
 
 if TYPE_CHECKING:
@@ -98,5 +98,5 @@ def plot_schedule(
     ax.set_xlabel("optimizer step")
     ax.set_ylabel("learning rate")
     if any(named):
-        ax.legend()
+        legend_above(ax)
     return figure
