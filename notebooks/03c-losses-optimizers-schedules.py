@@ -20,13 +20,15 @@
 # | sections | you will be able to | points |
 # |---|---|---|
 # | 5 Optimizers | check an optimizer against its formula | 18 |
-# | 6 Groups | give each parameter its own rate and weight decay | 0 |
+# | 6 Groups | give each parameter its own rate and weight decay | 8 |
 # | 7 Schedules | compute the rate of every step, and draw it before you train | 14 |
-# | 8 Choosing | choose loss, metric, optimizer and schedule for a task, and review a colleague's loop | 0 |
+# | 8 Choosing | choose loss, metric, optimizer and schedule for a task, and review a colleague's loop | 10 |
 #
 # | section | minutes | questions, with minutes |
 # |---|---|---|
 # | [5 Optimizers](#5-Optimizers:-from-a-gradient-to-a-step) | 12 | [03c-optimizers](#Question-03c-optimizers-·-18-points) 25 |
+# | [6 Groups](#6-Parameter-groups:-not-every-weight-alike) | 10 | [03c-groups](#Question-03c-groups-·-8-points) 12 |
+# | [7 Schedules](#7-Schedules:-plan-the-rate-of-every-step) | 14 | [03c-schedules](#Question-03c-schedules-·-14-points) 20 |
 
 # %% tags=["setup"]
 import math
@@ -222,7 +224,7 @@ figure, axis = plt.subplots(figsize=(6, 3.2))
 for (name, values), colour, marker in zip(accuracies.items(), OKABE_ITO, "osv^"):
     axis.plot(rates, values, marker=marker, color=colour, label=name)
 axis.set(xscale="log", xlabel="learning rate", ylabel="validation accuracy after 3 epochs")
-axis.legend()
+axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
 show_figure(
     figure,
     caption="Each optimizer has its own range of good rates. Outside this range none of them learns.",
@@ -238,7 +240,7 @@ show_figure(
 #
 # | optimizer | strength | price | shown by |
 # |---|---|---|---|
-# | SGD | one number to understand, no memory | most sensitive to the rate | the peak at 1 |
+# | SGD | one number to understand, no memory | the step grows with the gradient, so the rate must fit the problem | the best rate, 1 |
 # | SGD with momentum | averages out noise, fast along constant directions | the effective rate is up to ten times larger | the velocities 1, 1.9, 2.71 |
 # | Adam | the step does not depend on the gradient's scale | hides badly scaled inputs, two more tensors of memory for each parameter | the gradient of 1,000 |
 # | AdamW | weight decay means the same for every weight | its decay still needs tuning, and is not 0 by default | 0.60 for both weights |
@@ -334,6 +336,158 @@ probe("03c-optimizers", sgd, rmsprop, adam)
 # Adam's step does not depend on the gradient's size, and only AdamW decays all weights alike.
 
 # %% [markdown]
+# ## 6 Parameter groups: not every weight alike
+#
+# **Goal.** Give each parameter its own rate and its own weight decay.
+#
+# `AdamW([{"params": …, "lr": …, "weight_decay": …}, …])` takes groups of parameters, each with its own settings. Two uses
+# are common. Weight decay pulls matrices towards 0, but a bias or the scale of a normalisation should not shrink. And a
+# body that has been trained before may learn more slowly than a new head.
+#
+# A published loop decides by name: no decay if `"bias"`, `"norm"` or `"bn"` occurs in the name of the parameter. The
+# network below has two normalisation layers. Predict how many of their four parameters this loop gets wrong.
+
+# %% tags=["demo"]
+predict("by name", None)
+
+# %% tags=["demo"]
+network = nn.Sequential(
+    nn.Linear(64, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Linear(64, 64), nn.LayerNorm(64), nn.ReLU(), nn.Linear(64, 10)
+)
+norms = (network[1], network[4])
+decays_by_name = {
+    name: not any(word in name for word in ("bias", "norm", "bn")) for name, _ in network.named_parameters()
+}
+norm_names = [name for name, parameter in network.named_parameters() if name.split(".")[0] in ("1", "4")]
+print({name: "decays" if decays_by_name[name] else "no decay" for name in norm_names})
+reveal("by name", sum(decays_by_name[name] for name in norm_names), "of 4", tolerance=0, usual={
+    0: "In nn.Sequential the names are numbers: 1.weight, not norm.weight.",
+})
+
+# %% [markdown]
+# Both scales decay, because `1.weight` and `4.weight` do not say what they are. Names are free, types are not: ask the
+# module that owns a parameter.
+#
+# How much does decay matter to a scale? An AdamW step multiplies a decaying parameter by $1 - \eta\lambda$. With rate 0.01
+# and decay 0.1 a scale that gets no gradient falls from 1 to 0.61 in 500 steps, as the weights in section 5 did.
+#
+# ### A body that is used again
+#
+# Now train a body with a head on the digits 0 to 4. Then give it a new head for 5 to 9 and train on only 50 images. The
+# head's rate is 0.01. The body's rate is 0, a tenth of it, or the same. Predict which factor gives the best accuracy on
+# new images of the digits 5 to 9: 0, 0.1 or 1.
+
+# %% tags=["demo"]
+predict("body rate", None)
+
+
+# %% tags=["demo"]
+def fit(body, head, images, rate, factor, steps, first_digit):
+    """Train body and head on these images; the body's rate is `factor` times the head's."""
+    order = torch.Generator().manual_seed(0)
+    optimizer = AdamW([
+        {"params": list(body.parameters()), "lr": factor * rate},
+        {"params": list(head.parameters()), "lr": rate},
+    ])
+    for _ in range(steps):
+        batch = images[torch.randint(len(images), (32,), generator=order)]
+        optimizer.zero_grad()
+        cross_entropy(head(body(pixels[batch])), classes[batch] - first_digit).backward()
+        optimizer.step()
+
+
+@torch.no_grad()
+def share_right(body, head, images, first_digit):
+    """Return the accuracy on these images."""
+    return (head(body(pixels[images])).argmax(1) + first_digit == classes[images]).float().mean().item()
+
+
+# %% tags=["demo"]
+def transfer(factor, seed=0):
+    """Return the accuracy on digits 5 to 9 with the new head, and on 0 to 4 with the old head, after the transfer."""
+    torch.manual_seed(seed)
+    body = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU())
+    old_head, new_head = nn.Linear(64, 5), nn.Linear(64, 5)
+    train_low, train_high = (train_part[(classes[train_part] < 5) == low] for low in (True, False))
+    val_low, val_high = (val_part[(classes[val_part] < 5) == low] for low in (True, False))
+    fit(body, old_head, train_low, 0.003, 1.0, 300, 0)
+    fit(body, new_head, train_high[:50], 0.01, factor, 100, 5)
+    return share_right(body, new_head, val_high, 5), share_right(body, old_head, val_low, 0)
+
+
+# %% tags=["demo", "nbval-ignore-output"]
+results = {factor: np.mean([transfer(factor, seed) for seed in range(3)], axis=0) for factor in (0.0, 0.1, 1.0)}
+for factor, (new, old) in results.items():
+    print(f"factor {factor}: digits 5 to 9: {new:.2f}   digits 0 to 4 with the old head: {old:.2f}")
+reveal("body rate", max(results, key=lambda factor: results[factor][0]), tolerance=0, usual={
+    0.1: "The lower rate is often recommended. Here it costs accuracy.",
+})
+
+# %% [markdown]
+# With a frozen body the new digits reach about 0.56, with a tenth of the rate 0.75, and with the full rate 0.87. The old
+# digits, seen through the old head, go the other way: 1.00, 0.99 and 0.88. So a lower rate *keeps* what the body knows,
+# and here it costs accuracy on the new task, because features of 0 to 4 do not suffice for 5 to 9. Texts that call the
+# lower rate essential describe bodies trained on far more data than the new task has. Try several factors.
+#
+# ### Question 03c-groups · 8 points
+#
+# Write `make_groups(model, body_rate, head_rate, weight_decay)`. It returns a list of groups for an optimizer. Each group is
+# a dict with the keys `"params"`, `"lr"` and `"weight_decay"`.
+#
+# - Each parameter with `requires_grad` is in exactly one group, and only once there. Frozen parameters are in no group.
+# - Parameters of `model.body` have the rate `body_rate`, and those of `model.head` have `head_rate`.
+# - The weights of `Linear`, `Conv1d` and `Embedding` decay with `weight_decay`. All other parameters have decay 0: every
+#   bias, and the scales of normalisation layers of any shape.
+#
+# `model` is an `nn.Module`. All its parameters belong to `model.body` or to `model.head`, each an `nn.ModuleDict` of one or more
+# layers: `Linear`, `Conv1d`, `Embedding`, `LayerNorm` (over one axis or two), `BatchNorm1d` or `GroupNorm`. The names of the
+# layers are free and may mislead. Two layers of the same part may share one weight. The rates and `weight_decay` are positive
+# numbers, and the two rates differ. The number and the order of the groups are free, and a group may be empty.
+#
+# Hidden cases: once 3 points, rates 2, decays 3. Limit: 30 seconds. `parameter_groups` of `lecture_lib` is switched off
+# while your answer is checked.
+#
+# <details><summary>Hint 1</summary>
+#
+# `module.named_parameters(recurse=False)` gives what a module itself owns. Go through `part.modules()`.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# A shared weight is met twice on this way. How do you know that you have already seen it?
+#
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "03c-groups", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def make_groups(model, body_rate, head_rate, weight_decay):
+    """Return the groups for an optimizer: each trainable parameter once."""
+    ### BEGIN SOLUTION
+    matrices = (nn.Linear, nn.Conv1d, nn.Embedding)
+    weights = {id(module.weight) for module in model.modules() if isinstance(module, matrices)}
+    groups = []
+    for part, rate in ((model.body, body_rate), (model.head, head_rate)):
+        trained = [parameter for parameter in part.parameters() if parameter.requires_grad]
+        for decay, decays in ((weight_decay, True), (0.0, False)):
+            chosen = [parameter for parameter in trained if (id(parameter) in weights) == decays]
+            groups.append({"params": chosen, "lr": rate, "weight_decay": decay})
+    return groups
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03c-groups-test", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false}
+check("03c-groups", make_groups)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03c-groups", make_groups)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** Decide by the type of the owner, not by the name. Check that every trainable parameter is in exactly one group.
+# Measure whether a lower rate for the body helps.
+
+# %% [markdown]
 # ## 7 Schedules: plan the rate of every step
 #
 # **Goal.** Know the learning rate of each step before a run starts, and draw it.
@@ -400,7 +554,7 @@ for name, per_epoch in (("after each epoch", True), ("after each batch", False))
 #
 # ### The usual shapes
 #
-# Below are 120 steps with a largest rate of 0.1. Step and multi-step multiply the rate by a factor at fixed steps.
+# Below are 119 steps with a largest rate of 0.1. Step and multi-step multiply the rate by a factor at fixed steps.
 # Cosine falls slowly, then fast, then slowly, and needs only its two ends. Warm restarts repeat the cosine, here with
 # periods of 17, 34 and 68 steps. The cyclical schedule `triangular2` halves its height after each cycle. One-cycle rises
 # and falls once, and moves the momentum from 0.95 to 0.85 and back.
@@ -420,12 +574,12 @@ waves = {
 }
 
 # %% tags=["demo"]
-figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
-plot_schedule(shapes, 120, 0.1, ax=axes[0])
-plot_schedule(waves, 120, 0.1, ax=axes[1])
+figure, axes = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
+plot_schedule(shapes, 119, 0.1, ax=axes[0])
+plot_schedule(waves, 119, 0.1, ax=axes[1])
 show_figure(
     figure,
-    caption="Eight schedules of the same length. All but the warm restarts end lower than they begin or peak.",
+    caption="Eight schedules with the same peak. All of them end far below it.",
     alt="Two panels, learning rate against optimizer step. Left: stairs at 30, 60 and 90; stairs at 60 and 100; a half "
     "cosine from 0.1 to 0; the same after 12 steps of warm-up. Right: cosines that restart at steps 17 and 51; triangles "
     "with peaks 0.1, 0.055 and 0.0325; one rise to 0.1 at step 35 and a fall to almost 0; stairs after a warm-up.",
