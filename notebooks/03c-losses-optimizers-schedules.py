@@ -29,6 +29,7 @@
 # | [5 Optimizers](#5-Optimizers:-from-a-gradient-to-a-step) | 12 | [03c-optimizers](#Question-03c-optimizers-·-18-points) 25 |
 # | [6 Groups](#6-Parameter-groups:-not-every-weight-alike) | 10 | [03c-groups](#Question-03c-groups-·-8-points) 12 |
 # | [7 Schedules](#7-Schedules:-plan-the-rate-of-every-step) | 14 | [03c-schedules](#Question-03c-schedules-·-14-points) 20 |
+# | [8 Choosing](#8-Choosing:-from-the-task-to-a-recipe) | 10 | [03c-choose](#Question-03c-choose-·-6-points) 12, [03c-p](#Question-03c-p-·-4-points,-graded-by-hand) 12 |
 
 # %% tags=["setup"]
 import math
@@ -782,6 +783,244 @@ probe("03c-schedules", multi_step_rates, warmup_cosine_rates, applied_rates, pla
 # %% [markdown]
 # **Recap.** Count optimizer steps, not batches and not epochs, and draw the schedule before you train. Tune the peak
 # rate first. Warm-up must not start at 0, and a skipped step does not move the schedule.
+
+# %% [markdown]
+# ## 8 Choosing: from the task to a recipe
+#
+# **Goal.** Choose loss, metric, optimizer and schedule for a task, try the choice, and review a loop.
+#
+# A task answers four questions, and each answer narrows one choice. Several choices are often right. The table lists what
+# this notebook accepts.
+#
+# | question | answer | acceptable |
+# |---|---|---|
+# | which loss? | a number | `mse`, `huber` |
+# | | a number, and the targets have outliers | `huber`, `l1` |
+# | | one of two classes | `bce_with_logits`, `cross_entropy` |
+# | | one of many classes | `cross_entropy` |
+# | | several classes at once | `bce_with_logits` |
+# | which metric? | a number; with outliers only the first | `mae`, `rmse` |
+# | | classes; with a rare class only the first | `macro_f1`, `accuracy` |
+# | which optimizer? | a transformer only the first | `adamw`, `sgd_momentum` |
+# | which schedule? | the length of the run is known | `warmup_cosine`, `one_cycle`, `cosine`, `step` |
+# | | the same, of a transformer | `warmup_cosine`, `one_cycle` |
+# | | the length is not known | `constant`, `plateau` |
+#
+# The rows are habits with a reason: an outlier's gradient grows with its error under `mse` and not under `huber`. Softmax
+# makes classes compete, so it does not suit several at once. A cosine needs its end. What a habit is worth is measured.
+# The next cells try acceptable recipes on three data sets of scikit-learn: 442 patients with a number that describes their
+# disease (diabetes), 569 tumours of two kinds, and digits. Predict the coefficient of determination $R^2$ for diabetes: 0
+# is the mean as an answer for everyone, 1 is perfect.
+
+# %% tags=["demo"]
+predict("diabetes", None)
+
+
+# %% tags=["setup"]
+def standardised(loader, seed):
+    """Return training and held-out rows of a data set: standardised by the training rows."""
+    x, y = loader(return_X_y=True)
+    order = np.random.default_rng(seed).permutation(len(x))
+    x, y = torch.tensor(x[order], dtype=torch.float32), torch.tensor(y[order])
+    cut = int(0.7 * len(x))
+    mean, spread = x[:cut].mean(dim=0), x[:cut].std(dim=0).clamp(min=1e-6)
+    x = ((x - mean) / spread).clamp(-5, 5)
+    return (x[:cut], y[:cut]), (x[cut:], y[cut:])
+
+
+# %% tags=["setup"]
+def fit_recipe(x, y, loss_fn, width, make, schedule, seed, steps=150):
+    """Train a small network with a recipe, and return it."""
+    torch.manual_seed(seed)
+    network = nn.Sequential(nn.Linear(x.shape[1], 32), nn.ReLU(), nn.Linear(32, width))
+    optimizer = make(network.parameters())
+    scheduler = schedule(optimizer, steps)
+    for _ in range(steps):
+        rows = torch.randint(len(x), (64,))
+        optimizer.zero_grad()
+        loss_fn(network(x[rows]), y[rows]).backward()
+        optimizer.step()
+        scheduler.step()
+    return network
+
+
+# %% tags=["setup"]
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.datasets import load_digits as load_small_digits
+from torch.nn.functional import binary_cross_entropy_with_logits, huber_loss
+
+recipes = {
+    "AdamW, warm-up, cosine": (lambda parameters: AdamW(parameters, 0.01), warmup_cosine(0.1)),
+    "SGD with momentum, step": (lambda parameters: SGD(parameters, 0.05, momentum=0.9), step_decay(0.4)),
+}
+tasks = {
+    "diabetes": (load_diabetes, lambda outputs, y: huber_loss(outputs[:, 0], y), 1),
+    "breast cancer": (load_breast_cancer, lambda outputs, y: binary_cross_entropy_with_logits(outputs[:, 0], y.float()), 1),
+    "digits": (load_small_digits, cross_entropy, 10),
+}
+
+
+# %% tags=["demo"]
+@torch.no_grad()
+def quality(network, x, y, shift, scale, width):
+    """Return R² for numbers, and the accuracy for classes."""
+    outputs = network(x)
+    if scale != 1:
+        return (1 - (y - shift - scale * outputs[:, 0]).square().mean() / y.var()).item()
+    guesses = outputs.argmax(1) if width > 1 else (outputs[:, 0] > 0).long()
+    return (guesses == y).float().mean().item()
+
+
+def tried(name, make, schedule, seed):
+    """Return the quality on held-out rows; numbers are standardised for training."""
+    loader, loss_fn, width = tasks[name]
+    (x, y), held_out = standardised(loader, seed)
+    shift, scale = (y.mean(), y.std()) if name == "diabetes" else (0, 1)
+    targets = ((y - shift) / scale).float() if name == "diabetes" else y
+    network = fit_recipe(x, targets, loss_fn, width, make, schedule, seed)
+    return quality(network, *held_out, shift, scale, width)
+
+
+# %% tags=["demo", "nbval-ignore-output"]
+found = {
+    (name, recipe): [tried(name, *recipes[recipe], seed) for seed in range(3)] for name in tasks for recipe in recipes
+}
+for (name, recipe), values in found.items():
+    print(f"{name:14} {recipe:24}", *(f"{value:.2f}" for value in values))
+reveal("diabetes", np.mean([found["diabetes", recipe] for recipe in recipes]), tolerance=0.1, usual={
+    0.9: "Ten features of a patient say little about a disease a year later. No recipe changes that.",
+})
+
+# %% tags=["demo"]
+figure, axis = plt.subplots(figsize=(6, 2.8))
+for place, (recipe, marker) in enumerate(zip(recipes, "os")):
+    for row, name in enumerate(tasks):
+        values = found[name, recipe]
+        label = recipe if row == 0 else None
+        axis.plot(values, [row + 0.2 * place] * 3, marker, color=OKABE_ITO[place], label=label)
+axis.set(yticks=range(3), yticklabels=tasks, xlabel="R² (diabetes) or accuracy on held-out rows", xlim=(0, 1))
+axis.legend(loc="upper center", bbox_to_anchor=(0.5, 1.3), ncols=2)
+show_figure(
+    figure,
+    caption="Two acceptable recipes, three seeds: the data decide far more than the recipe.",
+    alt="Quality of two recipes on three data sets, three seeds each. Diabetes: R² about 0.4 to 0.55 for both. Breast "
+    "cancer: accuracy about 0.95 to 1 for both. Digits: about 0.95 to 0.98 for both.",
+)
+
+# %% [markdown]
+# Both recipes give nearly the same result on each data set, and the seeds (which also change the split) move it more than
+# the recipe does. So start with any acceptable recipe, tune its rate, and spend the time on the data.
+#
+# ### Question 03c-choose · 6 points
+#
+# Write two functions.
+#
+# - `choose(task)` returns a dict with the keys `"loss"`, `"metric"`, `"optimizer"` and `"schedule"`. Each value is one of the
+#   names in the table, and fits the task. `task` is a dict. `task["target"]` is `"number"`, `"one of two"`, `"one of many"` or
+#   `"several at once"`. `task["outliers"]` (true for numbers only), `task["rare_class"]` (true for classes only),
+#   `task["transformer"]` and `task["length_known"]` are booleans.
+# - `train_model(task, x, y)` trains a model and returns it. It is tried on the three data sets above, with 200 or 300 rows in
+#   an order of their own. `x` is a float32 tensor [N, F], already standardised. `y` is a tensor [N]: float32 and *not*
+#   standardised for numbers, and class indices (int64) otherwise. The model is a function or module of new rows [M, F].
+#   It returns a tensor [M] or [M, 1] of numbers in the unit of `y`, or, for classes, a tensor [M, C]. For two classes a single
+#   logit, [M] or [M, 1], is right as well.
+#
+# On held-out rows the model must be better than $R^2 = 0.2$ on diabetes, than an accuracy of 0.85 on breast cancer and of
+# 0.75 on digits. Every recipe in the table that fits is clearly better (0.32, 0.93 and 0.86 were the lowest of eight
+# draws, after 100 steps with batches of 64). Train for a few seconds at most.
+#
+# Hidden cases: loss 1 point, metric 1, optimizer 1, schedule 1, model 2. Limit: 30 seconds.
+#
+# <details><summary>Hint</summary>
+#
+# `train_model` may always use the same recipe except for the loss. Numbers between 25 and 346 are hard to learn unless you
+# standardise them, and undo that in what you return.
+#
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "03c-choose", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def choose(task):
+    """Return names of a loss, a metric, an optimizer and a schedule that fit the task."""
+    ### BEGIN SOLUTION
+    losses = {"number": "huber", "one of two": "bce_with_logits", "several at once": "bce_with_logits"}
+    return {
+        "loss": losses.get(task["target"], "cross_entropy"),
+        "metric": "mae" if task["target"] == "number" else "macro_f1",
+        "optimizer": "adamw",
+        "schedule": "warmup_cosine" if task["length_known"] else "constant",
+    }
+    ### END SOLUTION
+
+
+def train_model(task, x, y):
+    """Return a function of new rows that was trained on these rows."""
+    ### BEGIN SOLUTION
+    if task["target"] == "number":
+        shift, scale = y.mean(), y.std()
+        loss_fn = lambda outputs, targets: huber_loss(outputs[:, 0], targets)
+        fitted = fit_recipe(x, (y - shift) / scale, loss_fn, 1, *recipes["AdamW, warm-up, cosine"], seed=0)
+        return lambda rows: fitted(rows) * scale + shift
+    return fit_recipe(x, y, cross_entropy, int(y.max()) + 1, *recipes["AdamW, warm-up, cosine"], seed=0)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03c-choose-test", "locked": true, "points": 6, "schema_version": 3, "solution": false, "task": false}
+check("03c-choose", choose, train_model)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03c-choose", choose, train_model)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** The target decides the loss, and what costs you decides the metric. Any acceptable optimizer with a tuned rate
+# comes close to the others. Measure over seeds before you prefer one.
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "03c-p-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ### Question 03c-p · 4 points, graded by hand
+#
+# A colleague sends you this loop for review. Two comments in it and one line are wrong. All three come from published texts.
+#
+# ```python
+# # PyTorch has no warm-up, so we write our own.
+# scheduler = LambdaLR(optimizer, lambda step: min(1.0, step / 500))
+#
+# for i, (x, y) in enumerate(loader):
+#     loss = cross_entropy(model(x), y) / 4
+#     loss.backward()
+#     if (i + 1) % 4 == 0:
+#         optimizer.step()
+#         scheduler.step()
+#         optimizer.zero_grad()  # fills the gradients with zeros
+# ```
+#
+# For each of the three mistakes, write what is wrong, how you would show it in a run of a few lines, and the repair. In
+# addition, name one consequence of the first line of code that your colleague may not have noticed. Ten sentences are
+# enough.
+#
+# Graded on: the warm-up comment and its repair (1), what `zero_grad` does and when the difference changes a result (1), the
+# window that is lost, and the weight of its examples (1), the rate of the first step (0.5), a run that shows one of them (0.5).
+#
+# <details><summary>Hint</summary>
+#
+# How many batches are left when the loader has 17? What happens to their gradients? Print `parameter.grad` after `zero_grad()`.
+#
+# </details>
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "03c-p", "locked": false, "points": 4, "schema_version": 3, "solution": true, "task": false}
+# PyTorch has warm-up: `LinearLR`, followed by another scheduler in `SequentialLR`. The loop's own version starts at rate 0, so
+# the first optimizer step changes nothing: comparing the weights before and after it shows that. I would use
+# `LinearLR(optimizer, 1 / 501, total_iters=500)`, or `(step + 1) / 501`.
+#
+# `zero_grad()` sets the gradients to `None` by default since PyTorch 2.0; printing `parameter.grad` shows it. The difference
+# changes results: with momentum or weight decay a parameter without a gradient is skipped, and one with gradient 0 still
+# moves. The comment must say so, or the call must say `set_to_none=False`.
+#
+# With 17 batches the loop steps 4 times and drops the last batch. Worse, its gradient stays in `.grad`, so it leaks into the
+# first window of the next epoch. Counting the steps of an epoch shows 4 where 5 are right. I would also step after the last
+# batch, and divide the sum of the losses by the number of examples in the window, because that window has one batch
+# and not four.
 
 # %% [markdown]
 # ## Where you are
