@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lecture_lib.notebook.questions.choose import DECISIONS, FITS, NO_DATA, NOT_REACHED, REACHED, fit, reached
+from lecture_lib.notebook.questions.choose import DECISIONS, FITS, NOT_REACHED, REACHED, fit, reached
 
 from ..cases import Case, Observation, value
 from ..description import Description
@@ -46,7 +46,8 @@ def acceptable(task: Task) -> dict[str, tuple[str, ...]]:
 
 
 def reference(case: Case) -> Mapping[str, Any]:
-    return {f"decision.{name}": FITS for name in DECISIONS} | {"model.score": REACHED if "x" in case.inputs else NO_DATA}
+    decisions = {f"decision.{name}": FITS for name in DECISIONS}
+    return decisions | ({"model.score": REACHED} if "x" in case.inputs else {})
 
 
 def choosing(decision: str, name: Callable[[Task], str]) -> Simulation:
@@ -198,7 +199,7 @@ QUESTION = Description(
             "not-learned",
             "the model's outputs for new rows are hardly better than a constant",
             "the loss during training, and the scale of the targets: numbers come unscaled",
-            lambda case: {"model.score": NOT_REACHED if "x" in case.inputs else NO_DATA},
+            lambda case: {"model.score": NOT_REACHED} if "x" in case.inputs else {},
         ),
     ),
     visible=(
@@ -207,7 +208,7 @@ QUESTION = Description(
         visible("one of two classes, one of them rare, length unknown", TWO, rare_class=True, length_known=False),
         visible("one of many classes", MANY),
         visible("several classes at once, of a transformer", SEVERAL, transformer=True, length_known=False),
-        *(with_key(data_case(np.random.default_rng(3), name, f"the data set {name}", 200)) for name in TASKS),
+        *(with_key(data_case(np.random.default_rng(3), name, f"the data set {name}", 150)) for name in TASKS),
     ),
     draw=draw,
     domain=domain,
