@@ -153,7 +153,7 @@ def decayed(optimizer_class):
     """Return both weights after 500 steps with gradients that change their sign."""
     weights = nn.Parameter(torch.ones(2))
     optimizer = optimizer_class([weights], lr=0.01, weight_decay=0.1)
-    for _, sign in zip(range(500), cycle([1.0, -1.0])):
+    for _, sign in zip(range(500), cycle([1.0, -1.0]), strict=False):
         weights.grad = sign * torch.tensor([0.1, 10.0])
         optimizer.step()
     return weights.tolist()
@@ -222,7 +222,7 @@ reveal("best rates", math.log10(best["SGD"] / best["Adam"]), "powers of ten", to
 
 # %% tags=["demo"]
 figure, axis = plt.subplots(figsize=(6, 3.2))
-for (name, values), colour, marker in zip(accuracies.items(), OKABE_ITO, "osv^"):
+for (name, values), colour, marker in zip(accuracies.items(), OKABE_ITO, "osv^", strict=False):
     axis.plot(rates, values, marker=marker, color=colour, label=name)
 axis.set(xscale="log", xlabel="learning rate", ylabel="validation accuracy after 3 epochs")
 axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
@@ -287,7 +287,7 @@ def sgd(parameter, gradients, rates, momentum, dampening, nesterov, weight_decay
     """Return the parameter after each step of SGD."""
     ### BEGIN SOLUTION
     path, velocity = [], None
-    for gradient, rate in zip(gradients, rates):
+    for gradient, rate in zip(gradients, rates, strict=True):
         pulled = gradient + weight_decay * parameter
         velocity = pulled if velocity is None else momentum * velocity + (1 - dampening) * pulled
         parameter = parameter - rate * (pulled + momentum * velocity if nesterov else velocity)
@@ -300,7 +300,7 @@ def rmsprop(parameter, gradients, rates, alpha, eps):
     """Return the parameter after each step of RMSprop."""
     ### BEGIN SOLUTION
     path, square_average = [], torch.zeros_like(parameter)
-    for gradient, rate in zip(gradients, rates):
+    for gradient, rate in zip(gradients, rates, strict=True):
         square_average = alpha * square_average + (1 - alpha) * gradient.square()
         parameter = parameter - rate * gradient / (square_average.sqrt() + eps)
         path.append(parameter)
@@ -312,7 +312,7 @@ def adam(parameter, gradients, rates, betas, eps, weight_decay, decoupled):
     """Return the parameter after each step of AdamW, or of Adam."""
     ### BEGIN SOLUTION
     path, average, square_average = [], torch.zeros_like(parameter), torch.zeros_like(parameter)
-    for step, (gradient, rate) in enumerate(zip(gradients, rates), start=1):
+    for step, (gradient, rate) in enumerate(zip(gradients, rates, strict=True), start=1):
         pulled = gradient if decoupled else gradient + weight_decay * parameter
         kept = parameter * (1 - rate * weight_decay) if decoupled else parameter
         average = betas[0] * average + (1 - betas[0]) * pulled
@@ -544,7 +544,11 @@ def trained(schedule, rate, seed=0, epochs=10, per_epoch=False):
 
 
 # %% tags=["demo", "nbval-ignore-output"]
-every_five = lambda optimizer, steps: StepLR(optimizer, 5, gamma=0.1)
+def every_five(optimizer, steps):
+    """Make a scheduler that divides the rate by ten after every five of its steps."""
+    return StepLR(optimizer, 5, gamma=0.1)
+
+
 for name, per_epoch in (("after each epoch", True), ("after each batch", False)):
     scores = [trained(every_five, 0.1, seed, per_epoch=per_epoch) for seed in range(3)]
     print(name, [round(score, 2) for score in scores])
@@ -893,7 +897,7 @@ reveal("diabetes", np.mean([found["diabetes", recipe] for recipe in recipes]), t
 
 # %% tags=["demo"]
 figure, axis = plt.subplots(figsize=(6, 2.8))
-for place, (recipe, marker) in enumerate(zip(recipes, "os")):
+for place, (recipe, marker) in enumerate(zip(recipes, "os", strict=True)):
     for row, name in enumerate(tasks):
         values = found[name, recipe]
         label = recipe if row == 0 else None
@@ -958,8 +962,7 @@ def train_model(task, x, y):
     ### BEGIN SOLUTION
     if task["target"] == "number":
         shift, scale = y.mean(), y.std()
-        loss_fn = lambda outputs, targets: huber_loss(outputs[:, 0], targets)
-        fitted = fit_recipe(x, (y - shift) / scale, loss_fn, 1, *recipes["AdamW, warm-up, cosine"], seed=0)
+        fitted = fit_recipe(x, (y - shift) / scale, tasks["diabetes"][1], 1, *recipes["AdamW, warm-up, cosine"], seed=0)
         return lambda rows: fitted(rows) * scale + shift
     return fit_recipe(x, y, cross_entropy, int(y.max()) + 1, *recipes["AdamW, warm-up, cosine"], seed=0)
     ### END SOLUTION

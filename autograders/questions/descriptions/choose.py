@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -74,7 +74,11 @@ def data_set(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Features, standardised and in whole hundredths, and targets."""
     from sklearn import datasets
 
-    load = {"diabetes": datasets.load_diabetes, "breast cancer": datasets.load_breast_cancer, "digits": datasets.load_digits}
+    load = {
+        "diabetes": datasets.load_diabetes,
+        "breast cancer": datasets.load_breast_cancer,
+        "digits": datasets.load_digits,
+    }
     x, y = load[name](return_X_y=True)
     spread = x.std(axis=0)
     standard = np.divide(x - x.mean(axis=0), spread, out=np.zeros_like(x), where=spread > 0).clip(-5, 5)
@@ -83,7 +87,13 @@ def data_set(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 TASKS = {
     "diabetes": {"target": NUMBER, "outliers": False, "rare_class": False, "transformer": False, "length_known": True},
-    "breast cancer": {"target": TWO, "outliers": False, "rare_class": False, "transformer": False, "length_known": True},
+    "breast cancer": {
+        "target": TWO,
+        "outliers": False,
+        "rare_class": False,
+        "transformer": False,
+        "length_known": True,
+    },
     "digits": {"target": MANY, "outliers": False, "rare_class": False, "transformer": False, "length_known": True},
 }
 
@@ -98,7 +108,7 @@ def data_case(rng: np.random.Generator, name: str, kind: str = DATA, train: int 
 
 
 def every_task() -> list[Task]:
-    tasks = []
+    tasks: list[Task] = []
     for target, transformer, length_known, special in product((NUMBER, TWO, MANY, SEVERAL), *[(True, False)] * 3):
         kind = {"outliers": special and target == NUMBER, "rare_class": special and target != NUMBER}
         tasks.append({"target": target, **kind, "transformer": transformer, "length_known": length_known})

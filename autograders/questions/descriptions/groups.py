@@ -16,7 +16,10 @@ from ..description import Description
 from ..graded_parts import Graded, Mistake, Simulation
 
 TIMES, RATES, DECAYS = (f"groups.{field}" for field in ("times", "rates", "decays"))
-MATRICES, NORMS = ("Linear", "Conv1d", "Embedding"), ("LayerNorm", "LayerNorm over two axes", "BatchNorm1d", "GroupNorm")
+MATRICES, NORMS = (
+    ("Linear", "Conv1d", "Embedding"),
+    ("LayerNorm", "LayerNorm over two axes", "BatchNorm1d", "GroupNorm"),
+)
 WITHOUT_BIAS = ("Embedding",)
 ALWAYS_BIAS = ("BatchNorm1d", "GroupNorm")
 
@@ -71,13 +74,17 @@ def fields(
     inputs = case.inputs
     rate_of = {"body": inputs["body_rate"], "head": inputs["head_rate"]}
     rate_of |= {"swapped": {"body": inputs["head_rate"], "head": inputs["body_rate"]}}.get(swap, {})
-    rate_of |= {"head's for all": {"body": inputs["head_rate"]}, "body's for all": {"head": inputs["body_rate"]}}.get(swap, {})
+    rate_of |= {"head's for all": {"body": inputs["head_rate"]}, "body's for all": {"head": inputs["body_rate"]}}.get(
+        swap, {}
+    )
     all_of = list(parameters(case))
     trained = [each for each in all_of if not each.frozen]
     observed = {
         TIMES: np.array([int(times(each)) for each in all_of]),
         RATES: np.array([rate_of[each.part] if times(each) else -1.0 for each in trained]),
-        DECAYS: np.array([(inputs["weight_decay"] if decays(each) else 0.0) if times(each) else -1.0 for each in trained]),
+        DECAYS: np.array(
+            [(inputs["weight_decay"] if decays(each) else 0.0) if times(each) else -1.0 for each in trained]
+        ),
     }
     return {only: observed[only]} if only else observed
 
@@ -94,7 +101,9 @@ def listed(rule: Rule) -> Simulation:
     return partial(fields, times=rule)
 
 
-def layer(kind: str, name: str, size: int = 2, bias: bool = True, frozen: bool = False, tied: bool = False) -> dict[str, Any]:
+def layer(
+    kind: str, name: str, size: int = 2, bias: bool = True, frozen: bool = False, tied: bool = False
+) -> dict[str, Any]:
     return {"kind": kind, "name": name, "size": size, "bias": bias, "frozen": frozen, "tied": tied}
 
 
@@ -110,13 +119,17 @@ def settings(rng: np.random.Generator) -> dict[str, float]:
 def part(rng: np.random.Generator, kinds: tuple[str, ...], frozen: int = 0, tied: bool = False) -> list[dict[str, Any]]:
     """A layer of each kind; the first `frozen` ones are frozen, and the last one is tied if asked for."""
     layers = [
-        layer(kind, {**MISLEADING, **PLAIN}[kind], int(rng.integers(1, 4)), bool(rng.integers(2) or kind in ALWAYS_BIAS))
+        layer(
+            kind, {**MISLEADING, **PLAIN}[kind], int(rng.integers(1, 4)), bool(rng.integers(2) or kind in ALWAYS_BIAS)
+        )
         for kind in kinds
     ]
     for each in layers[:frozen]:
         each["frozen"] = True
     if tied:
-        layers.append(layer("Linear", "again", next(each["size"] for each in layers if each["kind"] == "Linear"), tied=True))
+        layers.append(
+            layer("Linear", "again", next(each["size"] for each in layers if each["kind"] == "Linear"), tied=True)
+        )
     return layers
 
 
@@ -150,7 +163,9 @@ def domain(rng: np.random.Generator) -> Case:
     parts = []
     for _ in range(2):
         kinds = tuple(str(kind) for kind in rng.choice(every, rng.integers(1, 6), replace=False))
-        parts.append(part(rng, kinds, frozen=int(rng.integers(0, 2)), tied="Linear" in kinds[1:] and bool(rng.integers(2))))
+        parts.append(
+            part(rng, kinds, frozen=int(rng.integers(0, 2)), tied="Linear" in kinds[1:] and bool(rng.integers(2)))
+        )
     parts[1].append(layer("Linear", "out"))
     return Case("domain", {"body": parts[0], "head": parts[1], **settings(rng)})
 

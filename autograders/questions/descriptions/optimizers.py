@@ -116,7 +116,9 @@ def draw(rng: np.random.Generator) -> list[Case]:
         case(rng, "one step", (4,), 1),
         case(rng, "an empty axis", (0, 2), 3),
         case(rng, "zero gradients", (3,), 3, gradients=zeros, eps=1e-8),
-        case(rng, "settings of zero", (2,), 4, momentum=0.0, dampening=0.0, weight_decay=0.0, alpha=0.0, betas=[0.0] * 2),
+        case(
+            rng, "settings of zero", (2,), 4, momentum=0.0, dampening=0.0, weight_decay=0.0, alpha=0.0, betas=[0.0] * 2
+        ),
         case(rng, "usual settings", (3, 1), 5, dampening=0.0, betas=[0.9, 0.999], eps=1e-8, rates=[0.1] * 5),
     ]
 
@@ -124,7 +126,9 @@ def draw(rng: np.random.Generator) -> list[Case]:
 def domain(rng: np.random.Generator) -> Case:
     """Any of these settings, zero or not, and any small shape."""
     shape = tuple(int(size) for size in rng.integers(0 if rng.integers(8) == 0 else 1, 4, rng.integers(0, 3)))
-    settings = {name: 0.0 for name in ("momentum", "dampening", "weight_decay", "alpha") if rng.integers(4) == 0}
+    settings: dict[str, Any] = {
+        name: 0.0 for name in ("momentum", "dampening", "weight_decay", "alpha") if rng.integers(4) == 0
+    }
     if settings.get("momentum") == 0.0:
         settings["dampening"] = 0.0  # PyTorch ignores it then; the question leaves this case out
     settings["eps"] = 10 ** rng.uniform(-8, -1)
@@ -306,10 +310,14 @@ QUESTION = Description(
     ),
     visible=(
         visible("θ = 1, gradients 1, 1, rate 0.1", 1.0, [1.0, 1.0], [0.1, 0.1]),
-        visible("the rate falls from 0.4 to 0.1: θ = [1, -2]", [1.0, -2.0], [[1, 0.5], [1, -1], [0, 2]], [0.4, 0.1, 0.1]),
+        visible(
+            "the rate falls from 0.4 to 0.1: θ = [1, -2]", [1.0, -2.0], [[1, 0.5], [1, -1], [0, 2]], [0.4, 0.1, 0.1]
+        ),
         visible("dampening 0.5: θ = 0", 0.0, [1.0, 2.0, 4.0], [0.1, 0.1, 0.1], dampening=0.5),
         visible("weight decay 0.5: θ = [[2, -4]]", [[2, -4]], [[[1, 1]], [[1, 0]]], [0.2, 0.2], weight_decay=0.5),
-        visible("all settings 0, and eps 1e-8", [1, 2], [[3, 0]], [0.1], momentum=0.0, alpha=0.0, betas=[0, 0], eps=1e-8),
+        visible(
+            "all settings 0, and eps 1e-8", [1, 2], [[3, 0]], [0.1], momentum=0.0, alpha=0.0, betas=[0, 0], eps=1e-8
+        ),
     ),
     draw=draw,
     domain=domain,

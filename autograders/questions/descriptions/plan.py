@@ -41,7 +41,7 @@ def multi_step(inputs: Inputs, slip: str = "") -> list[float]:
 
 
 def warmup_cosine(inputs: Inputs, slip: str = "") -> list[float]:
-    each, total = steps_of(inputs, slip)
+    total = steps_of(inputs, slip)[1]
     peak, final, rise = inputs["rate"], inputs["final"], inputs["warmup"]
     rise = rise / inputs["accumulate"] if slip == "in batches" else rise
     rates = []
@@ -135,7 +135,11 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 def domain(rng: np.random.Generator) -> Case:
     """Any run of one to six epochs, with any rest."""
-    run = {"epochs": int(rng.integers(1, 7)), "batches": int(rng.integers(1, 13)), "accumulate": int(rng.integers(1, 9))}
+    run = {
+        "epochs": int(rng.integers(1, 7)),
+        "batches": int(rng.integers(1, 13)),
+        "accumulate": int(rng.integers(1, 9)),
+    }
     milestones = [int(each) for each in np.sort(rng.choice(np.arange(1, 9), rng.integers(0, 5), replace=False))]
     return case(rng, "domain", **run, milestones=milestones, patience=int(rng.integers(0, 5)))
 
@@ -319,7 +323,9 @@ QUESTION = Description(
     ),
     visible=(
         visible("3 epochs of 5 batches in windows of 2, warm-up 3"),
-        visible("windows longer than an epoch", accumulate=8, epochs=5, warmup=1, patience=2, taken=[True, True, False]),
+        visible(
+            "windows longer than an epoch", accumulate=8, epochs=5, warmup=1, patience=2, taken=[True, True, False]
+        ),
         visible("no accumulation, no warm-up", accumulate=1, batches=3, warmup=0, milestones=[2], patience=0),
         visible("one step", epochs=1, batches=1, accumulate=1, milestones=[], warmup=0, taken=[True], losses=[1.0]),
     ),

@@ -30,7 +30,12 @@ def quality(outputs: Any, target: str, y: np.ndarray) -> float:
 
     """
     array = np.asarray(outputs)
-    if array.dtype.kind not in "iuf" or array.ndim not in (1, 2) or len(array) != len(y) or not np.isfinite(array).all():
+    if (
+        array.dtype.kind not in "iuf"
+        or array.ndim not in (1, 2)
+        or len(array) != len(y)
+        or not np.isfinite(array).all()
+    ):
         return np.nan
     columns = array.shape[1] if array.ndim == 2 else 1
     if target == "number":

@@ -41,7 +41,7 @@ def _model(inputs: Inputs) -> nn.Module:
 
 
 def _groups(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    """For each parameter of the model: how often it is listed, and with which rate and decay when it is listed first."""
+    """How often each parameter of the model is listed, and with which rate and decay the first time."""
     model = _model(inputs)
     rates = [inputs[name] for name in ("body_rate", "head_rate", "weight_decay")]
     groups = [dict(group) for group in functions["make_groups"](model, *rates)]

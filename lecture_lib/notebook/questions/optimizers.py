@@ -34,9 +34,9 @@ _ADAM = ("betas", "eps", "weight_decay")
 
 
 def _sgd(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    return _path(
-        "sgd", _SGD, dampening=inputs["dampening"], nesterov=False, weight_decay=inputs["weight_decay"]
-    )(functions, inputs)
+    return _path("sgd", _SGD, dampening=inputs["dampening"], nesterov=False, weight_decay=inputs["weight_decay"])(
+        functions, inputs
+    )
 
 
 def _nesterov(functions: Functions, inputs: Inputs) -> dict[str, Any]:

@@ -21,7 +21,15 @@ def _rates(function: str, *arguments: str) -> Callable[[Functions, Inputs], dict
 
 
 _RUN = ("epochs", "batches", "accumulate")
-_SCHEDULERS = ("StepLR", "MultiStepLR", "LambdaLR", "LinearLR", "SequentialLR", "CosineAnnealingLR", "ReduceLROnPlateau")
+_SCHEDULERS = (
+    "StepLR",
+    "MultiStepLR",
+    "LambdaLR",
+    "LinearLR",
+    "SequentialLR",
+    "CosineAnnealingLR",
+    "ReduceLROnPlateau",
+)
 _LIBRARY = ("warmup_cosine", "with_warmup", "schedule_rates")
 
 QUESTION = PublicQuestion(

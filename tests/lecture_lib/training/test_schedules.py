@@ -405,7 +405,8 @@ def test_rates_of_a_run_that_cannot_be(total, rate, error):
 def test_a_schedule_is_drawn_as_stairs_with_its_rates():
     figure = plot_schedule({"cosine": warmup_cosine(2), "step": step_decay(3)}, 10, 0.5)
     (axis,) = figure.axes
-    assert axis.get_xlabel() == "optimizer step" and axis.get_ylabel() == "learning rate"
+    assert axis.get_xlabel() == "optimizer step"
+    assert axis.get_ylabel() == "learning rate"
     assert [text.get_text() for text in axis.get_legend().get_texts()] == ["cosine", "step"]
     cosine_line, step_line = axis.get_lines()
     assert list(cosine_line.get_xdata()) == list(range(10))
