@@ -14,11 +14,11 @@ from torch.optim import Optimizer
 
 from ...data import ImageData, TensorLoader, image_data
 from ...experiments import RunRecord, content_id, set_seed
-from ...training import find_lr, join_processes, leave_processes, one_cycle, train
+from ...training import find_lr, join_processes, leave_processes, train
 from ...training._run.history import Epoch, History
 from ...training._run.processes import Processes
 from ...training.precision import choose_precision
-from .models import make_model, make_optimizer
+from .models import make_loss, make_model, make_optimizer, make_schedule
 from .settings import CannotTrainError, Settings, read_settings
 
 
@@ -53,6 +53,7 @@ def _train(settings: Settings, folder: Path, options: Namespace, device: torch.d
     say = print if processes.first else _silent
     model = make_model(settings.model, data).to(device)
     optimizer = make_optimizer(settings.optimizer, model)
+    loss_fn = make_loss(settings.loss)
     set_seed(settings.seed + processes.rank)  # each process has noise of its own
     train_loader = TensorLoader(
         *(part.to(device) for part in data.train), batch_size=settings.batch_size, shuffle=True, seed=settings.seed
@@ -69,13 +70,13 @@ def _train(settings: Settings, folder: Path, options: Namespace, device: torch.d
     if rate is None:
         # One sweep is enough, and all processes must train with the same rate.
         rate = processes.from_first(
-            _found_rate(model, train_loader, optimizer, settings, folder) if processes.first else None
+            _found_rate(model, train_loader, optimizer, loss_fn, settings, folder) if processes.first else None
         )
         if rate is None:
             raise CannotTrainError(
                 f"the finder suggests no rate; look at {folder / 'finder.png'}, pass --learning-rate"
             )
-        say(f"the finder suggests {rate:.2g} as the peak of one-cycle ({folder / 'finder.png'})")
+        say(f"the finder suggests {rate:.2g} as the peak of the schedule ({folder / 'finder.png'})")
         settings = replace(settings, learning_rate=rate)
 
     record = RunRecord.start(
@@ -107,12 +108,12 @@ def _train(settings: Settings, folder: Path, options: Namespace, device: torch.d
                 train_loader,
                 val_loader,
                 optimizer,
-                nn.CrossEntropyLoss(),
+                loss_fn,
                 settings.epochs,
                 accumulate=settings.accumulate,
                 max_norm=settings.max_norm or None,
                 precision=settings.precision,
-                schedule=one_cycle(rate),
+                schedule=make_schedule(settings.schedule, rate),
                 ema=settings.ema,
                 patience=settings.patience,
                 checkpoints=folder,
@@ -164,13 +165,13 @@ def _data(settings: Settings, options: Namespace, processes: Processes) -> Image
 
 
 def _found_rate(
-    model: nn.Module, loader: TensorLoader, optimizer: Optimizer, settings: Settings, folder: Path
+    model: nn.Module, loader: TensorLoader, optimizer: Optimizer, loss_fn: nn.Module, settings: Settings, folder: Path
 ) -> float | None:
     result = find_lr(
         model,
         loader,
         optimizer,
-        nn.CrossEntropyLoss(),
+        loss_fn,
         accumulate=settings.accumulate,
         max_norm=settings.max_norm or None,
         precision=settings.precision,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...data.vision import NAMES
 from ...experiments import RunRecord
-from .models import MODELS, OPTIMIZERS
+from .models import LOSSES, MODELS, OPTIMIZERS, SCHEDULES
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,8 @@ class Settings:
     data: str = "digits"
     model: str = "mlp"
     optimizer: str = "sgd"
+    loss: str = "cross-entropy"
+    schedule: str = "one-cycle"
     epochs: int = 20
     batch_size: int = 64
     learning_rate: float | None = None
@@ -42,9 +44,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--cache", type=Path, metavar="DIR", help="where downloaded data are (default: ~/.cache/lecture)")
     add("--model", choices=MODELS, help=f"a multilayer perceptron or a convolutional net (default: {usual.model})")
     add("--optimizer", choices=OPTIMIZERS, help=f"with momentum or decoupled decay (default: {usual.optimizer})")
+    add("--loss", choices=LOSSES, help=f"plain, or with labels smoothed by 0.1 (default: {usual.loss})")
+    add("--schedule", choices=SCHEDULES, help=f"of the learning rate, with warm-up (default: {usual.schedule})")
     add("--epochs", type=int, metavar="N", help=f"passes over the training data (default: {usual.epochs})")
     add("--batch-size", type=int, metavar="N", help=f"examples in a batch, of all processes ({usual.batch_size})")
-    add("--learning-rate", type=float, metavar="RATE", help="peak of one-cycle (default: what the finder suggests)")
+    add("--learning-rate", type=float, metavar="RATE", help="peak of the schedule (default: what the finder suggests)")
     add("--accumulate", type=int, metavar="K", help=f"batches in an optimizer step (default: {usual.accumulate})")
     add("--max-norm", type=float, metavar="NORM", help=f"clip the gradient's norm; 0: not ({usual.max_norm})")
     add("--precision", choices=("fp32", "bf16", "fp16", "auto"), help=f"number format (default: {usual.precision})")
@@ -70,7 +74,14 @@ def read_settings(options: Namespace) -> tuple[Settings, Path]:
         raise CannotTrainError(f"{folder} holds no run to resume (no record.json). Name its folder: --to DIR")
     recorded = RunRecord.load(folder / "record.json").config
     for name, value in chosen.items():
-        if value != recorded[name]:
+        if value != recorded.get(name, _default(name)):
             option = f"--{name.replace('_', '-')}"
-            raise CannotTrainError(f"{option} is {value} and the run in {folder} has {recorded[name]}; leave it out")
-    return Settings(**{field.name: recorded[field.name] for field in fields(Settings)}), folder
+            there = recorded.get(name, _default(name))
+            raise CannotTrainError(f"{option} is {value} and the run in {folder} has {there}; leave it out")
+    names = [field.name for field in fields(Settings)]
+    return Settings(**{name: recorded.get(name, _default(name)) for name in names}), folder
+
+
+def _default(name: str) -> object:
+    """The default of a setting: what a record from before the setting existed was trained with."""
+    return getattr(Settings(), name)

@@ -1,4 +1,4 @@
-"""The references of 03c's questions on optimizers, groups and schedules against PyTorch; 03c-choose against its limits."""
+"""03c: the references on optimizers, groups and schedules against PyTorch; acceptable recipes against their limits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def torch_path(inputs, make, **settings):
 
 def expected_paths(inputs):
     decay = {"weight_decay": inputs["weight_decay"]}
-    adam = {"betas": tuple(inputs["betas"]), "eps": inputs["eps"], **decay}
+    adam = {"betas": tuple(map(float, inputs["betas"])), "eps": inputs["eps"], **decay}
     momentum, optim = inputs["momentum"], torch.optim
     # PyTorch refuses Nesterov's step without momentum; it is plain SGD.
     nesterov = {"momentum": momentum, "nesterov": momentum > 0, **decay}

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 import torch
 from conftest import torchrun
+from torch import nn
 
 from lecture_lib.__main__ import main
 from lecture_lib.commands import train as program
+from lecture_lib.commands.train.models import SCHEDULES, make_loss, make_schedule
 from lecture_lib.data import image_data
 from lecture_lib.experiments import RunRecord
 from lecture_lib.training import load_checkpoint
@@ -150,3 +152,30 @@ def test_help_explains_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert "torchrun --nproc-per-node 2 -m lecture_lib train" in text
     for name in program.Settings.__dataclass_fields__:
         assert f"--{name.replace('_', '-')}" in text
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_every_schedule_reaches_the_rate_that_was_asked_for(name):
+    """The groups keep their ratio, the first step is below the peak, and only the constant schedule ends there."""
+    groups = [{"params": [nn.Parameter(torch.ones(1))], "lr": rate} for rate in (0.1, 0.02)]
+    optimizer = torch.optim.SGD(groups, momentum=0.9)
+    scheduler = make_schedule(name, 0.4)(optimizer, 40)
+    rates = []
+    for _ in range(40):
+        rates.append([group["lr"] for group in optimizer.param_groups])
+        optimizer.step()
+        scheduler.step()
+    first = [rate for rate, _ in rates]
+    assert max(first) == pytest.approx(0.4)
+    assert first == pytest.approx([5 * second for _, second in rates])
+    assert 0 < first[0] < 0.4
+    assert (first[-1] == pytest.approx(0.4)) == (name == "constant")
+
+
+def test_the_smoothed_loss_is_that_of_the_lecture():
+    """(1 - ε) · one-hot + ε / C against the log-softmax, by hand."""
+    logits = torch.tensor([[2.0, 0.0, -1.0]])
+    target = 0.9 * torch.tensor([1.0, 0.0, 0.0]) + 0.1 / 3
+    by_hand = -(target * logits.log_softmax(dim=1)).sum()
+    assert make_loss("smoothed")(logits, torch.tensor([0])) == pytest.approx(by_hand.item())
+    assert make_loss("cross-entropy")(logits, torch.tensor([0])) == pytest.approx(-logits.log_softmax(1)[0, 0].item())
