@@ -26,7 +26,7 @@
 # | sections | you will be able to | points |
 # |---|---|---|
 # | 1 Regression | choose between squared, absolute and Huber loss, and write Huber loss with its gradient | 10 |
-# | 2 Logits | write cross-entropy and binary cross-entropy that stay finite at any logit | 0 |
+# | 2 Logits | write cross-entropy and binary cross-entropy that stay finite at any logit | 14 |
 # | 3 Imbalance | weigh classes, write focal loss with its gradient, and measure what both change | 0 |
 # | 4 Embeddings | compare distributions and embeddings with KL, triplet loss and InfoNCE | 0 |
 
@@ -52,7 +52,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from torch import nn
 
 # %% tags=["setup"]
-from lecture_lib.data import load_digits
+from lecture_lib.data import load_digits, stratified_split
 from lecture_lib.notebook import OKABE_ITO, check, predict, reveal, show_figure, show_progress
 from lecture_lib.training import focal_loss, info_nce
 
@@ -276,6 +276,252 @@ probe("03c-regression", huber_loss, huber_gradient)
 # %% [markdown]
 # **Recap.** MSE models the mean and follows outliers. L1 models the median, with a gradient of one size. Huber is a
 # parabola up to δ and a line beyond it. SmoothL1 is Huber divided by δ. Predictions and targets need the same shape.
+
+# %% [markdown]
+# ## 2 Logits: classification without overflow
+#
+# **Goal.** Pair outputs, targets and losses, and compute cross-entropy so that it is finite at any logit.
+#
+# A classifier returns *logits*: any real numbers, one for each class. The softmax turns a row of them into
+# probabilities $p$. The *cross-entropy* of an example is $-\log p$ of its label. Where each label is a yes-or-no question
+# of its own, a sigmoid takes the place of the softmax, and the loss is the *binary cross-entropy* (BCE). PyTorch's losses
+# for both take logits. Most mistakes are wrong pairs of output, target and loss. The next cell computes the pairs that
+# are right.
+
+# %% tags=["demo"]
+torch.manual_seed(0)
+examples, yes_or_no = 4, torch.tensor([0.0, 1.0, 1.0, 0.0])
+tags = torch.tensor([[1.0, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]])
+pairs = {
+    "one of 3 classes": (nn.CrossEntropyLoss(), (examples, 3), torch.tensor([0, 2, 1, 2])),
+    "yes or no": (nn.BCEWithLogitsLoss(), (examples,), yes_or_no),
+    "several tags": (nn.BCEWithLogitsLoss(), (examples, 3), tags),
+    "a number": (nn.MSELoss(), (examples,), torch.tensor([0.5, 2.0, -1.0, 3.0])),
+}
+print(f"{'task':18}{'loss':20}{'output':9}target")
+for task, (loss_fn, shape, target) in pairs.items():
+    value = loss_fn(torch.randn(shape), target)
+    assert value.isfinite() and value.shape == ()
+    kind = str(target.dtype).removeprefix("torch.")
+    print(f"{task:18}{type(loss_fn).__name__:20}{list(shape)!s:9}{list(target.shape)} {kind}")
+
+# %% [markdown]
+# Class indices are `long`, because each one names a class. Yes-or-no targets are `float`, because they are
+# probabilities. A fifth task, "which of these is more similar", compares embeddings; it has section 4. Three wrong pairs
+# raise an error at once: float class labels, integer BCE targets, and `[N]` targets for `[N, 1]` logits.
+
+# %% tags=["demo"]
+wrong_pairs = {
+    "CrossEntropyLoss, float labels": (nn.CrossEntropyLoss(), (4, 3), yes_or_no),
+    "BCEWithLogitsLoss, long targets": (nn.BCEWithLogitsLoss(), (4,), yes_or_no.long()),
+    "BCEWithLogitsLoss, [4, 1] and [4]": (nn.BCEWithLogitsLoss(), (4, 1), yes_or_no),
+}
+for name, (loss_fn, shape, target) in wrong_pairs.items():
+    try:
+        loss_fn(torch.zeros(shape), target)
+    except (RuntimeError, ValueError) as error:
+        print(f"{name}: {type(error).__name__}")
+
+# %% [markdown]
+# Other wrong pairs train silently. Somebody trains a two-class model with `MSELoss`, since there are only two classes.
+# The target is 1. Predict two symptoms: what happens to a model that gives the raw output 3, and what happens to one that
+# applies a sigmoid and starts at the logit −8, far on the wrong side? Write down by what factor its gradient is smaller
+# than that of BCE.
+
+# %% tags=["demo"]
+predict("two_classes", None)
+
+# %% tags=["demo"]
+print(f"raw output 3, target 1: MSE {nn.MSELoss()(torch.tensor(3.0), torch.tensor(1.0)).item():.0f}")
+slopes = {}
+for name, loss_fn, squash in [
+    ("MSE of the sigmoid", nn.MSELoss(), torch.sigmoid),
+    ("BCE with logits", nn.BCEWithLogitsLoss(), nn.Identity()),
+]:
+    logit = torch.tensor(-8.0, requires_grad=True)
+    loss_fn(squash(logit), torch.tensor(1.0)).backward()
+    slopes[name] = logit.grad.item()
+    print(f"logit -8, target 1, {name}: gradient {slopes[name]:.5f}")
+factor = slopes["BCE with logits"] / slopes["MSE of the sigmoid"]
+reveal("two_classes", factor, tolerance=500, usual={
+    1: "The slope of the sigmoid at -8 is 0.0003, and MSE multiplies by it.",
+})
+
+# %% [markdown]
+# Both symptoms are bad. Without a sigmoid, MSE punishes a confident right answer: its loss is 4. With a sigmoid, the
+# gradient of a confident wrong answer is about 1,500 times too small, so the model hardly learns from its worst mistakes.
+# BCE has the gradient $p - y$, which is largest where the answer is most wrong.
+#
+# Now the arithmetic. The formula $-\log p$ is exact, but a computer rounds. In float32, `exp` overflows above 88.7, and
+# $p$ underflows to 0 when the label's logit is about 104 below the largest. Predict the loss that `log(softmax)` gives for
+# the logits 0 and 200 with label 0. The right value is 200.
+
+# %% tags=["demo"]
+predict("naive", None)
+
+# %% tags=["demo"]
+confident = torch.tensor([[0.0, 200.0]])
+label = torch.tensor([0])
+print("textbook exp / sum:", -torch.log(confident.exp() / confident.exp().sum())[0, 0].item())
+print("log of softmax:", -torch.log(torch.softmax(confident, 1))[0, 0].item())
+print("CrossEntropyLoss:", nn.CrossEntropyLoss()(confident, label).item())
+print("all logits near -1000:", torch.logsumexp(torch.tensor([-1000.0, -1000.0]), 0).item() + 1000)
+reveal("naive", str(-torch.log(torch.softmax(confident, 1))[0, 0].item()), usual={
+    "200": "This is exact, but p underflows to 0 before the logarithm.",
+    "0": "This would be the loss of label 1.",
+    "nan": "exp / sum gives nan here. PyTorch's softmax shifts the logits, so it gives p = 0.",
+})
+
+# %% [markdown]
+# The remedy is to compute $\log p$ without computing $p$. A constant can be subtracted from all logits of a row, because
+# it cancels in the softmax. With the largest logit $m$ as the constant, $\log p_c = z_c - m - \log \sum_j e^{z_j - m}$. The
+# largest exponential is 1, so nothing overflows, and the sum is at least 1, so its logarithm is finite. The sigmoid
+# needs the same care: $1 - \sigma(z)$ rounds to 0 at large $z$.
+#
+# A softmax *before* `CrossEntropyLoss` is often called a loss of numerical precision. It is worse. The probabilities
+# lie between 0 and 1, and the loss applies its own softmax to them. For 10 classes it cannot fall below
+# $\ln(1 + 9/e) = 1.46$, and its gradients are small. The next cell trains a small network on 30 % of the digits with
+# three losses. The third uses *label smoothing*: the target distribution is not 1 for the label and 0 elsewhere but
+# mixed with the uniform distribution, $(1-\varepsilon)\cdot$ one-hot $+\ \varepsilon/C$. Predict the validation accuracy
+# with two softmaxes, in percent. With one it is about 95.
+
+# %% tags=["demo"]
+predict("double", None)
+
+# %% tags=["demo"]
+digits = load_digits()
+pixels = digits.images.flatten(1)
+training, held_out = stratified_split(digits.labels, (0.3, 0.7), seed=0)
+softmax_twice = lambda logits, labels: nn.CrossEntropyLoss()(logits.softmax(1), labels)  # noqa: E731
+
+
+# %% tags=["demo"]
+def fit_digits(loss_fn, steps=150):
+    """Train a small network; return its accuracy and its mean confidence in wrong answers."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss_fn(network(pixels[training]), digits.labels[training]).backward()
+        optimizer.step()
+    with torch.no_grad():
+        confidence, answers = network(pixels[held_out]).softmax(1).max(1)
+    wrong = answers != digits.labels[held_out]
+    return 1 - wrong.float().mean().item(), confidence[wrong].mean().item()
+
+
+# %% tags=["demo"]
+results = {
+    "cross-entropy": fit_digits(nn.CrossEntropyLoss()),
+    "softmax twice": fit_digits(softmax_twice),
+    "label smoothing 0.1": fit_digits(nn.CrossEntropyLoss(label_smoothing=0.1)),
+}
+for name, (accuracy, confidence) in results.items():
+    print(f"{name}: accuracy ≈ {100 * accuracy:.0f} %, confidence when wrong ≈ {confidence:.1f}")
+floor = softmax_twice(1000.0 * torch.eye(10)[:1], torch.tensor([0])).item()
+print(f"lowest loss with two softmaxes: {floor:.4f}")
+reveal("double", round(100 * results["softmax twice"][0]), "%", tolerance=3, usual={
+    95: "The largest logit stays the largest, but the network learns much less.",
+    10: "This is chance. The gradient is small, not zero.",
+})
+
+# %% [markdown]
+# The second softmax costs about ten points of accuracy, and no error is raised. Label smoothing makes the network less
+# certain of its wrong answers. Accuracy changes by a point or two, which is within what another seed would change.
+#
+# How are the smoothed targets distributed? Many texts, and the one that this section follows, give $\varepsilon/(C-1)$ to
+# each other class and $1-\varepsilon$ to the label. PyTorch can be asked: the gradient of the cross-entropy is $p - q$,
+# with the target distribution $q$. At logits of 0 every $p$ is 1/10. Predict the label's target for $\varepsilon = 0.1$.
+
+# %% tags=["demo"]
+predict("smoothing", None)
+
+# %% tags=["demo"]
+equal_logits = torch.zeros(1, 10, requires_grad=True)
+nn.CrossEntropyLoss(label_smoothing=0.1)(equal_logits, torch.tensor([3])).backward()
+distribution = (1 / 10 - equal_logits.grad)[0]
+print(f"label {distribution[3].item():.4f}, each other class {distribution[0].item():.4f}")
+lowest = -(distribution * distribution.log()).sum().item()
+print(f"lowest possible loss: {lowest:.4f}")
+reveal("smoothing", distribution[3].item(), tolerance=0.004, usual={
+    0.9: "This is 1 - ε, with ε/(C-1) for the others. In PyTorch the label gets ε/C as well.",
+})
+
+# %% [markdown]
+# The label has 0.91 and the others 0.01 each: ε is shared among *all* classes. With smoothing, the loss of a perfect
+# network is 0.50 and not 0, so losses with and without it cannot be compared. For evaluation use the plain loss.
+#
+# ### Question 03c-stable · 14 points
+#
+# Write both classification losses. They must be finite for every logit in the domain.
+#
+# - `cross_entropy(logits, labels, weight, label_smoothing)` returns the cross-entropy. For each example the target
+#   distribution is $q = (1-\varepsilon)\cdot$ one-hot $+\ \varepsilon/C$, and its loss is
+#   $-\sum_c \mathrm{weight}_c\, q_c \log p_c$. Add up the losses and divide by the sum of the weights of the labels, each
+#   label counted as often as it occurs.
+# - `binary_cross_entropy(logits, targets, pos_weight)` returns the mean over all entries of
+#   $-[\mathrm{pos\_weight}\cdot y \log \sigma(z) + (1-y) \log(1 - \sigma(z))]$.
+#
+# Each returns a number, or a tensor with one number. `logits` is `[N, C]` in the first function, with N at least 1 and C
+# at least 2, and `[N, L]` in the second, with N and L at least 1. `labels` is `long`, `[N]`, from 0 to C − 1. `targets` is
+# `[N, L]`, with entries from 0 to 1. `weight` is `[C]` and `pos_weight` is `[L]`, with entries from 0.1 to 10.
+# `label_smoothing` is a number from 0 to 0.5. All tensors but `labels` have the same dtype: float64 with logits between
+# −10,000 and 10,000, or float32 with logits between −20 and 20. You may change the arguments.
+#
+# Hidden cases: cross-entropy with moderate logits 2 points, with logits of a thousand 3, with class weights 2, with label
+# smoothing 2, with both 1; the binary loss with moderate logits 1, with logits of a thousand 2, with `pos_weight` 1.
+# Results may differ by float32 rounding. Limit: 30 seconds. `cross_entropy`, `nll_loss`,
+# `binary_cross_entropy_with_logits`, `multilabel_soft_margin_loss`, `log_softmax`, `logsigmoid` and `softplus` of
+# `torch.nn.functional`, and `torch.log_softmax`, `torch.logsumexp` and `torch.logaddexp` are switched off. The tensor
+# methods with these names work, but then you would not have practised.
+#
+# <details><summary>Hint 1</summary>
+#
+# Subtract each row's largest logit first (`keepdim=True`). Compute log p from the shifted logits, never from p.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# $\log \sigma(z) = \min(z, 0) - \log(1 + e^{-|z|})$. And $1 - \sigma(z) = \sigma(-z)$.
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03c-stable", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def cross_entropy(logits, labels, weight, label_smoothing):
+    """Return the weighted cross-entropy with smoothed labels."""
+    ### BEGIN SOLUTION
+    shifted = logits - logits.amax(dim=1, keepdim=True)
+    log_p = shifted - torch.log(torch.exp(shifted).sum(dim=1, keepdim=True))
+    q = torch.full_like(log_p, label_smoothing / logits.shape[1])
+    q[torch.arange(len(labels)), labels] += 1 - label_smoothing
+    return -(weight * q * log_p).sum() / weight[labels].sum()
+    ### END SOLUTION
+
+
+def binary_cross_entropy(logits, targets, pos_weight):
+    """Return the mean binary cross-entropy with weights for positive targets."""
+    ### BEGIN SOLUTION
+    def log_sigmoid(z):
+        return torch.clamp(z, max=0) - torch.log1p(torch.exp(-z.abs()))
+
+    positive = pos_weight * targets * log_sigmoid(logits)
+    return -(positive + (1 - targets) * log_sigmoid(-logits)).mean()
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03c-stable-test", "locked": true, "points": 14, "schema_version": 3, "solution": false, "task": false}
+check("03c-stable", cross_entropy, binary_cross_entropy)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03c-stable", cross_entropy, binary_cross_entropy)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** One of several classes: logits `[N, C]`, `long` labels, `CrossEntropyLoss`. Yes or no, once or for several
+# tags: logits and float targets of one shape, `BCEWithLogitsLoss`. Never apply softmax or sigmoid before them. Label
+# smoothing gives ε/C to every class, the label included.
 
 # %% [markdown]
 # ## Where you are
