@@ -27,7 +27,7 @@
 # |---|---|---|
 # | 1 Regression | choose between squared, absolute and Huber loss, and write Huber loss with its gradient | 10 |
 # | 2 Logits | write cross-entropy and binary cross-entropy that stay finite at any logit | 14 |
-# | 3 Imbalance | weigh classes, write focal loss with its gradient, and measure what both change | 0 |
+# | 3 Imbalance | weigh classes, write focal loss with its gradient, and measure what both change | 12 |
 # | 4 Embeddings | compare distributions and embeddings with KL, triplet loss and InfoNCE | 0 |
 
 # %% [markdown]
@@ -52,9 +52,10 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from torch import nn
 
 # %% tags=["setup"]
+from lecture_lib.analysis.metrics import auroc
 from lecture_lib.data import load_digits, stratified_split
 from lecture_lib.notebook import OKABE_ITO, check, predict, reveal, show_figure, show_progress
-from lecture_lib.training import focal_loss, info_nce
+from lecture_lib.training import losses
 
 # %% [markdown]
 # ## 1 Regression: errors with outliers
@@ -365,11 +366,13 @@ label = torch.tensor([0])
 print("textbook exp / sum:", -torch.log(confident.exp() / confident.exp().sum())[0, 0].item())
 print("log of softmax:", -torch.log(torch.softmax(confident, 1))[0, 0].item())
 print("CrossEntropyLoss:", nn.CrossEntropyLoss()(confident, label).item())
-print("all logits near -1000:", torch.logsumexp(torch.tensor([-1000.0, -1000.0]), 0).item() + 1000)
+low = torch.tensor([-1000.0, -1000.0])
+print("log of the sum of exp(-1000) and exp(-1000):", low.exp().sum().log().item())
+print(f"the same with logsumexp: {torch.logsumexp(low, 0).item():.2f}")
 reveal("naive", str(-torch.log(torch.softmax(confident, 1))[0, 0].item()), usual={
     "200": "This is exact, but p underflows to 0 before the logarithm.",
     "0": "This would be the loss of label 1.",
-    "nan": "exp / sum gives nan here. PyTorch's softmax shifts the logits, so it gives p = 0.",
+    "nan": "exp / sum gives nan for label 1: infinity divided by infinity. Label 0 has p = 0.",
 })
 
 # %% [markdown]
@@ -392,10 +395,13 @@ predict("double", None)
 digits = load_digits()
 pixels = digits.images.flatten(1)
 training, held_out = stratified_split(digits.labels, (0.3, 0.7), seed=0)
-softmax_twice = lambda logits, labels: nn.CrossEntropyLoss()(logits.softmax(1), labels)  # noqa: E731
 
 
 # %% tags=["demo"]
+def softmax_twice(logits, labels):
+    return nn.CrossEntropyLoss()(logits.softmax(1), labels)
+
+
 def fit_digits(loss_fn, steps=150):
     """Train a small network; return its accuracy and its mean confidence in wrong answers."""
     torch.manual_seed(0)
@@ -522,6 +528,256 @@ probe("03c-stable", cross_entropy, binary_cross_entropy)
 # **Recap.** One of several classes: logits `[N, C]`, `long` labels, `CrossEntropyLoss`. Yes or no, once or for several
 # tags: logits and float targets of one shape, `BCEWithLogitsLoss`. Never apply softmax or sigmoid before them. Label
 # smoothing gives ε/C to every class, the label included.
+
+# %% [markdown]
+# ## 3 Imbalance: a rare class
+#
+# **Goal.** Weigh classes and examples, and know what a weight changes and what it does not.
+#
+# The breast-cancer table of scikit-learn describes 569 tumours by measurements. To make the class *malignant* rare, the
+# next cell keeps 12 malignant and 240 benign tumours for training, and all others for validation. A linear model is
+# trained with four losses. The metric is two numbers: the share of malignant tumours that are found (*recall*), and the
+# share of benign ones that are recognised (*specificity*). Accuracy would hide the rare class: "always benign" is right
+# for 95 % of the training set.
+#
+# *Class weights* multiply the loss of each example by a number for its class. Balanced weights are
+# $N/(C\,n_c)$, with $n_c$ examples of class $c$ among $N$: then all classes have the same total weight.
+#
+# *Focal loss* weighs examples instead: $-\alpha_t (1-p)^\gamma \log p$, where $p$ is the probability of the label. An easy
+# example, with $p$ near 1, hardly counts. The usual setting is $\gamma = 2$ and $\alpha = 0.25$. Predict by what factor
+# $(1-p)^\gamma$ makes an example with $p = 0.9$ lighter.
+
+# %% tags=["demo"]
+predict("easy", None)
+
+# %% tags=["demo"]
+probability = torch.linspace(0.01, 0.999, 200)
+pairs_of_logits = torch.stack([torch.zeros(200), torch.logit(probability)], dim=1)
+figure, axis = plt.subplots(figsize=(5.5, 3))
+for gamma, style, colour in zip((0.0, 0.5, 2.0, 5.0), ("-", "--", "-.", ":"), OKABE_ITO, strict=False):
+    values = [losses.focal_loss(z[None], torch.tensor([1]), gamma).item() for z in pairs_of_logits]
+    axis.plot(probability, values, style, color=colour, linewidth=2, label=f"γ = {gamma:g}")
+axis.set(xlabel="probability p of the label", ylabel="focal loss (nats)", ylim=(0, 4))
+axis.legend()
+show_figure(
+    figure,
+    caption="The larger γ, the less an example counts that is already right.",
+    alt="Focal loss against the label's probability. At p = 0.1 the losses are 2.3, 2.2, 1.9 and "
+    "1.4 for gamma 0, 0.5, 2 and 5. At p = 0.6 they are 0.51, 0.32, 0.08 and 0.005.",
+)
+easy, hard = torch.tensor([[0.0, math.log(9.0)]]), torch.tensor([[math.log(9.0), 0.0]])
+for gamma in (0.0, 2.0):
+    both = [losses.focal_loss(logits, torch.tensor([1]), gamma).item() for logits in (easy, hard)]
+    print(f"γ = {gamma:g}: loss {both[0]:.5f} at p = 0.9, {both[1]:.3f} at p = 0.1")
+reveal("easy", 1 / (1 - 0.9) ** 2, tolerance=5, usual={
+    10: "This is 1/(1 - p). With γ = 2 it is squared.",
+    81: "This is how much lighter it becomes than an example with p = 0.1.",
+})
+
+# %% [markdown]
+# The easy example becomes 100 times lighter, and the hard one keeps 81 % of its loss. This was made for object detectors,
+# where 100,000 easy background boxes drown a few objects. Is it the remedy for every rare class, as it is often said? Predict
+# which loss finds the *fewest* malignant tumours: `plain` (cross-entropy), `weighted` (cross-entropy with balanced
+# weights), `focal` ($\gamma = 2$) or `alpha` (focal with $\alpha = 0.25$ for malignant and 0.75 for benign).
+
+# %% tags=["demo"]
+predict("fewest", None)
+
+# %% tags=["demo"]
+tumours = load_breast_cancer()
+malignant = torch.tensor(1 - tumours.target)
+order = torch.randperm(569, generator=torch.Generator().manual_seed(0))
+sick, healthy = order[malignant[order] == 1], order[malignant[order] == 0]
+training = torch.cat([sick[:12], healthy[:240]])
+held_out = torch.cat([sick[12:], healthy[240:]])
+features = torch.tensor(tumours.data[:, :10], dtype=torch.float32)
+features = (features - features[training].mean(0)) / features[training].std(0)
+
+
+# %% tags=["demo"]
+def fit_tumours(loss_fn, steps=150):
+    """Train a linear model; return its scores for `malignant` on the validation tumours."""
+    model = nn.Linear(10, 2)
+    nn.init.zeros_(model.weight)
+    nn.init.zeros_(model.bias)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss_fn(model(features[training]), malignant[training]).backward()
+        optimizer.step()
+    with torch.no_grad():
+        benign_logit, malignant_logit = model(features[held_out]).T
+    return malignant_logit - benign_logit
+
+
+def recall_and_specificity(scores, threshold=0.0):
+    called = scores > threshold
+    truth = malignant[held_out] == 1
+    return called[truth].float().mean().item(), (~called)[~truth].float().mean().item()
+
+
+# %% tags=["demo"]
+balanced = 252 / (2 * malignant[training].bincount())
+usual_alpha = torch.tensor([0.75, 0.25])
+scores = {
+    "plain": fit_tumours(nn.CrossEntropyLoss()),
+    "weighted": fit_tumours(nn.CrossEntropyLoss(weight=balanced)),
+    "focal": fit_tumours(losses.focal_loss),
+    "alpha": fit_tumours(lambda z, y: losses.focal_loss(z, y, weight=usual_alpha)),
+}
+recalls = {}
+for name, values in scores.items():
+    recalls[name], specificity = recall_and_specificity(values)
+    area = auroc(torch.stack([-values, values], 1).sigmoid(), malignant[held_out])
+    print(f"{name:9} recall ≈ {recalls[name]:.2f}, specificity ≈ {specificity:.2f}, AUROC ≈ {area:.2f}")
+reveal("fewest", min(recalls, key=recalls.get), usual={
+    "plain": "It comes close. But one of the losses gives the rare class less weight.",
+    "weighted": "Balanced weights make a malignant tumour count 20 times as much as a benign one.",
+})
+
+# %% [markdown]
+# The usual $\alpha = 0.25$ finds the fewest: it gives the *rare* class the smaller weight. In the paper, 0.25 was the best
+# partner of $\gamma = 2$ on a detection task, because $\gamma$ had already made the background light. It is no weight for
+# rare classes. Focal loss alone changes little here. Class weights raise the recall from about 0.71 to about 0.92, and
+# they cost specificity.
+#
+# The last column says more. AUROC is the probability that a malignant tumour gets a higher score than a benign one. It
+# hardly differs: all four models *rank* the tumours equally well. The losses moved the threshold, and that can be had
+# after training. The next cell moves the threshold of the plain model until its specificity is that of the weighted one.
+
+# %% tags=["demo"]
+_, wanted = recall_and_specificity(scores["weighted"])
+threshold = scores["plain"][malignant[held_out] == 0].quantile(wanted).item()
+recall, specificity = recall_and_specificity(scores["plain"], threshold)
+print(f"plain, threshold moved: recall ≈ {recall:.2f}, specificity ≈ {specificity:.2f}")
+
+# %% [markdown]
+# The plain model with another threshold finds as many as the weighted one, within a few per cent. Start with cross-entropy, choose the
+# threshold on validation data by what errors cost, and compare weights or focal loss with that.
+#
+# Weights have a catch. `CrossEntropyLoss(weight=…)` divides the weighted sum by the *sum of the weights* of the labels in the
+# batch. Predict what a weight of 20 does to the loss of a batch in which all examples are malignant: by what factor does
+# it change?
+
+# %% tags=["demo"]
+predict("one_class", None)
+
+# %% tags=["demo"]
+torch.manual_seed(0)
+batch_logits, all_malignant = torch.randn(4, 2), torch.ones(4, dtype=torch.long)
+heavy = torch.tensor([1.0, 20.0])
+plain_loss = nn.CrossEntropyLoss()(batch_logits, all_malignant).item()
+weighted_loss = nn.CrossEntropyLoss(weight=heavy)(batch_logits, all_malignant).item()
+over_examples = losses.focal_loss(batch_logits, all_malignant, gamma=0.0, weight=heavy).item()
+print(f"weighted mean: {weighted_loss / plain_loss:.2f} times the plain loss")
+print(f"mean over examples: {over_examples / plain_loss:.2f} times")
+reveal("one_class", weighted_loss / plain_loss, usual={
+    20: "This is the mean over examples. The weighted mean divides by 4 · 20.",
+})
+
+# %% [markdown]
+# The factor is 1: weights compare examples *within* a batch. In small batches of one class they do nothing. `focal_loss` of
+# `lecture_lib` takes the mean over examples, as the paper's code does. Say which mean you use when you compare losses.
+#
+# One more formula must be measured. A published derivation of the gradient with respect to the logit of class 1 reads
+# $-\alpha_t (1-p)^\gamma\,[\gamma\,p \log p + (p - 1)]$. Take label 1, logit 0, $\gamma = 2$ and $\alpha_t = 1$.
+
+# %% tags=["demo"]
+logit = torch.tensor(0.0, dtype=torch.float64, requires_grad=True)
+
+
+def focal_at(z):
+    return losses.focal_loss(torch.stack([torch.zeros_like(z), z])[None], torch.tensor([1]))
+
+
+p = torch.sigmoid(logit).item()
+printed = -((1 - p) ** 2) * (2 * p * math.log(p) + (p - 1))
+with torch.no_grad():
+    measured_slope = (focal_at(logit + 1e-6) - focal_at(logit - 1e-6)).item() / 2e-6
+focal_at(logit).backward()
+print(f"printed formula {printed:+.4f}")
+print(f"finite difference {measured_slope:+.4f}, autograd {logit.grad.item():+.4f}")
+
+# %% [markdown]
+# The size is right and the sign is wrong. A larger logit makes label 1 more probable, so the loss must fall. A sign can be
+# tested without any computation: at $\gamma = 0$ the gradient must be that of the cross-entropy, $p - 1$, which is
+# negative.
+#
+# ### Question 03c-focal · 12 points
+#
+# Write balanced weights, and the focal loss of yes-or-no labels with its gradient. Let $p$ be the probability of the
+# *label*: $\sigma(z)$ for label 1, $1 - \sigma(z)$ for label 0. Let $\alpha_t$ be `alpha` for label 1 and `1 - alpha` for
+# label 0.
+#
+# - `balanced_weights(labels, classes)` returns the weights $N/(C\,n_c)$, shape `[classes]`. `labels` is `long`, `[N]`, and
+#   holds each class from 0 to `classes` − 1 at least once; `classes` is 2 or more.
+# - `binary_focal_loss(logits, labels, gamma, alpha)` returns the mean over the examples of
+#   $-\alpha_t (1-p)^\gamma \log p$: a number, or a tensor with one number.
+# - `binary_focal_gradient(logits, labels, gamma, alpha)` returns the gradient of this mean with respect to the logits,
+#   shape `[N]`.
+#
+# `logits` is `[N]`, with N at least 1: float64 with values between −1,200 and 1,200, or float32 with values between −20 and
+# 20. `labels` is `long`, `[N]`, 0 or 1; a batch may hold one of them only. `gamma` is a number from 0 to 5, and `alpha` is
+# from 0.05 to 0.95. Loss and gradient must be finite for all of these. $(1-p)^0$ is 1, also at $p = 1$. You may change the
+# arguments.
+#
+# Hidden cases: weights 2 points, loss with moderate logits 3, with logits of a thousand 2, gradient with moderate logits
+# 3, with logits of a thousand 2. Results may differ by float32 rounding. Limit: 30 seconds. `focal_loss` of
+# `lecture_lib.training` and PyTorch's autograd are switched off. `logsigmoid`, `softplus` and the losses of PyTorch are
+# allowed.
+#
+# <details><summary>Hint 1</summary>
+#
+# With $s = 1$ for label 1 and $s = -1$ for label 0, $p = \sigma(s z)$ in both cases. Then you need one formula only.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# The derivative of $p$ with respect to $sz$ is $p(1-p)$, and that of $\log p$ is $1-p$. Use the product rule, and cancel
+# $1-p$ before you divide by it.
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03c-focal", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def balanced_weights(labels, classes):
+    """Return a weight for each class, so that all classes have the same total weight."""
+    ### BEGIN SOLUTION
+    return labels.numel() / (classes * torch.bincount(labels, minlength=classes).double())
+    ### END SOLUTION
+
+
+def binary_focal_loss(logits, labels, gamma, alpha):
+    """Return the mean focal loss."""
+    ### BEGIN SOLUTION
+    s = labels * 2 - 1
+    alpha_t = torch.where(labels == 1, alpha, 1 - alpha)
+    return (alpha_t * torch.sigmoid(-s * logits) ** gamma * nn.functional.softplus(-s * logits)).mean()
+    ### END SOLUTION
+
+
+def binary_focal_gradient(logits, labels, gamma, alpha):
+    """Return the gradient of the mean focal loss with respect to the logits."""
+    ### BEGIN SOLUTION
+    s = labels * 2 - 1
+    alpha_t = torch.where(labels == 1, alpha, 1 - alpha)
+    p, rest = torch.sigmoid(s * logits), torch.sigmoid(-s * logits)
+    minus_log_p = nn.functional.softplus(-s * logits)
+    return -s * alpha_t * rest**gamma * (rest + gamma * p * minus_log_p) / logits.numel()
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03c-focal-test", "locked": true, "points": 12, "schema_version": 3, "solution": false, "task": false}
+check("03c-focal", balanced_weights, binary_focal_loss, binary_focal_gradient)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03c-focal", balanced_weights, binary_focal_loss, binary_focal_gradient)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** Balanced weights are $N/(C\,n_c)$. They move the threshold more than they change the ranking. Focal loss makes
+# easy examples light; its $\alpha = 0.25$ makes the rare class light as well. The weighted mean of `CrossEntropyLoss`
+# divides by the weights of the batch. Check a gradient formula with finite differences.
 
 # %% [markdown]
 # ## Where you are

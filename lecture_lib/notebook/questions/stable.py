@@ -29,13 +29,17 @@ QUESTION = PublicQuestion(
     title="two classification losses from logits",
     functions=("cross_entropy", "binary_cross_entropy"),
     parts={"classes": _cross_entropy, "binary": _binary},
-    ready_made=tuple(
-        f"torch.nn.functional.{name}"
-        for name in (
-            *("cross_entropy", "nll_loss", "binary_cross_entropy_with_logits", "multilabel_soft_margin_loss"),
-            *("log_softmax", "logsigmoid", "softplus"),
-        )
-    )
-    + ("torch.log_softmax", "torch.logsumexp", "torch.logaddexp"),
+    ready_made=(
+        "torch.nn.functional.cross_entropy",
+        "torch.nn.functional.nll_loss",
+        "torch.nn.functional.binary_cross_entropy_with_logits",
+        "torch.nn.functional.multilabel_soft_margin_loss",
+        "torch.nn.functional.log_softmax",
+        "torch.nn.functional.logsigmoid",
+        "torch.nn.functional.softplus",
+        "torch.log_softmax",
+        "torch.logsumexp",
+        "torch.logaddexp",
+    ),
     relative_tolerance=1e-5,  # float32 is right too
 )
