@@ -151,9 +151,9 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """One to six examples; float64 with logits up to a thousand, or float32 with logits up to 20."""
-    dtype, largest = [(np.float32, 20.0), (np.float64, 1000.0)][rng.integers(2)]
-    size = 10 ** rng.uniform(-1, np.log10(largest))
+    """One to six examples; float64 with logits up to 1,200, or float32 with logits up to 20."""
+    dtype, largest = [(np.float32, 20.0), (np.float64, 1200.0)][rng.integers(2)]
+    size = rng.choice([largest, 10 ** rng.uniform(-1, np.log10(largest))])
     examples = int(rng.integers(1, 7))
     logits = rng.choice([0.0, 1.0], examples, p=[0.1, 0.9]) * rng.uniform(-size, size, examples)
     gamma = float(rng.choice([0.0, 1.0, 2.0, rng.uniform(0, 5)]))
