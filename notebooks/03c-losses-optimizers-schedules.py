@@ -28,7 +28,7 @@
 # | 1 Regression | choose between squared, absolute and Huber loss, and write Huber loss with its gradient | 10 |
 # | 2 Logits | write cross-entropy and binary cross-entropy that stay finite at any logit | 14 |
 # | 3 Imbalance | weigh classes, write focal loss with its gradient, and measure what both change | 12 |
-# | 4 Embeddings | compare distributions and embeddings with KL, triplet loss and InfoNCE | 0 |
+# | 4 Embeddings | compare distributions and embeddings with KL, triplet loss and InfoNCE | 14 |
 
 # %% [markdown]
 # ## Contents
@@ -44,9 +44,9 @@
 
 # %% tags=["setup"]
 import math
+import warnings
 
 import matplotlib.pyplot as plt
-import numpy as np
 import torch
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from torch import nn
@@ -177,7 +177,7 @@ reveal("spoilt", round(errors["MSE"][1]), tolerance=6, usual={
 })
 
 # %% [markdown]
-# The error of MSE rises from about 43 to about 71. L1 and Huber stay at 43. The 15 spoilt targets raised the mean of
+# The error of MSE rises from about 43 to about 72. L1 and Huber stay at 43. The 15 spoilt targets raised the mean of
 # the training targets by about 77, and MSE models the mean. Are outliers always to be ignored? No. If they are real,
 # the loss must say what they cost: for a power grid, one forecast that is wrong by 100 can be worse than a hundred that
 # are wrong by 1. Then MSE is right. Choose the loss by the cost of an error.
@@ -207,8 +207,6 @@ reveal("smooth", huber / smooth, usual={
 # `[142]`. Broadcasting makes 142 × 142 residuals of them: every prediction is compared with every target.
 
 # %% tags=["demo"]
-import warnings
-
 perfect = progress[held_out][:, None]
 with warnings.catch_warnings(record=True) as raised:
     warnings.simplefilter("always")
@@ -778,6 +776,244 @@ probe("03c-focal", balanced_weights, binary_focal_loss, binary_focal_gradient)
 # **Recap.** Balanced weights are $N/(C\,n_c)$. They move the threshold more than they change the ranking. Focal loss makes
 # easy examples light; its $\alpha = 0.25$ makes the rare class light as well. The weighted mean of `CrossEntropyLoss`
 # divides by the weights of the batch. Check a gradient formula with finite differences.
+
+# %% [markdown]
+# ## 4 Embeddings: near and far
+#
+# **Goal.** Train what has no right answer of its own: a distribution that should be like another one, and vectors of which
+# some should be near each other.
+#
+# The *KL divergence* $\mathrm{KL}(p \,\|\, q) = \sum_c p_c (\log p_c - \log q_c)$ says how far a distribution $q$ is from a
+# given one, $p$. It is 0 when they agree. It trains a small network to imitate a large one (*distillation*), and it is
+# part of the loss of a variational autoencoder. Often both logits are first divided by a *temperature*: above 1, it makes
+# the distributions flatter, so that the small probabilities count.
+#
+# `KLDivLoss` has three traps. Its first argument must be *log*-probabilities, its second the probabilities of $p$, and the
+# default `reduction="mean"` divides by the number of all entries. Predict by what factor that default is too small for
+# 10 classes.
+
+# %% tags=["demo"]
+predict("batchmean", None)
+
+# %% tags=["demo"]
+torch.manual_seed(0)
+teacher, student = torch.randn(8, 10).softmax(1), torch.randn(8, 10).log_softmax(1)
+by_definition = (teacher * (teacher.log() - student)).sum(1).mean().item()
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # PyTorch announces that the default will change
+    by_entries = nn.KLDivLoss()(student, teacher).item()
+per_example = nn.KLDivLoss(reduction="batchmean")(student, teacher).item()
+not_logs = nn.KLDivLoss(reduction="batchmean")(student.exp(), teacher).item()
+print(f"definition {by_definition:.4f}, batchmean {per_example:.4f}, mean {by_entries:.4f}")
+print(f"probabilities in place of logarithms: {not_logs:.4f}")
+reveal("batchmean", per_example / by_entries, usual={
+    8: "This is the number of examples, which is divided by in both.",
+    80: "Both divide by the 8 examples. Only the classes make the difference.",
+})
+
+# %% [markdown]
+# `mean` is 10 times too small: it divides by examples and classes. Use `batchmean`. With probabilities in place of
+# logarithms the result is negative, which no KL divergence can be. A negative KL is always a bug.
+#
+# The other losses of this section train *embeddings*: vectors in which distance means something. Search by image, face
+# recognition and CLIP rank by distance. The *triplet loss* takes an anchor, a positive that should be near and a negative
+# that should be far: $\max(0,\ d(a, p) - d(a, n) + \mathrm{margin})$. A triplet that is right by the margin has no gradient.
+#
+# *InfoNCE* compares each query with all keys of the batch at once. Row $i$ of the keys belongs to row $i$ of the queries,
+# and all others are negatives. The logits are cosine similarities, divided by a temperature that is *below* 1 here, and
+# the loss is the cross-entropy of choosing the own key. The name *contrastive loss* is used for InfoNCE, and also for an
+# older loss of single pairs with a margin. SimCLR and CLIP train with InfoNCE. Predict its value for a batch of 256
+# pairs and embeddings that know nothing, so that all similarities are equal.
+
+# %% tags=["demo"]
+predict("info_nce", None)
+
+# %% tags=["demo"]
+constant = torch.ones(256, 16)
+nothing_known = losses.info_nce(constant, constant, temperature=0.1).item()
+ones = torch.eye(4)
+perfect_by_temperature = {t: losses.info_nce(ones, ones, t).item() for t in (1.0, 0.1)}
+print(f"256 equal similarities: {nothing_known:.2f}")
+for temperature, value in perfect_by_temperature.items():
+    print(f"4 pairs, own cosine 1, others 0, temperature {temperature:g}: {value:.4f}")
+reveal("info_nce", nothing_known, usual={
+    0.0039: "This is the probability of the right key, 1/256. The loss is minus its logarithm.",
+    2.3: "This is ln 10, for ten classes. Here 256 keys are compared.",
+})
+
+# %% [markdown]
+# It is $\ln 256 = 5.55$, like the initial loss of a classifier with 256 classes. The temperature is needed because a cosine
+# lies between −1 and 1. Without it, even perfect embeddings have a large loss: 0.74 for four pairs, where 0.1 gives 0.0001.
+#
+# A batch has a trap of its own. Pairs of digits are drawn, two images of the same digit each. In a batch of 256 pairs
+# about 25 other keys show the query's digit as well. Treated as negatives, they are pushed away from what they should be
+# near. They are *false negatives*. `losses.info_nce` leaves them out when it is told which item each pair shows. The next
+# cell trains four times on 30 % of the digits. The measure is the share of the 20 nearest neighbours that show the same
+# digit, among the other 70 %. For raw pixels it is 0.91. Predict the loss at the end when false negatives are in
+# the batch. The best possible loss is near the logarithm of the number of keys that look alike.
+
+# %% tags=["demo"]
+predict("false_negatives", None)
+
+# %% tags=["demo"]
+digits = load_digits()
+pixels, classes = digits.images.flatten(1), digits.labels
+training, held_out = stratified_split(classes, (0.3, 0.7), seed=0)
+
+
+def draw_pairs(generator, count=256):
+    """Indices of training images: two different draws of the same digit in each pair."""
+    first = torch.randint(len(training), (count,), generator=generator)
+    alike = classes[training][first][:, None] == classes[training]
+    second = torch.multinomial(alike.float(), 1, generator=generator)[:, 0]
+    return training[first], training[second]
+
+
+def neighbours_alike(network):
+    with torch.no_grad():
+        embedded = nn.functional.normalize(network(pixels[held_out]), dim=1)
+    similarity = (embedded @ embedded.T).fill_diagonal_(-2)
+    nearest = similarity.topk(20, dim=1).indices
+    return (classes[held_out][nearest] == classes[held_out][:, None]).float().mean().item()
+
+
+# %% tags=["demo"]
+def fit_embedding(loss_fn, steps=80):
+    """Train an embedding; return its share of neighbours of the same digit, and the last loss."""
+    torch.manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
+    network = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 16))
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
+    for _ in range(steps):
+        first, second = draw_pairs(generator)
+        optimizer.zero_grad()
+        loss = loss_fn(network(pixels[first]), network(pixels[second]), classes[first])
+        loss.backward()
+        optimizer.step()
+    return neighbours_alike(network), loss.item()
+
+
+def triplets(first, second, digit):
+    """The key of the next pair is the negative, where it shows another digit."""
+    anchor, positive = nn.functional.normalize(first, dim=1), nn.functional.normalize(second, dim=1)
+    other = digit.roll(1) != digit
+    return nn.TripletMarginLoss(margin=0.5)(anchor[other], positive[other], positive.roll(1, 0)[other])
+
+
+# %% tags=["demo"]
+embeddings = {
+    "triplet": fit_embedding(triplets),
+    "InfoNCE, temperature 1": fit_embedding(lambda q, k, digit: losses.info_nce(q, k, 1.0, digit)),
+    "InfoNCE, false negatives": fit_embedding(lambda q, k, digit: losses.info_nce(q, k, 0.1)),
+    "InfoNCE, items known": fit_embedding(lambda q, k, digit: losses.info_nce(q, k, 0.1, digit)),
+}
+print(f"raw pixels: {neighbours_alike(nn.Identity()):.2f}")
+for name, (share, last_loss) in embeddings.items():
+    print(f"{name}: neighbours ≈ {share:.2f}, last loss ≈ {last_loss:.1f}")
+reveal("false_negatives", embeddings["InfoNCE, false negatives"][1], tolerance=0.4, usual={
+    0: "A loss of 0 would need all other keys to be far away, those of the same digit too.",
+    5.5: "This is ln 256, of embeddings that know nothing.",
+})
+
+# %% tags=["demo"]
+figure, axis = plt.subplots(figsize=(5.5, 2.4))
+names = list(embeddings)
+axis.barh(names, [embeddings[name][0] for name in names], color=OKABE_ITO[0])
+axis.axvline(0.91, color="grey", linestyle="--", label="raw pixels")
+axis.set(xlim=(0.85, 1), xlabel="share of 20 neighbours that show the same digit")
+axis.legend(loc="lower right")
+show_figure(
+    figure,
+    caption="All trained embeddings beat raw pixels, and they differ little from each other.",
+    alt="Bars of the share of neighbours that show the same digit: "
+    + ", ".join(f"{name} {embeddings[name][0]:.2f}" for name in names)
+    + ". A dashed line marks raw pixels at 0.91.",
+)
+
+# %% [markdown]
+# With false negatives the loss stops a little above 3, near $\ln 26 = 3.3$. Nothing is wrong with the optimizer: about 26
+# keys look alike, and the loss asks to choose one of them. With known items it falls well below 1. The neighbours hardly differ
+# on this easy task. So a value of InfoNCE means nothing without the batch size, the temperature and the negatives, and
+# embeddings are compared by what they are for.
+#
+# ### Question 03c-embedding · 14 points
+#
+# Write the three losses. Each returns a number, or a tensor with one number.
+#
+# - `kl_loss(student_logits, teacher_logits, temperature)` returns the mean over the examples of
+#   $\mathrm{KL}(\text{teacher} \,\|\, \text{student})$. Both distributions are the softmax of the logits divided by the
+#   temperature. The factor $T^2$ of some distillation losses is not asked for.
+# - `triplet_loss(anchors, positives, negatives, margin)` returns the mean over the triplets of
+#   $\max(0,\ d(a, p) - d(a, n) + \mathrm{margin})$ with the Euclidean distance.
+# - `info_nce_loss(queries, keys, items, temperature)` returns the mean over the queries of the cross-entropy of choosing the
+#   own key. Key $i$ belongs to query $i$. Query $i$ is compared with key $i$ and with every key $j$ whose `items[j]` differs
+#   from `items[i]`; the others are left out. The logits are cosine similarities divided by the temperature.
+#
+# Logits are `[N, C]` with C at least 2, between −10 and 10. Anchors, positives, negatives, queries and keys are `[N, D]` with
+# D at least 1. N is at least 1, and 6 or 7 at most in the hidden cases. Entries of embeddings lie between −10 and 10, and no
+# query or key is zero. `items` is `long`, `[N]`; all items may be equal. Temperatures are numbers from 0.1 to 5, and `margin`
+# is from 0 to 3. All floating-point tensors are float32, or all are float64. You may change the arguments.
+#
+# Hidden cases: KL divergence 4 points, triplet loss 4, InfoNCE when all items differ 3, when items occur twice 3. Results may
+# differ by float32 rounding, and by the 1e-6 that PyTorch's distances add. Limit: 30 seconds. `triplet_margin_loss` and
+# `triplet_margin_with_distance_loss` of `torch.nn.functional`, their modules and `info_nce` of `lecture_lib.training` are
+# switched off. `kl_div` and `cross_entropy` are allowed.
+#
+# <details><summary>Hint 1</summary>
+#
+# `kl_div(input, target)` is $\mathrm{KL}(\text{target} \,\|\, \text{input})$, with the input in logarithms. Try two equal
+# distributions: the loss must be 0.
+#
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# `items[:, None] == items` marks equal items. All of them are left out, apart from the diagonal. A logit of −∞ takes no
+# part in a softmax.
+#
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "03c-embedding", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def kl_loss(student_logits, teacher_logits, temperature):
+    """Return the mean KL divergence of the teacher's distributions from the student's."""
+    ### BEGIN SOLUTION
+    log_p = torch.log_softmax(teacher_logits / temperature, dim=1)
+    log_q = torch.log_softmax(student_logits / temperature, dim=1)
+    return torch.sum(log_p.exp() * (log_p - log_q)) / len(log_p)
+    ### END SOLUTION
+
+
+def triplet_loss(anchors, positives, negatives, margin):
+    """Return the mean triplet loss."""
+    ### BEGIN SOLUTION
+    near = torch.linalg.vector_norm(anchors - positives, dim=1)
+    far = torch.linalg.vector_norm(anchors - negatives, dim=1)
+    return (near - far + margin).clamp(min=0).mean()
+    ### END SOLUTION
+
+
+def info_nce_loss(queries, keys, items, temperature):
+    """Return the mean cross-entropy of choosing each query's own key."""
+    ### BEGIN SOLUTION
+    unit_queries = queries / queries.norm(dim=1, keepdim=True)
+    unit_keys = keys / keys.norm(dim=1, keepdim=True)
+    similarities = unit_queries @ unit_keys.T / temperature
+    repeated = (items[:, None] == items).fill_diagonal_(False)
+    compared = similarities.masked_fill(repeated, -math.inf)
+    return (compared.logsumexp(dim=1) - similarities.diagonal()).mean()
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "03c-embedding-test", "locked": true, "points": 14, "schema_version": 3, "solution": false, "task": false}
+check("03c-embedding", kl_loss, triplet_loss, info_nce_loss)
+### BEGIN HIDDEN TESTS
+from autograders.probes import probe
+
+probe("03c-embedding", kl_loss, triplet_loss, info_nce_loss)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Recap.** KL needs log-probabilities first and `batchmean`. Triplet loss compares distances with a margin. InfoNCE is
+# a cross-entropy over the batch, with unit vectors and a temperature. Keys that show the query's item are no negatives.
 
 # %% [markdown]
 # ## Where you are
