@@ -950,8 +950,8 @@ show_figure(
 #   from `items[i]`; the others are left out. The logits are cosine similarities divided by the temperature.
 #
 # Logits are `[N, C]` with C at least 2, between −10 and 10. Anchors, positives, negatives, queries and keys are `[N, D]` with
-# D at least 1. N is at least 1, and 6 or 7 at most in the hidden cases. Entries of embeddings lie between −10 and 10, and no
-# query or key is zero. `items` is `long`, `[N]`; all items may be equal. Temperatures are numbers from 0.1 to 5, and `margin`
+# D at least 1, and N is at least 1. Entries of embeddings lie between −10 and 10, and every query and key has a length of at
+# least 0.1. `items` is `long`, `[N]`; all items may be equal. Temperatures are numbers from 0.1 to 5, and `margin`
 # is from 0 to 3. All floating-point tensors are float32, or all are float64. You may change the arguments.
 #
 # Hidden cases: KL divergence 4 points, triplet loss 4, InfoNCE when all items differ 3, when items occur twice 3. Results may

@@ -101,7 +101,8 @@ def info_nce(
         logits = similarity(queries, keys) * scale(case.inputs["temperature"])
         total = np.log(np.where(compared(same, own), np.exp(logits), 0).sum(axis=1))
         right = positive(same, own)
-        return {INFO_NCE: reduce(total - (logits * right).sum(axis=1) / right.sum(axis=1))}
+        value = reduce(total - (logits * right).sum(axis=1) / right.sum(axis=1))
+        return {INFO_NCE: value if np.isfinite(value) else np.nan}
 
     return simulate
 
@@ -156,9 +157,10 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """One to six rows and dimensions, entries up to 3 in magnitude, logits up to 10, and temperatures from 0.1 to 5."""
+    """One to six rows and dimensions, entries and logits up to 10, and temperatures from 0.1 to 5."""
     count, classes, size = int(rng.integers(1, 7)), int(rng.integers(2, 6)), int(rng.integers(1, 7))
-    values: dict[str, Any] = dict(zip(NAMES[2:5], rng.uniform(-3, 3, (3, count, size)), strict=True))
+    spread = 10 ** rng.uniform(-0.5, 1)
+    values: dict[str, Any] = dict(zip(NAMES[2:5], spread * rng.uniform(-1, 1, (3, count, size)), strict=True))
     values |= dict(zip(NAMES[:2], rng.uniform(-10, 10, (2, count, classes)), strict=True))
     values |= {name: rng.choice([-1, 1], (count, size)) * rng.uniform(0.1, 3, (count, size)) for name in NAMES[5:]}
     softness, temperature = (float(number) for number in 10 ** rng.uniform([-0.3, -1], 0.7))

@@ -12,7 +12,9 @@ from ..question import Functions, Inputs, PublicQuestion
 def _observer(function: str, *names: str) -> Any:
     def observed(functions: Functions, inputs: Inputs) -> dict[str, Any]:
         arguments = [torch.tensor(inputs[name]) for name in names[:-1]]
-        return {"value": torch.as_tensor(functions[function](*arguments, inputs[names[-1]])).double()}
+        value = torch.as_tensor(functions[function](*arguments, inputs[names[-1]])).double()
+        # A difference of two infinities cannot be compared.
+        return {"value": value.nan_to_num(torch.nan, torch.nan, torch.nan)}
 
     return observed
 
