@@ -80,6 +80,8 @@ residuals = constants[:, None] - five_targets
 best_mse = constants[residuals.square().mean(1).argmin()].item()
 best_l1 = constants[residuals.abs().mean(1).argmin()].item()
 print(f"smallest MSE at {best_mse:.1f}, smallest L1 loss at {best_l1:.1f}")
+
+# %% tags=["demo"]
 reveal("constant", best_l1, tolerance=0.1, usual={
     22: "This is the mean, which MSE prefers. One target of 100 moves it by 19.5.",
     2.5: "This is the mean of the four small targets. L1 gives the median of all five.",
@@ -88,7 +90,7 @@ reveal("constant", best_l1, tolerance=0.1, usual={
 # %% [markdown]
 # The L1 loss is smallest at the median, 3. It does not change when 100 becomes 1,000. So MSE models the mean of the
 # targets and L1 their median. MSE suits errors that are roughly Gaussian. L1 suits errors with outliers, but its
-# gradient does not shrink near the target, so the last steps of training jump to and fro.
+# gradient does not shrink near the target, so the last steps of training jump back and forth.
 #
 # The *Huber loss* takes the best of both. Up to a threshold $\delta$ it is $r^2/2$, and beyond it is the straight line
 # $\delta\,|r| - \delta^2/2$, which continues the parabola with the same value and slope. Its unit is that of $r^2$, and
@@ -101,6 +103,8 @@ curves = {
     "MSE": nn.MSELoss(reduction="sum"), "L1": nn.L1Loss(reduction="sum"),
     "Huber, δ = 1": nn.HuberLoss(delta=1.0, reduction="sum"),
 }
+
+# %% tags=["demo"]
 slopes_of = {
     name: torch.autograd.grad(loss_of(grid, zeros), grid)[0] for name, loss_of in curves.items()
 }
@@ -169,8 +173,10 @@ regression_losses = {
 }
 errors = {}
 for name, loss_fn in regression_losses.items():
-    errors[name] = [linear_error(loss_fn, targets) for targets in (progress[training], spoilt_targets)]
+    errors[name] = [linear_error(loss_fn, y) for y in (progress[training], spoilt_targets)]
     print(f"{name}: error ≈ {errors[name][0]:.0f}, with spoilt targets ≈ {errors[name][1]:.0f}")
+
+# %% tags=["demo"]
 reveal("spoilt", round(errors["MSE"][1]), tolerance=6, usual={
     43: "This is the error without spoilt targets. MSE follows the outliers.",
     45: "5 % of the targets, but their residuals are over ten times as large, and squared.",
@@ -194,6 +200,8 @@ for delta in (0.5, 1.0, 2.0):
     huber = nn.HuberLoss(delta=delta)(r, zero).item()
     smooth = nn.SmoothL1Loss(beta=delta)(r, zero).item()
     print(f"δ = {delta}: Huber {huber:.4f}, SmoothL1 {smooth:.4f}, ratio {huber / smooth:.2f}")
+
+# %% tags=["demo"]
 reveal("smooth", huber / smooth, usual={
     1: "They are equal only at δ = 1, where most people compare them.",
     0.5: "It is the other way round: SmoothL1 is the Huber loss divided by δ.",
@@ -214,6 +222,7 @@ with warnings.catch_warnings(record=True) as raised:
 matching = nn.MSELoss()(perfect.squeeze(1), progress[held_out]).item()
 print(f"loss of perfect predictions: {broadcast:.0f} with [142, 1], {matching:.0f} with [142]")
 print(f"warnings: {len(raised)}")
+
 
 # %% [markdown]
 # Perfect predictions get a loss of twice the variance of the targets, and a training with this loss learns the mean.
@@ -297,10 +306,12 @@ pairs = {
     "several tags": (nn.BCEWithLogitsLoss(), (examples, 3), tags),
     "a number": (nn.MSELoss(), (examples,), torch.tensor([0.5, 2.0, -1.0, 3.0])),
 }
+
+# %% tags=["demo"]
 print(f"{'task':18}{'loss':20}{'output':9}target")
 for task, (loss_fn, shape, target) in pairs.items():
     value = loss_fn(torch.randn(shape), target)
-    assert value.isfinite() and value.shape == ()
+    assert value.isfinite()
     kind = str(target.dtype).removeprefix("torch.")
     print(f"{task:18}{type(loss_fn).__name__:20}{list(shape)!s:9}{list(target.shape)} {kind}")
 
@@ -331,7 +342,8 @@ for name, (loss_fn, shape, target) in wrong_pairs.items():
 predict("two_classes", None)
 
 # %% tags=["demo"]
-print(f"raw output 3, target 1: MSE {nn.MSELoss()(torch.tensor(3.0), torch.tensor(1.0)).item():.0f}")
+confident_right = nn.MSELoss()(torch.tensor(3.0), torch.tensor(1.0)).item()
+print(f"raw output 3, target 1: MSE {confident_right:.0f}")
 slopes = {}
 for name, loss_fn, squash in [
     ("MSE of the sigmoid", nn.MSELoss(), torch.sigmoid),
@@ -341,7 +353,11 @@ for name, loss_fn, squash in [
     loss_fn(squash(logit), torch.tensor(1.0)).backward()
     slopes[name] = logit.grad.item()
     print(f"logit -8, target 1, {name}: gradient {slopes[name]:.5f}")
+
+# %% tags=["demo"]
 factor = slopes["BCE with logits"] / slopes["MSE of the sigmoid"]
+
+# %% tags=["demo"]
 reveal("two_classes", factor, tolerance=500, usual={
     1: "The slope of the sigmoid at -8 is 0.0003, and MSE multiplies by it.",
 })
@@ -364,9 +380,13 @@ label = torch.tensor([0])
 print("textbook exp / sum:", -torch.log(confident.exp() / confident.exp().sum())[0, 0].item())
 print("log of softmax:", -torch.log(torch.softmax(confident, 1))[0, 0].item())
 print("CrossEntropyLoss:", nn.CrossEntropyLoss()(confident, label).item())
+
+# %% tags=["demo"]
 low = torch.tensor([-1000.0, -1000.0])
 print("log of the sum of exp(-1000) and exp(-1000):", low.exp().sum().log().item())
 print(f"the same with logsumexp: {torch.logsumexp(low, 0).item():.2f}")
+
+# %% tags=["demo"]
 reveal("naive", str(-torch.log(torch.softmax(confident, 1))[0, 0].item()), usual={
     "200": "This is exact, but p underflows to 0 before the logarithm.",
     "0": "This would be the loss of label 1.",
@@ -400,6 +420,8 @@ def softmax_twice(logits, labels):
     return nn.CrossEntropyLoss()(logits.softmax(1), labels)
 
 
+
+# %% tags=["demo"]
 def fit_digits(loss_fn, steps=150):
     """Train a small network; return its accuracy and its mean confidence in wrong answers."""
     torch.manual_seed(0)
@@ -423,8 +445,12 @@ results = {
 }
 for name, (accuracy, confidence) in results.items():
     print(f"{name}: accuracy ≈ {100 * accuracy:.0f} %, confidence when wrong ≈ {confidence:.1f}")
+
+# %% tags=["demo"]
 floor = softmax_twice(1000.0 * torch.eye(10)[:1], torch.tensor([0])).item()
 print(f"lowest loss with two softmaxes: {floor:.4f}")
+
+# %% tags=["demo"]
 reveal("double", round(100 * results["softmax twice"][0]), "%", tolerance=3, usual={
     95: "The largest logit stays the largest, but the network learns much less.",
     10: "This is chance. The gradient is small, not zero.",
@@ -448,9 +474,12 @@ distribution = (1 / 10 - equal_logits.grad)[0]
 print(f"label {distribution[3].item():.4f}, each other class {distribution[0].item():.4f}")
 lowest = -(distribution * distribution.log()).sum().item()
 print(f"lowest possible loss: {lowest:.4f}")
+
+# %% tags=["demo"]
 reveal("smoothing", distribution[3].item(), tolerance=0.004, usual={
     0.9: "This is 1 - ε, with ε/(C-1) for the others. In PyTorch the label gets ε/C as well.",
 })
+
 
 # %% [markdown]
 # The label has 0.91 and the others 0.01 each: ε is shared among *all* classes. With smoothing, the loss of a perfect
@@ -549,11 +578,11 @@ probe("03c-stable", cross_entropy, binary_cross_entropy)
 predict("easy", None)
 
 # %% tags=["demo"]
-probability = torch.linspace(0.01, 0.999, 200)
+probability, label_one = torch.linspace(0.01, 0.999, 200), torch.tensor([1])
 pairs_of_logits = torch.stack([torch.zeros(200), torch.logit(probability)], dim=1)
 figure, axis = plt.subplots(figsize=(5.5, 3))
 for gamma, style, colour in zip((0.0, 0.5, 2.0, 5.0), ("-", "--", "-.", ":"), OKABE_ITO, strict=False):
-    values = [losses.focal_loss(z[None], torch.tensor([1]), gamma).item() for z in pairs_of_logits]
+    values = [losses.focal_loss(z[None], label_one, gamma).item() for z in pairs_of_logits]
     axis.plot(probability, values, style, color=colour, linewidth=2, label=f"γ = {gamma:g}")
 axis.set(xlabel="probability p of the label", ylabel="focal loss (nats)", ylim=(0, 4))
 axis.legend()
@@ -563,10 +592,14 @@ show_figure(
     alt="Focal loss against the label's probability. At p = 0.1 the losses are 2.3, 2.2, 1.9 and "
     "1.4 for gamma 0, 0.5, 2 and 5. At p = 0.6 they are 0.51, 0.32, 0.08 and 0.005.",
 )
+
+# %% tags=["demo"]
 easy, hard = torch.tensor([[0.0, math.log(9.0)]]), torch.tensor([[math.log(9.0), 0.0]])
 for gamma in (0.0, 2.0):
-    both = [losses.focal_loss(logits, torch.tensor([1]), gamma).item() for logits in (easy, hard)]
+    both = [losses.focal_loss(logits, label_one, gamma).item() for logits in (easy, hard)]
     print(f"γ = {gamma:g}: loss {both[0]:.5f} at p = 0.9, {both[1]:.3f} at p = 0.1")
+
+# %% tags=["demo"]
 reveal("easy", 1 / (1 - 0.9) ** 2, tolerance=5, usual={
     10: "This is 1/(1 - p). With γ = 2 it is squared.",
     81: "This is how much lighter it becomes than an example with p = 0.1.",
@@ -608,6 +641,8 @@ def fit_tumours(loss_fn, steps=150):
     return malignant_logit - benign_logit
 
 
+
+# %% tags=["demo"]
 def recall_and_specificity(scores, threshold=0.0):
     called = scores > threshold
     truth = malignant[held_out] == 1
@@ -623,11 +658,16 @@ scores = {
     "focal": fit_tumours(losses.focal_loss),
     "alpha": fit_tumours(lambda z, y: losses.focal_loss(z, y, weight=usual_alpha)),
 }
+
+# %% tags=["demo"]
 recalls = {}
 for name, values in scores.items():
     recalls[name], specificity = recall_and_specificity(values)
     area = auroc(torch.stack([-values, values], 1).sigmoid(), malignant[held_out])
-    print(f"{name:9} recall ≈ {recalls[name]:.2f}, specificity ≈ {specificity:.2f}, AUROC ≈ {area:.2f}")
+    measured = f"recall ≈ {recalls[name]:.2f}, specificity ≈ {specificity:.2f}"
+    print(f"{name:9} {measured}, AUROC ≈ {area:.2f}")
+
+# %% tags=["demo"]
 reveal("fewest", min(recalls, key=recalls.get), usual={
     "plain": "It comes close. But one of the losses gives the rare class less weight.",
     "weighted": "Balanced weights make a malignant tumour count 20 times as much as a benign one.",
@@ -669,6 +709,8 @@ weighted_loss = nn.CrossEntropyLoss(weight=heavy)(batch_logits, all_malignant).i
 over_examples = losses.focal_loss(batch_logits, all_malignant, gamma=0.0, weight=heavy).item()
 print(f"weighted mean: {weighted_loss / plain_loss:.2f} times the plain loss")
 print(f"mean over examples: {over_examples / plain_loss:.2f} times")
+
+# %% tags=["demo"]
 reveal("one_class", weighted_loss / plain_loss, usual={
     20: "This is the mean over examples. The weighted mean divides by 4 · 20.",
 })
@@ -695,6 +737,7 @@ with torch.no_grad():
 focal_at(logit).backward()
 print(f"printed formula {printed:+.4f}")
 print(f"finite difference {measured_slope:+.4f}, autograd {logit.grad.item():+.4f}")
+
 
 # %% [markdown]
 # The size is right and the sign is wrong. A larger logit makes label 1 more probable, so the loss must fall. A sign can be
@@ -803,9 +846,13 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # PyTorch announces that the default will change
     by_entries = nn.KLDivLoss()(student, teacher).item()
 per_example = nn.KLDivLoss(reduction="batchmean")(student, teacher).item()
+
+# %% tags=["demo"]
 not_logs = nn.KLDivLoss(reduction="batchmean")(student.exp(), teacher).item()
 print(f"definition {by_definition:.4f}, batchmean {per_example:.4f}, mean {by_entries:.4f}")
 print(f"probabilities in place of logarithms: {not_logs:.4f}")
+
+# %% tags=["demo"]
 reveal("batchmean", per_example / by_entries, usual={
     8: "This is the number of examples, which is divided by in both.",
     80: "Both divide by the 8 examples. Only the classes make the difference.",
@@ -836,6 +883,8 @@ perfect_by_temperature = {t: losses.info_nce(ones, ones, t).item() for t in (1.0
 print(f"256 equal similarities: {nothing_known:.2f}")
 for temperature, value in perfect_by_temperature.items():
     print(f"4 pairs, own cosine 1, others 0, temperature {temperature:g}: {value:.4f}")
+
+# %% tags=["demo"]
 reveal("info_nce", nothing_known, usual={
     0.0039: "This is the probability of the right key, 1/256. The loss is minus its logarithm.",
     2.3: "This is ln 10, for ten classes. Here 256 keys are compared.",
@@ -861,6 +910,8 @@ pixels, classes = digits.images.flatten(1), digits.labels
 training, held_out = stratified_split(classes, (0.3, 0.7), seed=0)
 
 
+
+# %% tags=["demo"]
 def draw_pairs(generator, count=256):
     """Indices of training images: two different draws of the same digit in each pair."""
     first = torch.randint(len(training), (count,), generator=generator)
@@ -869,6 +920,8 @@ def draw_pairs(generator, count=256):
     return training[first], training[second]
 
 
+
+# %% tags=["demo"]
 def neighbours_alike(network):
     with torch.no_grad():
         embedded = nn.functional.normalize(network(pixels[held_out]), dim=1)
@@ -893,11 +946,14 @@ def fit_embedding(loss_fn, steps=80):
     return neighbours_alike(network), loss.item()
 
 
+
+# %% tags=["demo"]
 def triplets(first, second, digit):
     """The key of the next pair is the negative, where it shows another digit."""
-    anchor, positive = nn.functional.normalize(first, dim=1), nn.functional.normalize(second, dim=1)
+    anchor, positive = (nn.functional.normalize(rows, dim=1) for rows in (first, second))
     other = digit.roll(1) != digit
-    return nn.TripletMarginLoss(margin=0.5)(anchor[other], positive[other], positive.roll(1, 0)[other])
+    negative = positive.roll(1, 0)
+    return nn.TripletMarginLoss(margin=0.5)(anchor[other], positive[other], negative[other])
 
 
 # %% tags=["demo"]
@@ -907,9 +963,13 @@ embeddings = {
     "InfoNCE, false negatives": fit_embedding(lambda q, k, digit: losses.info_nce(q, k, 0.1)),
     "InfoNCE, items known": fit_embedding(lambda q, k, digit: losses.info_nce(q, k, 0.1, digit)),
 }
+
+# %% tags=["demo"]
 print(f"raw pixels: {neighbours_alike(nn.Identity()):.2f}")
 for name, (share, last_loss) in embeddings.items():
     print(f"{name}: neighbours ≈ {share:.2f}, last loss ≈ {last_loss:.1f}")
+
+# %% tags=["demo"]
 reveal("false_negatives", embeddings["InfoNCE, false negatives"][1], tolerance=0.4, usual={
     0: "A loss of 0 would need all other keys to be far away, those of the same digit too.",
     5.5: "This is ln 256, of embeddings that know nothing.",
@@ -929,6 +989,7 @@ show_figure(
     + ", ".join(f"{name} {embeddings[name][0]:.2f}" for name in names)
     + ". A dashed line marks raw pixels at 0.91.",
 )
+
 
 # %% [markdown]
 # With false negatives the loss stops a little above 3, near $\ln 26 = 3.3$. Nothing is wrong with the optimizer: about 26

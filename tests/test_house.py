@@ -47,7 +47,7 @@ CODE_LINES = {
     # alternative text in JupyterLab, no white background, and a widget shows what it can without a kernel. A check
     # also tries a drawn set, and tells general mistakes by how wrong numbers relate to right ones.
     "notebook": 1700,
-    "notebook/questions": 1630,  # how each question is called and observed, and what it is called on
+    "notebook/questions": 1740,  # how each question is called and observed, and what it is called on
 }
 
 
