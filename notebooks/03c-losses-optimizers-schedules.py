@@ -80,8 +80,6 @@ residuals = constants[:, None] - five_targets
 best_mse = constants[residuals.square().mean(1).argmin()].item()
 best_l1 = constants[residuals.abs().mean(1).argmin()].item()
 print(f"smallest MSE at {best_mse:.1f}, smallest L1 loss at {best_l1:.1f}")
-
-# %% tags=["demo"]
 reveal("constant", best_l1, tolerance=0.1, usual={
     22: "This is the mean, which MSE prefers. One target of 100 moves it by 19.5.",
     2.5: "This is the mean of the four small targets. L1 gives the median of all five.",
@@ -201,7 +199,7 @@ for delta in (0.5, 1.0, 2.0):
     smooth = nn.SmoothL1Loss(beta=delta)(r, zero).item()
     print(f"δ = {delta}: Huber {huber:.4f}, SmoothL1 {smooth:.4f}, ratio {huber / smooth:.2f}")
 
-# %% tags=["demo"]
+
 reveal("smooth", huber / smooth, usual={
     1: "They are equal only at δ = 1, where most people compare them.",
     0.5: "It is the other way round: SmoothL1 is the Huber loss divided by δ.",
@@ -446,7 +444,7 @@ results = {
 for name, (accuracy, confidence) in results.items():
     print(f"{name}: accuracy ≈ {100 * accuracy:.0f} %, confidence when wrong ≈ {confidence:.1f}")
 
-# %% tags=["demo"]
+
 floor = softmax_twice(1000.0 * torch.eye(10)[:1], torch.tensor([0])).item()
 print(f"lowest loss with two softmaxes: {floor:.4f}")
 
@@ -474,8 +472,6 @@ distribution = (1 / 10 - equal_logits.grad)[0]
 print(f"label {distribution[3].item():.4f}, each other class {distribution[0].item():.4f}")
 lowest = -(distribution * distribution.log()).sum().item()
 print(f"lowest possible loss: {lowest:.4f}")
-
-# %% tags=["demo"]
 reveal("smoothing", distribution[3].item(), tolerance=0.004, usual={
     0.9: "This is 1 - ε, with ε/(C-1) for the others. In PyTorch the label gets ε/C as well.",
 })
@@ -667,7 +663,7 @@ for name, values in scores.items():
     measured = f"recall ≈ {recalls[name]:.2f}, specificity ≈ {specificity:.2f}"
     print(f"{name:9} {measured}, AUROC ≈ {area:.2f}")
 
-# %% tags=["demo"]
+
 reveal("fewest", min(recalls, key=recalls.get), usual={
     "plain": "It comes close. But one of the losses gives the rare class less weight.",
     "weighted": "Balanced weights make a malignant tumour count 20 times as much as a benign one.",
@@ -846,8 +842,6 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # PyTorch announces that the default will change
     by_entries = nn.KLDivLoss()(student, teacher).item()
 per_example = nn.KLDivLoss(reduction="batchmean")(student, teacher).item()
-
-# %% tags=["demo"]
 not_logs = nn.KLDivLoss(reduction="batchmean")(student.exp(), teacher).item()
 print(f"definition {by_definition:.4f}, batchmean {per_example:.4f}, mean {by_entries:.4f}")
 print(f"probabilities in place of logarithms: {not_logs:.4f}")
@@ -910,8 +904,6 @@ pixels, classes = digits.images.flatten(1), digits.labels
 training, held_out = stratified_split(classes, (0.3, 0.7), seed=0)
 
 
-
-# %% tags=["demo"]
 def draw_pairs(generator, count=256):
     """Indices of training images: two different draws of the same digit in each pair."""
     first = torch.randint(len(training), (count,), generator=generator)
@@ -959,12 +951,10 @@ def triplets(first, second, digit):
 # %% tags=["demo"]
 embeddings = {
     "triplet": fit_embedding(triplets),
-    "InfoNCE, temperature 1": fit_embedding(lambda q, k, digit: losses.info_nce(q, k, 1.0, digit)),
-    "InfoNCE, false negatives": fit_embedding(lambda q, k, digit: losses.info_nce(q, k, 0.1)),
-    "InfoNCE, items known": fit_embedding(lambda q, k, digit: losses.info_nce(q, k, 0.1, digit)),
+    "InfoNCE, temperature 1": fit_embedding(lambda q, k, y: losses.info_nce(q, k, 1.0, y)),
+    "InfoNCE, false negatives": fit_embedding(lambda q, k, y: losses.info_nce(q, k, 0.1)),
+    "InfoNCE, items known": fit_embedding(lambda q, k, y: losses.info_nce(q, k, 0.1, y)),
 }
-
-# %% tags=["demo"]
 print(f"raw pixels: {neighbours_alike(nn.Identity()):.2f}")
 for name, (share, last_loss) in embeddings.items():
     print(f"{name}: neighbours ≈ {share:.2f}, last loss ≈ {last_loss:.1f}")
@@ -1074,7 +1064,19 @@ probe("03c-embedding", kl_loss, triplet_loss, info_nce_loss)
 
 # %% [markdown]
 # **Recap.** KL needs log-probabilities first and `batchmean`. Triplet loss compares distances with a margin. InfoNCE is
-# a cross-entropy over the batch, with unit vectors and a temperature. Keys that show the query's item are no negatives.
+# a cross-entropy over the batch, with unit vectors and a temperature. Keys that show the query's item must not be negatives.
+#
+# **Choose a loss.** Start from what is predicted and from what an error costs.
+#
+# | what is predicted | output and target | loss | when to change it |
+# |---|---|---|---|
+# | a number | float, same shape | MSE | outliers that must not decide: Huber or L1 |
+# | one of C classes | `[N, C]` logits, `long` labels | cross-entropy | noisy labels: label smoothing |
+# | yes or no | one logit, float target | BCE with logits | a rare class: move the threshold, then try weights |
+# | several tags | `[N, L]` logits, float targets | BCE with logits | rare tags: `pos_weight` |
+# | a rare object among many easy examples | logits, labels | focal loss | compare it with cross-entropy first |
+# | a distribution | log-probabilities, probabilities | KL, `batchmean` | a large teacher: a temperature above 1 |
+# | what is similar | embeddings in pairs or triplets | InfoNCE or triplet | equal items in a batch: leave them out |
 
 # %% [markdown]
 # ## Where you are
