@@ -577,7 +577,8 @@ predict("easy", None)
 probability, label_one = torch.linspace(0.01, 0.999, 200), torch.tensor([1])
 pairs_of_logits = torch.stack([torch.zeros(200), torch.logit(probability)], dim=1)
 figure, axis = plt.subplots(figsize=(5.5, 3))
-for gamma, style, colour in zip((0.0, 0.5, 2.0, 5.0), ("-", "--", "-.", ":"), OKABE_ITO, strict=False):
+gammas, styles = (0.0, 0.5, 2.0, 5.0), ("-", "--", "-.", ":")
+for gamma, style, colour in zip(gammas, styles, OKABE_ITO, strict=False):
     values = [losses.focal_loss(z[None], label_one, gamma).item() for z in pairs_of_logits]
     axis.plot(probability, values, style, color=colour, linewidth=2, label=f"γ = {gamma:g}")
 axis.set(xlabel="probability p of the label", ylabel="focal loss (nats)", ylim=(0, 4))
