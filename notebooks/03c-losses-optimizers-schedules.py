@@ -969,14 +969,14 @@ reveal("false_negatives", embeddings["InfoNCE, false negatives"][1], tolerance=0
 # %% tags=["demo"]
 figure, axis = plt.subplots(figsize=(5.5, 2.4))
 names = list(embeddings)
-axis.barh(names, [embeddings[name][0] for name in names], color=OKABE_ITO[0])
+axis.plot([embeddings[name][0] for name in names], names, "o", color=OKABE_ITO[0])
 axis.axvline(0.91, color="grey", linestyle="--", label="raw pixels")
-axis.set(xlim=(0.85, 1), xlabel="share of 20 neighbours that show the same digit")
+axis.set(xlim=(0.9, 1), xlabel="share of 20 neighbours that show the same digit")
 axis.legend(loc="lower right")
 show_figure(
     figure,
     caption="All trained embeddings beat raw pixels, and they differ little from each other.",
-    alt="Bars of the share of neighbours that show the same digit: "
+    alt="A point for each loss, at the share of neighbours that show the same digit: "
     + ", ".join(f"{name} {embeddings[name][0]:.2f}" for name in names)
     + ". A dashed line marks raw pixels at 0.91.",
 )
