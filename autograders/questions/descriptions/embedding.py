@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -112,7 +112,7 @@ def both_ways(case: Case) -> dict[str, Any]:
     return {INFO_NCE: (info_nce()(case)[INFO_NCE] + info_nce()(exchanged)[INFO_NCE]) / 2}
 
 
-def backwards(case: Case) -> dict[str, Any]:
+def backwards(case: Case) -> Mapping[str, Any]:
     return info_nce()(Case(case.kind, {**case.inputs, "queries": case.inputs["keys"], "keys": case.inputs["queries"]}))
 
 
