@@ -14,6 +14,7 @@ from .checkpoint import load_checkpoint, save_atomically
 from .clipping import clip_by_global_norm, clip_by_parameter_norm, clip_by_value, gradient_norms
 from .evaluate import Evaluation, evaluate
 from .initialisation import initialise
+from .losses import focal_loss, info_nce
 from .lr_finder import find_lr
 from .parameter_groups import parameter_groups
 from .precision import Precision, choose_precision
@@ -36,7 +37,9 @@ __all__ = [
     "clip_by_value",
     "evaluate",
     "find_lr",
+    "focal_loss",
     "gradient_norms",
+    "info_nce",
     "initialise",
     "join_processes",
     "leave_processes",

@@ -1,0 +1,41 @@
+"""03c-focal: balanced class weights, and the binary focal loss with its gradient with respect to the logits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..question import Functions, Inputs, PublicQuestion
+
+
+def _tensor(values: Any) -> torch.Tensor:
+    """In float64; infinity as nan, because a difference of two infinities cannot be compared."""
+    return torch.as_tensor(values).double().nan_to_num(torch.nan, torch.nan, torch.nan)
+
+
+def _weights(functions: Functions, inputs: Inputs) -> dict[str, Any]:
+    return {"value": _tensor(functions["balanced_weights"](torch.tensor(inputs["table"]), inputs["classes"]))}
+
+
+def _focal(function: str) -> Any:
+    def observed(functions: Functions, inputs: Inputs) -> dict[str, Any]:
+        logits, labels = torch.tensor(inputs["logits"]), torch.tensor(inputs["labels"])
+        return {"value": _tensor(functions[function](logits, labels, inputs["gamma"], inputs["alpha"]))}
+
+    return observed
+
+
+QUESTION = PublicQuestion(
+    id="03c-focal",
+    title="class weights and focal loss",
+    functions=("balanced_weights", "binary_focal_loss", "binary_focal_gradient"),
+    parts={"weights": _weights, "loss": _focal("binary_focal_loss"), "gradient": _focal("binary_focal_gradient")},
+    ready_made=(
+        "lecture_lib.training.focal_loss",
+        "lecture_lib.training.losses.focal_loss",
+        "torch.autograd.grad",
+        "torch.autograd.backward",
+    ),
+    relative_tolerance=1e-5,  # float32 is right too
+)
