@@ -61,7 +61,7 @@ import numpy as np
 import torch
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from torch import nn
-from torch.nn.functional import cross_entropy
+from torch.nn import functional as F
 from torch.optim import SGD, Adam, AdamW, RMSprop
 
 # %% tags=["setup"]
@@ -1250,7 +1250,7 @@ def accuracy_after(make, rate, epochs=3):
     for _ in range(epochs):
         for batch in train_part[torch.randperm(len(train_part), generator=order)].split(64):
             optimizer.zero_grad()
-            cross_entropy(network(pixels[batch]), classes[batch]).backward()
+            F.cross_entropy(network(pixels[batch]), classes[batch]).backward()
             optimizer.step()
     with torch.no_grad():
         return (network(pixels[val_part]).argmax(1) == classes[val_part]).float().mean().item()
@@ -1440,7 +1440,7 @@ def fit(body, head, images, rate, factor, steps, first_digit):
     for _ in range(steps):
         batch = images[torch.randint(len(images), (32,), generator=order)]
         optimizer.zero_grad()
-        cross_entropy(head(body(pixels[batch])), classes[batch] - first_digit).backward()
+        F.cross_entropy(head(body(pixels[batch])), classes[batch] - first_digit).backward()
         optimizer.step()
 
 
@@ -1580,7 +1580,7 @@ def trained(schedule, rate, seed=0, epochs=10, per_epoch=False):
     for _ in range(epochs):
         for batch in train_part[torch.randperm(len(train_part), generator=order)].split(64):
             optimizer.zero_grad()
-            cross_entropy(network(pixels[batch]), classes[batch]).backward()
+            F.cross_entropy(network(pixels[batch]), classes[batch]).backward()
             optimizer.step()
             if not per_epoch:
                 scheduler.step()
@@ -1683,7 +1683,7 @@ def first_change(factor):
     before = network[0].weight.detach().clone()
     optimizer = SGD(network.parameters(), lr=0.1)
     LambdaLR(optimizer, factor)
-    cross_entropy(network(pixels[:64]), classes[:64]).backward()
+    F.cross_entropy(network(pixels[:64]), classes[:64]).backward()
     optimizer.step()
     return (network[0].weight - before).abs().max().item()
 
@@ -1907,7 +1907,7 @@ recipes = {
 tasks = {
     "diabetes": (load_diabetes, lambda outputs, y: huber_loss(outputs[:, 0], y), 1),
     "breast cancer": (load_breast_cancer, lambda outputs, y: binary_cross_entropy_with_logits(outputs[:, 0], y.float()), 1),
-    "digits": (load_small_digits, cross_entropy, 10),
+    "digits": (load_small_digits, F.cross_entropy, 10),
 }
 
 
@@ -2011,7 +2011,7 @@ def train_model(task, x, y):
         shift, scale = y.mean(), y.std()
         fitted = fit_recipe(x, (y - shift) / scale, tasks["diabetes"][1], 1, *recipes["AdamW, warm-up, cosine"], seed=0)
         return lambda rows: fitted(rows) * scale + shift
-    return fit_recipe(x, y, cross_entropy, int(y.max()) + 1, *recipes["AdamW, warm-up, cosine"], seed=0)
+    return fit_recipe(x, y, F.cross_entropy, int(y.max()) + 1, *recipes["AdamW, warm-up, cosine"], seed=0)
     ### END SOLUTION
 
 
@@ -2037,7 +2037,7 @@ probe("03c-choose", choose, train_model)
 # scheduler = LambdaLR(optimizer, lambda step: min(1.0, step / 500))
 #
 # for i, (x, y) in enumerate(loader):
-#     loss = cross_entropy(model(x), y) / 4
+#     loss = F.cross_entropy(model(x), y) / 4
 #     loss.backward()
 #     if (i + 1) % 4 == 0:
 #         optimizer.step()
