@@ -28,6 +28,37 @@ def differences(first: Tables, second: Tables) -> dict[str, np.ndarray]:
     return {name: form(second) - form(first) for name, form in FORMS.items()}
 
 
+Size = Callable[[np.ndarray], np.ndarray]
+"""How large the differences of a distribution are together, [..., k] to [...]."""
+
+
+def largest(differences: np.ndarray) -> np.ndarray:
+    return np.abs(differences).max(axis=-1)
+
+
+def largest_rise(differences: np.ndarray) -> np.ndarray:
+    return np.asarray(differences.max(axis=-1))
+
+
+def largest_fall(differences: np.ndarray) -> np.ndarray:
+    return np.asarray(-differences.min(axis=-1))
+
+
+def total(differences: np.ndarray) -> np.ndarray:
+    return np.abs(differences).sum(axis=-1)
+
+
+def average(differences: np.ndarray) -> np.ndarray:
+    return np.abs(differences).mean(axis=-1)
+
+
+def at_limit(first: Tables, second: Tables) -> np.ndarray:
+    """In which pairs of tables, [n, 3, 2], a size equals the limit but for rounding: two right answers may differ."""
+    each = [difference.reshape(len(first), -1) for difference in differences(first, second).values()]
+    sizes = [size(flat) for flat in each for size in (largest, largest_rise, largest_fall, total, average)]
+    return np.isclose(sizes, LIMIT, rtol=0, atol=1e-9).any(axis=0)
+
+
 class Pairs:
     """Two tables of counts, many times, [n, 3, 2]."""
 
@@ -36,11 +67,11 @@ class Pairs:
         self.gaps = {name: np.abs(d).reshape(len(d), -1).max(axis=1) for name, d in self.differences.items()}
 
     def clear(self) -> Pairs:
-        """Those with every input and label on both sides, and with no difference near the limit."""
+        """Those with every input and label on both sides, no largest difference near the limit, and no size on it."""
         both = (self.first, self.second)
         occurs = [(table.sum(axis=axis) > 0).all(axis=1) for table in both for axis in (1, 2)]
         clear = [(gap <= SAME) | (gap >= CHANGED) for gap in self.gaps.values()]
-        rows = np.all(occurs + clear, axis=0)
+        rows = np.all([*occurs, *clear, ~at_limit(self.first, self.second)], axis=0)
         return Pairs(self.first[rows], self.second[rows])
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -111,6 +113,38 @@ def test_the_shifts_are_what_their_names_say() -> None:
         rules = (("covariate", "x", "y|x"), ("label", "y", "x|y"), ("concept", "y|x", "x"))
         word = next((kind for kind, moved, kept in rules if moved in changed and kept not in changed), "none")
         assert case.key == ("temporal" if max(inside.values()) > 0.1 else word)
+
+
+def test_no_size_of_a_shift_is_the_limit() -> None:
+    """Counted in fractions: at exactly a tenth, rounding decides, and two right ways to compute it may differ."""
+
+    def shares(pairs: Counter[tuple[int, int]]) -> list[list[Fraction]]:
+        n = sum(pairs.values())
+        x, y = (Counter({a: sum(pairs[p] for p in pairs if p[axis] == a) for a in range(3)}) for axis in (0, 1))
+        cells = list(product(range(3), range(2)))
+        return [
+            [Fraction(x[a], n) for a in range(3)],
+            [Fraction(y[b], n) for b in range(2)],
+            [Fraction(pairs[a, b], x[a] or 1) for a, b in cells],
+            [Fraction(pairs[a, b], y[b] or 1) for a, b in cells],
+        ]
+
+    for case in cases_of("03b-shift", 12):
+        x, y, t, x_val, y_val, _ = (case.inputs[name].tolist() for name in ARRAYS)
+        rows = list(zip(x, y, strict=True))
+        middle = len(rows) // 2
+        early = [day <= np.median(t) for day in t]
+        for first, second in (
+            (rows, list(zip(x_val, y_val, strict=True))),
+            (rows[:middle], rows[middle:]),
+            (
+                [r for r, e in zip(rows, early, strict=True) if e],
+                [r for r, e in zip(rows, early, strict=True) if not e],
+            ),
+        ):
+            for before, after in zip(shares(Counter(first)), shares(Counter(second)), strict=True):
+                gaps = [abs(a - b) for a, b in zip(before, after, strict=True)]
+                assert Fraction(1, 10) not in (max(gaps), sum(gaps), sum(gaps) / len(gaps)), case.kind
 
 
 def test_the_ceilings_are_those_of_the_library() -> None:
