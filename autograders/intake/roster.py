@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import unicodedata
+from collections import defaultdict
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -43,6 +44,8 @@ class Roster:
         """Read the roster. Raises CourseError with the remedy when it cannot be used."""
         self.exists = course.roster.exists()
         self.names: dict[str, str] = {}
+        self._by_name: dict[str, set[str]] = defaultdict(set)
+        self._by_case: dict[str, str] = {}
         if self.exists:
             for row in _read_table(course.roster, {"id"}):
                 student = normal_id(row["id"])
@@ -57,24 +60,24 @@ class Roster:
                         f"{course.roster}: the id {student} is that of {self.names[student]!r} and of {name!r}; "
                         "give each student an id of their own"
                     )
+                self._by_case.setdefault(student.casefold(), student)
+                for key in _name_keys(_words(name)):
+                    self._by_name[key].add(student)
 
     def __contains__(self, student: str) -> bool:
         return student in self.names
 
     def by_name(self, name: str) -> str | None:
         """The one student whose name is made of the same words, in any order; None when there is none or several."""
-        wanted = _words(name)
-        students = [
-            student for student, own_name in self.names.items() if own_name and _same_name(wanted, _words(own_name))
-        ]
-        return students[0] if len(students) == 1 else None
+        students = set().union(*(self._by_name.get(key, ()) for key in _sought_keys(_words(name))))
+        return students.pop() if len(students) == 1 else None
 
     def unknown(self, student: str) -> str:
         """What to say of a student who is not on the roster; empty when there is no roster, or they are."""
         if not self.exists or student in self:
             return ""
-        similar = [enrolled for enrolled in self.names if enrolled.casefold() == student.casefold()]
-        return f"{student} is not on the roster" + (f" ({similar[0]} is)" if similar else "")
+        similar = self._by_case.get(student.casefold())
+        return f"{student} is not on the roster" + (f" ({similar} is)" if similar else "")
 
 
 class Owners:
@@ -191,12 +194,22 @@ def _words(name: str) -> list[str]:
 
 
 def _same_name(left: list[str], right: list[str]) -> bool:
-    """The same words in any order, or, as Canvas writes them, joined in an order that starts with a surname."""
-    if sorted(left) == sorted(right):
-        return bool(left)
-    short, long = sorted((left, right), key=len)
-    joined = "".join(short)
-    return len(short) == 1 and any("".join(long[turn:] + long[:turn]) == joined for turn in range(len(long)))
+    return not _name_keys(left).isdisjoint(_sought_keys(right))
+
+
+def _name_keys(words: list[str]) -> set[str]:
+    """What a name can be found by: its words in any order, and joined, which is marked."""
+    return {" ".join(sorted(words)), *(f"+{joined}" for joined in _joined(words))} if words else set()
+
+
+def _sought_keys(words: list[str]) -> set[str]:
+    """Which keys of another name make it the same one: a joined name is only compared with one that is not."""
+    joined = _joined(words) if len(words) > 1 else {f"+{word}" for word in words}
+    return {" ".join(sorted(words)), *joined} if words else set()
+
+
+def _joined(words: list[str]) -> set[str]:
+    return {"".join(words[turn:] + words[:turn]) for turn in range(len(words))}
 
 
 def _read_table(path: Path, columns: set[str]) -> list[dict[str, str]]:

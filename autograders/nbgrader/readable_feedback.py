@@ -17,7 +17,7 @@ from ..grading.states import State, state_of
 from ..intake.notes import note_in_force
 from ..notebooks import STAMP
 from ..questions.question import by_test_id
-from ..release.releases import which_release
+from ..release.releases import read_published, which_release
 from ..results.banner import state_banner
 from ..results.gradebook import lateness_of
 
@@ -55,7 +55,7 @@ class ReadableFeedback(NbGraderPreprocessor):
     def _release(self, nb: NotebookNode, assignment: str) -> str:
         stamp = nb.metadata.get(STAMP, {})
         version, tag = stamp.get("submitted_version"), stamp.get("submitted_release")
-        release = which_release(Path(self.course_root), assignment, version, tag)
+        release = which_release(read_published(Path(self.course_root)), assignment, version, tag)
         return f"<p>Made from release: {html.escape(release)}.</p>"
 
 
