@@ -13,6 +13,7 @@ from lecture_lib._common.course_setting import CourseSettingError
 try:  # the setting is read once, while modules are imported
     from .commands.class_commands import add_class_commands
     from .commands.grade_command import add_grade_command
+    from .commands.lms_commands import add_lms_commands
     from .commands.notebook_commands import add_notebook_commands
     from .commands.question_commands import add_question_commands
     from .commands.release_commands import add_release_commands
@@ -114,6 +115,8 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--quiet", action="store_true", help="no progress bar")
 
     add_class_commands(add, _course)
+
+    add_lms_commands(add, _course)
 
     add("gradebook", _gradebook, "Print the gradebook, write grades.csv and questions.csv.")
 

@@ -301,7 +301,7 @@ def test_variables_are_named_by_what_they_hold(room: str) -> None:
 
 COMMANDS = [
     "release", "publish", "collect", "simulate", "grade", "try", "feedback", "confirm", "regrade", "report", "explain",
-    "gradebook", "doctor", "verify", "mutate", "build", "text", "new-notebook", "new-question",
+    "roster", "export", "gradebook", "doctor", "verify", "mutate", "build", "text", "new-notebook", "new-question",
 ]  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from ..tables import original
 from .times import has_zone, parse_time
 
 _MOODLE = re.compile(r"^(?P<name>.+?)_\d+_assignsubmission_(?:file|onlinetext)_?(?P<rest>.*)$")
-_CANVAS = re.compile(r"^(?P<name>[^_]+)(?P<late>_late)?_\d+_\d+_(?P<rest>.+)$", re.IGNORECASE)
+CANVAS_FILE = re.compile(r"^(?P<name>[^_]+)(?P<late>_late)?_\d+_\d+_(?P<rest>.+)$", re.IGNORECASE)
 _PARTICIPANT = re.compile(r"_(\d+)_assignsubmission_")
 _WORKSHEET = {"Identifier", "Full name", "Status"}
 """The columns by which Moodle's grading worksheet is known, downloaded in English."""
@@ -44,6 +44,9 @@ class Roster:
         """Read the roster. Raises CourseError with the remedy when it cannot be used."""
         self.exists = course.roster.exists()
         self.names: dict[str, str] = {}
+        self.emails: dict[str, str] = {}
+        self.lms_ids: dict[str, str] = {}
+        """The numbers that Canvas has for the students; empty for those without one."""
         self._by_name: dict[str, set[str]] = defaultdict(set)
         self._by_case: dict[str, str] = {}
         if self.exists:
@@ -60,6 +63,7 @@ class Roster:
                         f"{course.roster}: the id {student} is that of {self.names[student]!r} and of {name!r}; "
                         "give each student an id of their own"
                     )
+                self.emails[student], self.lms_ids[student] = row.get("email", ""), row.get("lms_id", "")
                 self._by_case.setdefault(student.casefold(), student)
                 for key in _name_keys(_words(name)):
                     self._by_name[key].add(student)
@@ -119,7 +123,7 @@ class Owners:
             if pattern and any(pattern == text or fnmatchcase(text, pattern) for text in (label, *parts)):
                 return _mapped(row)
         for part in parts:
-            for lms in (_MOODLE.match(part), _CANVAS.match(part)):
+            for lms in (_MOODLE.match(part), CANVAS_FILE.match(part)):
                 if lms is not None:
                     return self._named(lms["name"], part, "Canvas" if lms.groupdict().get("late") else "")
             for text in (normal_id(part), normal_id(PurePosixPath(part).stem)):
@@ -154,7 +158,7 @@ def _mapped(row: dict[str, str], late: str = "") -> Owner:
 
 def lms_person(label: str) -> str:
     """The part of a path in which an LMS names the person, or ""."""
-    return next((part for part in PurePosixPath(label).parts if _MOODLE.match(part) or _CANVAS.match(part)), "")
+    return next((part for part in PurePosixPath(label).parts if _MOODLE.match(part) or CANVAS_FILE.match(part)), "")
 
 
 def plain_owner(label: str) -> str | None:
@@ -226,7 +230,8 @@ def _read_table(path: Path, columns: set[str]) -> list[dict[str, str]]:
     reader = csv.DictReader(lines, delimiter=separator)
     missing = sorted(columns - set(reader.fieldnames or []))
     if missing:
-        raise CourseError(f"{path}: no column '{missing[0]}'; it has {reader.fieldnames}")
+        hint = " An export of an LMS becomes the roster with `autograde roster FILE`." if "id" in missing else ""
+        raise CourseError(f"{path}: no column '{missing[0]}'; it has {reader.fieldnames}.{hint}")
     # A table that was made from one of ours has its apostrophes.
     rows = [{str(key): value.strip() for key, value in row.items() if isinstance(value, str)} for row in reader]
     return [{key: original(value) for key, value in row.items()} for row in rows]
