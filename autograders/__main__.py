@@ -118,7 +118,9 @@ def _parser() -> argparse.ArgumentParser:
 
     add_lms_commands(add, _course)
 
-    add("gradebook", _gradebook, "Print the gradebook, write grades.csv and questions.csv.")
+    command = add("gradebook", _gradebook, "Print the gradebook, write grades.csv and questions.csv.")
+    text = "also write grades-wide.csv: one row a student, with name, address and ids from the roster"
+    command.add_argument("--wide", action="store_true", help=text)
 
     add(
         "doctor",
@@ -187,12 +189,14 @@ def _feedback(options: argparse.Namespace) -> int:
 
 def _gradebook(options: argparse.Namespace) -> int:
     from .grading.states import State
-    from .results.gradebook import compare_known, table, write_csv
+    from .results.gradebook import compare_known, table, write_csv, write_wide
 
     course, assignments = _course(options)
     rows = write_csv(course, assignments)
     print(table(rows))
     print(f"\nfor the registrar: {course.grades}; by question: {course.root / 'questions.csv'}")
+    if options.wide:
+        print(f"one row a student: {write_wide(course, rows)}")
     if not course.known.exists():
         open_states = (State.FAILED, State.TO_CONFIRM, State.NOT_PLACED)
         return SET_ASIDE if any(row.state in open_states for row in rows) else OK

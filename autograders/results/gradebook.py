@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..course import Course
@@ -152,6 +152,29 @@ def write_csv(course: Course, assignments: Sequence[str]) -> list[Row]:
     everything = [*student_rows, *not_placed(course)]
     write_table(course.grades, [COLUMNS, *map(attrgetter(*COLUMNS), everything)])
     return everything
+
+
+def write_wide(course: Course, student_rows: Sequence[Row]) -> Path:
+    """Write `grades-wide.csv`: a row a student with what the roster knows of them, a score and a state an assignment.
+
+    An empty score is none, and the state says why; the total is the sum of the scores that there are.
+    """
+    people = Roster(course)
+    by_student: dict[str, dict[str, Row]] = defaultdict(dict)
+    for row in student_rows:
+        if row.student:
+            by_student[row.student][row.assignment] = row
+    names = sorted({row.assignment for row in student_rows if row.assignment})
+    columns = [column for name in names for column in (name, f"{name}: state")]
+    lines: list[list[Any]] = [["student", "name", "email", "lms_id", *columns, "total"]]
+    for student, own in sorted(by_student.items()):
+        cells = [cell for name in names for cell in (own[name].score, str(own[name].state))]
+        total = sum(row.score for row in own.values() if row.score is not None)
+        person = people.names.get(student, ""), people.emails.get(student, ""), people.lms_ids.get(student, "")
+        lines.append([student, *person, *cells, total])
+    path = course.root / "grades-wide.csv"
+    write_table(path, lines)
+    return path
 
 
 def table(student_rows: Sequence[Row]) -> str:

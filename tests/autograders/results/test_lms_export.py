@@ -26,6 +26,7 @@ from autograders.files import write_text_atomically
 from autograders.intake.notes import Note, digest_of, write_note
 from autograders.intake.roster import Roster
 from autograders.results.gradebook import rows
+from autograders.tables import read_table
 
 pytestmark = pytest.mark.slow
 
@@ -73,6 +74,24 @@ def scores(course: Course) -> dict[str, float]:
 
 def maximum(course: Course) -> str:
     return f"{next(row.max_score for row in rows(course, [MIXED]) if row.max_score):.2f}"
+
+
+def test_the_wide_table_has_a_row_a_student_with_what_the_roster_knows(course: Course, tmp_path: Path) -> None:
+    text = canvas_gradebook(PEOPLE, [COLUMN]).replace("Section,", "Email,").replace(",Lecture,", ",a@example.org,")
+    assert autograde(course, "roster", put(tmp_path / "canvas.csv", text)) == 0
+    main(["gradebook", "--wide", "--course", str(course.root)])
+    wide = {row.pop("student"): row for row in read_table(course.root / "grades-wide.csv")}
+    assert {student: (row["name"], row["email"], row["lms_id"]) for student, row in wide.items()} == {
+        person.id: (person.surname_first, "a@example.org", str(person.number)) for person in PEOPLE
+    }
+    long = {(row["student"], row["assignment"]): row for row in read_table(course.grades)}
+    assert {student for student, _ in long} == wide.keys()
+    for (student, assignment), row in long.items():
+        assert wide[student][assignment] == row["score"]
+        assert wide[student][f"{assignment}: state"] == row["state"]
+    for row in wide.values():
+        written = [float(row[assignment]) for assignment in {name for _, name in long} if row[assignment]]
+        assert float(row["total"]) == sum(written)
 
 
 @pytest.mark.parametrize(
