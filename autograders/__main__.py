@@ -17,6 +17,7 @@ try:  # the setting is read once, while modules are imported
     from .commands.notebook_commands import add_notebook_commands
     from .commands.question_commands import add_question_commands
     from .commands.release_commands import add_release_commands
+    from .commands.term_commands import add_term_commands
     from .course import Course, default_assignments
     from .plain_text import plain
 except CourseSettingError as error:
@@ -117,6 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     add_class_commands(add, _course)
 
     add_lms_commands(add, _course)
+    add_term_commands(add, _course)
 
     command = add("gradebook", _gradebook, "Print the gradebook, write grades.csv and questions.csv.")
     text = "also write grades-wide.csv: one row a student, with name, address and ids from the roster"

@@ -57,6 +57,8 @@ def entries(course: Course, assignments: Sequence[str]) -> Iterator[Entry]:
             ):
                 record = look_up(course, assignment, student)
                 row = _row(course, assignment, student, record, scores.get(student), most, published, loose_files)
+                if (extended := extension_of(scores.get(student))) is not None:
+                    row = replace(row, reasons=(*row.reasons, extended))
                 if unknown := class_roster.unknown(student):
                     row = replace(row, reasons=(*row.reasons, Reason(Kind.NOTE, unknown)))
                 yield Entry(row, record, scores.get(student), most)
@@ -113,6 +115,13 @@ def lateness_of(submission: Any, note: Note | None) -> Reason | None:
     # A due date that was met, after an extension for instance, overrules the LMS's mark.
     marked = note.late if note is not None and (seconds > 0 or submission.duedate is None) else ""
     return lateness(seconds, penalty, marked)
+
+
+def extension_of(submission: Any) -> Reason | None:
+    """What to say of a student's extension, from the submission in the gradebook; None without one."""
+    if submission is None or submission.extension is None or submission.duedate is None:
+        return None
+    return Reason(Kind.NOTE, f"the due date was extended to {submission.duedate:%Y-%m-%d %H:%M} UTC")
 
 
 def not_placed(course: Course) -> list[Row]:
