@@ -103,7 +103,10 @@ def _parser() -> argparse.ArgumentParser:
         "Moodle's grading worksheet"
     )
     command.add_argument("--mapping", type=Path, metavar="FILE", help=text)
-    text = "the files' times in an LMS's zip are the times of handing in (not with every LMS: look first)"
+    text = (
+        "take the times of the files in an LMS's zip as times of handing in; some LMSs write the time of the download "
+        "there instead, so compare two of them with the LMS first"
+    )
     command.add_argument("--archive-times", action="store_true", help=text)
 
     command = add("simulate", _simulate, "Make a class whose true scores are known, from the bank of answers.")

@@ -73,8 +73,12 @@ class Roster:
 
     def by_name(self, name: str) -> str | None:
         """The one student whose name is made of the same words, in any order; None when there is none or several."""
-        students = set().union(*(self._by_name.get(key, ()) for key in _sought_keys(_words(name))))
-        return students.pop() if len(students) == 1 else None
+        students = self.named(name)
+        return students[0] if len(students) == 1 else None
+
+    def named(self, name: str) -> list[str]:
+        """Every student whose name is made of the same words, in any order."""
+        return sorted(set().union(*(self._by_name.get(key, ()) for key in _sought_keys(_words(name)))))
 
     def unknown(self, student: str) -> str:
         """What to say of a student who is not on the roster; empty when there is no roster, or they are."""
@@ -146,9 +150,16 @@ class Owners:
         student = student or self.roster.by_name(row.get("Full name") or name)
         if student is not None:
             return Owner(student, "the LMS", late=late, sure=True)
-        where = "the roster" if self.roster.exists else "a roster or mapping"
-        problem = f"nobody, or more than one, called {name!r} in {where}: name them in a mapping file"
-        return Owner(None, problem, late=late)
+        return Owner(None, self._why_nobody(row.get("Full name") or name), late=late)
+
+    def _why_nobody(self, name: str) -> str:
+        """Why a name that an LMS wrote leads to no student, and what to do."""
+        remedy = f"say whose it is in a mapping: a line with the name {name!r} and the id"
+        if not self.roster.exists:
+            return f"the LMS names {name!r}, and there is no roster that has an id for the name. Make one, or {remedy}"
+        if same_name := self.roster.named(name):
+            return f"{len(same_name)} students on the roster are called {name!r} ({', '.join(same_name)}): {remedy}"
+        return f"no student on the roster is called {name!r}. Correct the name in roster.csv, or {remedy}"
 
 
 def _mapped(row: dict[str, str], late: str = "") -> Owner:
