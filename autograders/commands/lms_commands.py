@@ -69,9 +69,9 @@ def _roster(options: argparse.Namespace, choose: Choose) -> int:
     if people.students:
         first = ", ".join(f"{role} {value!r}" for role, value in people.students[0].items())
         print(plain(f"the first of {len(people.students)} students: {first}"))
-    for what, students in (("new", change.joined), ("no longer on it", change.left)):
+    for change_text, students in (("new", change.joined), ("no longer on it", change.left)):
         if students:
-            print(plain(f"{what}: {', '.join(students)}"))
+            print(plain(f"{change_text}: {', '.join(students)}"))
     if change.doubled:
         names = ", ".join(change.doubled)
         print(plain(f"several students have one name ({names}): collect their files by id, or with a mapping"))

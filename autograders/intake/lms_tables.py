@@ -120,17 +120,17 @@ def read_class_list(path: Path, mapping: Mapping[str, str] | None = None) -> Cla
     Raises CourseError with an example when a column has to be named, and when ids are missing, doubled or no ids.
     """
     table = read_lms_table(path)
-    given = dict(mapping or {})
-    if unknown := sorted(set(given) - set(ROLES)):
+    named = dict(mapping or {})
+    if unknown := sorted(set(named) - set(ROLES)):
         raise CourseError(f"no role {unknown[0]!r}; there are: {', '.join(ROLES)}")
     lms = next((name for name, columns in _KNOWN_BY.items() if columns <= set(table.header)), "")
     candidates = _CANDIDATES.get(lms, {})
-    columns = {role: given.get(role) or _first_in(table, candidates.get(role, ())) for role in ROLES}
+    columns = {role: named.get(role) or _first_in(table, candidates.get(role, ())) for role in ROLES}
     if not columns["name"]:
         raise CourseError(_question(table))
     names = table.cells(columns["name"])
     people = [number for number, name in enumerate(names) if is_person(name) and not _is_test_student(name)]
-    if "id" not in given:
+    if "id" not in named:
         columns["id"] = _id_column(table, candidates.get("id", ()), people)
     if not columns["id"]:
         raise CourseError(_question(table))
@@ -179,11 +179,11 @@ def _refuse_bad_ids(table: LmsTable, column: str, students: list[dict[str, str]]
 def _question(table: LmsTable) -> str:
     """What to ask where columns are not recognised, with the table's own columns in the example."""
     sample = next(iter(table.lines), [""] * len(table.header))
-    shown = "\n".join(f"  {name}: {cell}" for name, cell in zip(table.header, sample, strict=True))
+    listing = "\n".join(f"  {name}: {cell}" for name, cell in zip(table.header, sample, strict=True))
     first, second = table.header[:2]
     return (
         f"{table.path}: its columns are not those of Canvas or Moodle in English. It has, with the first line:\n"
-        f"{shown}\n"
+        f"{listing}\n"
         "Say which column holds the id and which the name (columns joined by +), for example:\n"
         f"  autograde roster {table.path.name} --column id='{table.header[-1]}' --column name='{first}+{second}'\n"
         "Nothing was written."

@@ -240,15 +240,15 @@ def _owners(
                 student = None
                 unclear.append(name)
         owners.append(student or "")
-    known = Counter(filter(None, owners))
+    count_of = Counter(filter(None, owners))
     remedy = "Give each line an id of the roster (`autograde roster FILE` takes the LMS's own). Nothing was written."
     if unclear:
         raise CourseError(f"{table.path}: {_some(sorted(set(unclear)))} is in several lines, without an id. {remedy}")
-    if double := sorted(student for student, count in known.items() if count > 1):
+    if double := sorted(student for student, count in count_of.items() if count > 1):
         raise CourseError(f"{table.path}: more than one line is of {_some(double)}. {remedy}")
-    if 2 * len(known) < len(owners):
+    if 2 * len(count_of) < len(owners):
         raise CourseError(
-            f"{table.path}: {len(known)} of {len(owners)} lines are of students on this course's roster. Is it the "
+            f"{table.path}: {len(count_of)} of {len(owners)} lines are of students on this course's roster. Is it the "
             "file of another course? If not, take the roster from it first: `autograde roster FILE`. Nothing was "
             "written."
         )
@@ -282,7 +282,7 @@ def _remarks(class_rows: _ClassRows, owners: Sequence[str], lines: Sequence[Sequ
     groups["left out, a question waits for a person"] = class_rows.waiting()
     groups["without a score, left as they are"] = class_rows.without_score()
     groups["with a score, and not in the LMS's file"] = sorted(class_rows.scored() - set(owners))
-    return [f"{what}: {_some(who)}" for what, who in groups.items() if who]
+    return [f"{remark}: {_some(students)}" for remark, students in groups.items() if students]
 
 
 def _value(text: str) -> float | None:

@@ -86,8 +86,8 @@ class EncryptedReader(io.RawIOBase):
         try:
             return bytes(self._cipher.decrypt(_nonce(self._prefix, self._number, self._ended), piece, self._header))
         except InvalidTag:
-            what = "the passphrase is wrong, or the file is damaged" if self._number == 0 else "the file is damaged"
-            raise CourseError(f"the backup cannot be decrypted: {what}. Nothing was restored.") from None
+            cause = "the passphrase is wrong, or the file is damaged" if self._number == 0 else "the file is damaged"
+            raise CourseError(f"the backup cannot be decrypted: {cause}. Nothing was restored.") from None
         finally:
             self._number += 1
 

@@ -35,8 +35,8 @@ def extend(course: Course, student: str, assignment: str, until: str) -> str:
 
     course.require_release(assignment)
     time = None if until == NEVER else _time(until)
-    known = student in Roster(course) or course.step("submitted", student).is_dir()
-    if not known:
+    is_enrolled = student in Roster(course) or course.step("submitted", student).is_dir()
+    if not is_enrolled:
         raise CourseError(f"nobody has the id {student!r}: `autograde gradebook` lists the class. Nothing was written.")
     due = due_dates(course).get(assignment)
     with only_writer(course, "extend"):
