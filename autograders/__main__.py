@@ -13,9 +13,11 @@ from lecture_lib._common.course_setting import CourseSettingError
 try:  # the setting is read once, while modules are imported
     from .commands.class_commands import add_class_commands
     from .commands.grade_command import add_grade_command
+    from .commands.lms_commands import add_lms_commands
     from .commands.notebook_commands import add_notebook_commands
     from .commands.question_commands import add_question_commands
     from .commands.release_commands import add_release_commands
+    from .commands.term_commands import add_term_commands
     from .course import Course, default_assignments
     from .plain_text import plain
 except CourseSettingError as error:
@@ -101,7 +103,10 @@ def _parser() -> argparse.ArgumentParser:
         "Moodle's grading worksheet"
     )
     command.add_argument("--mapping", type=Path, metavar="FILE", help=text)
-    text = "the files' times in an LMS's zip are the times of handing in (not with every LMS: look first)"
+    text = (
+        "take the times of the files in an LMS's zip as times of handing in; some LMSs write the time of the download "
+        "there instead, so compare two of them with the LMS first"
+    )
     command.add_argument("--archive-times", action="store_true", help=text)
 
     command = add("simulate", _simulate, "Make a class whose true scores are known, from the bank of answers.")
@@ -115,7 +120,12 @@ def _parser() -> argparse.ArgumentParser:
 
     add_class_commands(add, _course)
 
-    add("gradebook", _gradebook, "Print the gradebook, write grades.csv and questions.csv.")
+    add_lms_commands(add, _course)
+    add_term_commands(add, _course)
+
+    command = add("gradebook", _gradebook, "Print the gradebook, write grades.csv and questions.csv.")
+    text = "also write grades-wide.csv: one row a student, with name, address and ids from the roster"
+    command.add_argument("--wide", action="store_true", help=text)
 
     add(
         "doctor",
@@ -184,12 +194,14 @@ def _feedback(options: argparse.Namespace) -> int:
 
 def _gradebook(options: argparse.Namespace) -> int:
     from .grading.states import State
-    from .results.gradebook import compare_known, table, write_csv
+    from .results.gradebook import compare_known, table, write_csv, write_wide
 
     course, assignments = _course(options)
     rows = write_csv(course, assignments)
     print(table(rows))
     print(f"\nfor the registrar: {course.grades}; by question: {course.root / 'questions.csv'}")
+    if options.wide:
+        print(f"one row a student: {write_wide(course, rows)}")
     if not course.known.exists():
         open_states = (State.FAILED, State.TO_CONFIRM, State.NOT_PLACED)
         return SET_ASIDE if any(row.state in open_states for row in rows) else OK

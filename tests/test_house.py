@@ -129,6 +129,7 @@ LAYERS = (
     ("questions",),
     ("sandbox",),
     ("grading", "intake", "nbgrader", "release", "results"),
+    ("term",),
     ("commands", "new_notebook", "new_question", "__main__"),
 )
 LAYER = {room: height for height, rooms in enumerate(LAYERS) for room in rooms}
@@ -254,7 +255,7 @@ NAMED_ROOMS = (
     *(f"lecture_lib/{name}" for name in ("debugging", "debugging/_engine", "debugging/faults")),
     "autograders",
     *(f"autograders/{name}" for name in ("commands", "grading", "intake", "nbgrader", "probes", "questions")),
-    *(f"autograders/{name}" for name in ("questions/descriptions", "release", "results", "sandbox")),
+    *(f"autograders/{name}" for name in ("questions/descriptions", "release", "results", "sandbox", "term")),
 )
 # Well-known code bases of the field have 0 to 1.2 of these names in 1,000 lines; our few are fields of public results.
 MOST_PRONOUNS = 1.2
@@ -301,7 +302,8 @@ def test_variables_are_named_by_what_they_hold(room: str) -> None:
 
 COMMANDS = [
     "release", "publish", "collect", "simulate", "grade", "try", "feedback", "confirm", "regrade", "report", "explain",
-    "gradebook", "doctor", "verify", "mutate", "build", "text", "new-notebook", "new-question",
+    "roster", "export", "extend", "forget", "backup", "restore", "gradebook",
+    "doctor", "verify", "mutate", "build", "text", "new-notebook", "new-question",
 ]  # fmt: skip
 
 

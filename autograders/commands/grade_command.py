@@ -7,9 +7,13 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..course import Course
 from ..plain_text import plain
+
+if TYPE_CHECKING:
+    from ..grading.pending import Summary
 
 Add = Callable[..., argparse.ArgumentParser]
 Choose = Callable[[argparse.Namespace], tuple[Course, list[str]]]
@@ -66,10 +70,24 @@ def _try(options: argparse.Namespace) -> int:
 
 
 def _grade(options: argparse.Namespace, choose: Choose) -> int:
-    from ..grading.grade import Summary, grade
-    from ..grading.runner import usable_cores
+    from ..grading.pending import check_call, find_pending
 
     course, assignments = choose(options)
+    check_call(course, assignments, options.student)
+    summary, todo = find_pending(course, assignments, options.student, force=options.force)
+    if todo:
+        summary = _grade_all(options, course, assignments)
+    print(summary)
+    if summary.set_aside:
+        return SET_ASIDE
+    return INCIDENTS if summary.incidents else OK
+
+
+def _grade_all(options: argparse.Namespace, course: Course, assignments: list[str]) -> Summary:
+    """Grade with the processes or the cluster that the options name. Loads PyTorch, which `grade` needs from here."""
+    from ..grading.grade import grade
+    from ..grading.runner import usable_cores
+
     course = replace(course, without_sandbox=course.without_sandbox or options.without_sandbox)
 
     def run(workers: int, executor: Executor | None = None) -> Summary:
@@ -84,14 +102,9 @@ def _grade(options: argparse.Namespace, choose: Choose) -> int:
         )
 
     if options.scheduler is None:
-        summary = run(options.workers or usable_cores())
-    else:
-        from ..grading.cluster import cluster
+        return run(options.workers or usable_cores())
+    from ..grading.cluster import cluster
 
-        with cluster(options.scheduler) as (executor, count):
-            # Two for each worker: while it grades one, the next is already with it.
-            summary = run(options.workers or 2 * count, executor)
-    print(summary)
-    if summary.set_aside:
-        return SET_ASIDE
-    return INCIDENTS if summary.incidents else OK
+    with cluster(options.scheduler) as (executor, count):
+        # Two for each worker: while it grades one, the next is already with it.
+        return run(options.workers or 2 * count, executor)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ..course import Course, CourseError
-from ..files import write_text_atomically
+from ..files import write_bytes_atomically
 from ..reasons import Kind, Reason
 from .states import State
 
-SCHEMA = 2
+SCHEMA = 3
+_CHECKSUM = b'"checksum": '
+"""How the line begins that ends what is read without the observations; an older record ends with it."""
 
 
 class DamagedRecord(CourseError):  # noqa: N818 - a state of a file
@@ -58,33 +61,59 @@ class Record:
         return self.digest == digest and self.version == version and self.state != State.FAILED
 
 
-def read_record(course: Course, assignment: str, student: str) -> Record | None:
-    """The record of a submission, or None when it was never looked at. Raises DamagedRecord."""
+def read_record(course: Course, assignment: str, student: str, *, observations: bool = True) -> Record | None:
+    """The record of a submission, or None when it was never looked at. Raises DamagedRecord.
+
+    Without `observations` their line, nine tenths of a file, is neither read nor checked, except for its length.
+    """
     path = course.journal(assignment, student)
+    head, rest = bytearray(), b""
     try:
-        text = path.read_text("utf-8")
+        with path.open("rb") as file:
+            for line in file:
+                if line.startswith(_CHECKSUM):
+                    break
+                head += line
+            else:
+                line = b""
+            # The oldest records are one line.
+            content = json.loads(bytes(head) + line.rstrip(b",\n") + b"}" if line else bytes(head))
+            checksum, schema = content.pop("checksum"), content["schema"]
+            if schema < SCHEMA:
+                expected = _checksum(content)
+            else:
+                expected = hashlib.sha256(head).hexdigest()
+                size, digest = content.pop("observations_bytes"), content.pop("observations_digest")
+                if os.fstat(file.fileno()).st_size != len(head) + len(line) + size:
+                    raise _damaged(course, assignment, student, "its length is not the one that it states")
+                if observations:
+                    rest = file.read()
+                    if hashlib.sha256(rest).hexdigest() != digest:
+                        raise _damaged(course, assignment, student, "its observations' checksum is not theirs")
+                    content["observations"] = json.loads(b"{" + rest)["observations"]
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise _damaged(course, assignment, student, f"it cannot be read: {error}") from None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise _damaged(course, assignment, student, f"{type(error).__name__}: {error}") from None
+    if checksum != expected:
+        raise _damaged(course, assignment, student, "its checksum is not that of its content")
     try:
-        content = json.loads(text)
-        checksum = content.pop("checksum")
         record = Record(**{name: value for name, value in content.items() if name != "reason"})
         # An older checkout wrote the sentence alone.
         reasons = content.get("reasons", [{"reason": content["reason"]}] if content["reason"] else [])
         record.state, record.reasons = State(record.state), tuple(map(Reason.from_record, reasons))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise _damaged(course, assignment, student, f"{type(error).__name__}: {error}") from None
-    if checksum != _checksum(content):
-        raise _damaged(course, assignment, student, "its checksum is not that of its content")
     return record
 
 
 def look_up(course: Course, assignment: str, student: str) -> Record | None:
-    """Like `read_record`, with a damaged record as a failed submission: it must not stop everybody else."""
+    """What tables and pages show of a record, without its observations: not to be written back.
+
+    A damaged record is a failed submission: it must not stop everybody else.
+    """
     try:
-        return read_record(course, assignment, student)
+        return read_record(course, assignment, student, observations=False)
     except DamagedRecord as error:
         return Record(student, assignment, None, "", State.FAILED, (Reason(Kind.OTHER, str(error)),))
 
@@ -100,18 +129,22 @@ def write_record(course: Course, record: Record) -> None:
                 *before.earlier,
                 {"digest": before.digest, "version": before.version, "state": before.state, "points": points},
             ]
-    # Through JSON once, so that what is summed is what a reader gets.
-    reasons = {"reason": record.reason, "reasons": [reason.as_record() for reason in record.reasons]}
-    content = json.loads(
-        json.dumps({attribute.name: getattr(record, attribute.name) for attribute in fields(record)} | reasons)
-    )
-    content["checksum"] = _checksum(content)
-    # A line for each field: quick to write, and to find something in.
-    lines = [f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in content.items()]
-    write_text_atomically(course.journal(record.assignment, record.student), "{\n" + ",\n".join(lines) + "\n}\n")
+    record.schema = SCHEMA
+    content = {attribute.name: getattr(record, attribute.name) for attribute in fields(record)}
+    content |= {"reason": record.reason, "reasons": [reason.as_record() for reason in record.reasons]}
+    # The observations come last, on a line of their own: whoever needs the verdicts alone stops before them.
+    rest = f'"observations": {json.dumps(content.pop("observations"), ensure_ascii=False)}\n}}\n'
+    rest_bytes = rest.encode("utf-8", "backslashreplace")
+    content["observations_bytes"] = len(rest_bytes)
+    content["observations_digest"] = hashlib.sha256(rest_bytes).hexdigest()
+    lines = [f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)},\n" for name, value in content.items()]
+    head = "".join(["{\n", *lines]).encode("utf-8", "backslashreplace")
+    checksum = _CHECKSUM + f'"{hashlib.sha256(head).hexdigest()}",\n'.encode()
+    write_bytes_atomically(course.journal(record.assignment, record.student), head + checksum + rest_bytes)
 
 
 def _checksum(content: dict[str, Any]) -> str:
+    """The checksum in records of schema 2 and before, which summed the content in another form."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -27,13 +27,11 @@ from ..reasons import Kind, Reason
 from . import worker
 from .attempt import Outcome
 from .job import Parcel
+from .pending import Job
 from .states import State
 
 RETRIES = 2
 """How often a submission is graded again whose process ended."""
-
-Job = tuple[str, str]
-"""Assignment and student."""
 
 
 class WorkerLost(RuntimeError):  # noqa: N818 - it is no fault of ours

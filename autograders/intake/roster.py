@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import unicodedata
+from collections import defaultdict
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -14,7 +15,7 @@ from ..tables import original
 from .times import has_zone, parse_time
 
 _MOODLE = re.compile(r"^(?P<name>.+?)_\d+_assignsubmission_(?:file|onlinetext)_?(?P<rest>.*)$")
-_CANVAS = re.compile(r"^(?P<name>[^_]+)(?P<late>_late)?_\d+_\d+_(?P<rest>.+)$", re.IGNORECASE)
+CANVAS_FILE = re.compile(r"^(?P<name>[^_]+)(?P<late>_late)?_\d+_\d+_(?P<rest>.+)$", re.IGNORECASE)
 _PARTICIPANT = re.compile(r"_(\d+)_assignsubmission_")
 _WORKSHEET = {"Identifier", "Full name", "Status"}
 """The columns by which Moodle's grading worksheet is known, downloaded in English."""
@@ -43,6 +44,11 @@ class Roster:
         """Read the roster. Raises CourseError with the remedy when it cannot be used."""
         self.exists = course.roster.exists()
         self.names: dict[str, str] = {}
+        self.emails: dict[str, str] = {}
+        self.lms_ids: dict[str, str] = {}
+        """The numbers that Canvas has for the students; empty for those without one."""
+        self._by_name: dict[str, set[str]] = defaultdict(set)
+        self._by_case: dict[str, str] = {}
         if self.exists:
             for row in _read_table(course.roster, {"id"}):
                 student = normal_id(row["id"])
@@ -57,24 +63,29 @@ class Roster:
                         f"{course.roster}: the id {student} is that of {self.names[student]!r} and of {name!r}; "
                         "give each student an id of their own"
                     )
+                self.emails[student], self.lms_ids[student] = row.get("email", ""), row.get("lms_id", "")
+                self._by_case.setdefault(student.casefold(), student)
+                for key in _name_keys(_words(name)):
+                    self._by_name[key].add(student)
 
     def __contains__(self, student: str) -> bool:
         return student in self.names
 
     def by_name(self, name: str) -> str | None:
         """The one student whose name is made of the same words, in any order; None when there is none or several."""
-        wanted = _words(name)
-        students = [
-            student for student, own_name in self.names.items() if own_name and _same_name(wanted, _words(own_name))
-        ]
+        students = self.named(name)
         return students[0] if len(students) == 1 else None
+
+    def named(self, name: str) -> list[str]:
+        """Every student whose name is made of the same words, in any order."""
+        return sorted(set().union(*(self._by_name.get(key, ()) for key in _sought_keys(_words(name)))))
 
     def unknown(self, student: str) -> str:
         """What to say of a student who is not on the roster; empty when there is no roster, or they are."""
         if not self.exists or student in self:
             return ""
-        similar = [enrolled for enrolled in self.names if enrolled.casefold() == student.casefold()]
-        return f"{student} is not on the roster" + (f" ({similar[0]} is)" if similar else "")
+        similar = self._by_case.get(student.casefold())
+        return f"{student} is not on the roster" + (f" ({similar} is)" if similar else "")
 
 
 class Owners:
@@ -116,7 +127,7 @@ class Owners:
             if pattern and any(pattern == text or fnmatchcase(text, pattern) for text in (label, *parts)):
                 return _mapped(row)
         for part in parts:
-            for lms in (_MOODLE.match(part), _CANVAS.match(part)):
+            for lms in (_MOODLE.match(part), CANVAS_FILE.match(part)):
                 if lms is not None:
                     return self._named(lms["name"], part, "Canvas" if lms.groupdict().get("late") else "")
             for text in (normal_id(part), normal_id(PurePosixPath(part).stem)):
@@ -139,9 +150,16 @@ class Owners:
         student = student or self.roster.by_name(row.get("Full name") or name)
         if student is not None:
             return Owner(student, "the LMS", late=late, sure=True)
-        where = "the roster" if self.roster.exists else "a roster or mapping"
-        problem = f"nobody, or more than one, called {name!r} in {where}: name them in a mapping file"
-        return Owner(None, problem, late=late)
+        return Owner(None, self._why_nobody(row.get("Full name") or name), late=late)
+
+    def _why_nobody(self, name: str) -> str:
+        """Why a name that an LMS wrote leads to no student, and what to do."""
+        remedy = f"say whose it is in a mapping: a line with the name {name!r} and the id"
+        if not self.roster.exists:
+            return f"the LMS names {name!r}, and there is no roster that has an id for the name. Make one, or {remedy}"
+        if same_name := self.roster.named(name):
+            return f"{len(same_name)} students on the roster are called {name!r} ({', '.join(same_name)}): {remedy}"
+        return f"no student on the roster is called {name!r}. Correct the name in roster.csv, or {remedy}"
 
 
 def _mapped(row: dict[str, str], late: str = "") -> Owner:
@@ -151,7 +169,7 @@ def _mapped(row: dict[str, str], late: str = "") -> Owner:
 
 def lms_person(label: str) -> str:
     """The part of a path in which an LMS names the person, or ""."""
-    return next((part for part in PurePosixPath(label).parts if _MOODLE.match(part) or _CANVAS.match(part)), "")
+    return next((part for part in PurePosixPath(label).parts if _MOODLE.match(part) or CANVAS_FILE.match(part)), "")
 
 
 def plain_owner(label: str) -> str | None:
@@ -191,12 +209,22 @@ def _words(name: str) -> list[str]:
 
 
 def _same_name(left: list[str], right: list[str]) -> bool:
-    """The same words in any order, or, as Canvas writes them, joined in an order that starts with a surname."""
-    if sorted(left) == sorted(right):
-        return bool(left)
-    short, long = sorted((left, right), key=len)
-    joined = "".join(short)
-    return len(short) == 1 and any("".join(long[turn:] + long[:turn]) == joined for turn in range(len(long)))
+    return not _name_keys(left).isdisjoint(_sought_keys(right))
+
+
+def _name_keys(words: list[str]) -> set[str]:
+    """What a name can be found by: its words in any order, and joined, which is marked."""
+    return {" ".join(sorted(words)), *(f"+{joined}" for joined in _joined(words))} if words else set()
+
+
+def _sought_keys(words: list[str]) -> set[str]:
+    """Which keys of another name make it the same one: a joined name is only compared with one that is not."""
+    joined = _joined(words) if len(words) > 1 else {f"+{word}" for word in words}
+    return {" ".join(sorted(words)), *joined} if words else set()
+
+
+def _joined(words: list[str]) -> set[str]:
+    return {"".join(words[turn:] + words[:turn]) for turn in range(len(words))}
 
 
 def _read_table(path: Path, columns: set[str]) -> list[dict[str, str]]:
@@ -213,7 +241,8 @@ def _read_table(path: Path, columns: set[str]) -> list[dict[str, str]]:
     reader = csv.DictReader(lines, delimiter=separator)
     missing = sorted(columns - set(reader.fieldnames or []))
     if missing:
-        raise CourseError(f"{path}: no column '{missing[0]}'; it has {reader.fieldnames}")
+        hint = " An export of an LMS becomes the roster with `autograde roster FILE`." if "id" in missing else ""
+        raise CourseError(f"{path}: no column '{missing[0]}'; it has {reader.fieldnames}.{hint}")
     # A table that was made from one of ours has its apostrophes.
     rows = [{str(key): value.strip() for key, value in row.items() if isinstance(value, str)} for row in reader]
     return [{key: original(value) for key, value in row.items()} for row in rows]

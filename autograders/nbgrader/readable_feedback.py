@@ -17,9 +17,9 @@ from ..grading.states import State, state_of
 from ..intake.notes import note_in_force
 from ..notebooks import STAMP
 from ..questions.question import by_test_id
-from ..release.releases import which_release
+from ..release.releases import read_published, which_release
 from ..results.banner import state_banner
-from ..results.gradebook import lateness_of
+from ..results.gradebook import extension_of, lateness_of
 
 _NOTE = (
     "*Your answers were put into the notebook as it was released. Cells that only show something were not run while "
@@ -55,7 +55,7 @@ class ReadableFeedback(NbGraderPreprocessor):
     def _release(self, nb: NotebookNode, assignment: str) -> str:
         stamp = nb.metadata.get(STAMP, {})
         version, tag = stamp.get("submitted_version"), stamp.get("submitted_release")
-        release = which_release(Path(self.course_root), assignment, version, tag)
+        release = which_release(read_published(Path(self.course_root)), assignment, version, tag)
         return f"<p>Made from release: {html.escape(release)}.</p>"
 
 
@@ -70,7 +70,8 @@ def _banner(course: Course, nb: NotebookNode, ids: Any) -> str:
     with Gradebook(ids["db_url"]) as gradebook:
         submission = gradebook.find_submission(ids["assignment"], ids["student"])
         late = lateness_of(submission, note_in_force(course, *place))
+        extended = extension_of(submission)
     if late and state == State.GRADED:
         state = State.LATE
     notes = record.notes if record is not None else stamp.get("notes", [])
-    return state_banner(state, [*map(str, reasons), *notes, *([str(late)] if late else [])])
+    return state_banner(state, [*map(str, reasons), *notes, *(str(each) for each in (late, extended) if each)])

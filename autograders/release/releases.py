@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,14 +43,14 @@ def add_published(course: Course, tag: str, repository: str, commit: str, assign
     write_text_atomically(course.root / "published.json", text + "\n")
 
 
-def which_release(root: Path, assignment: str, version: str | None, tag: str | None) -> str:
+def which_release(published: Sequence[Published], assignment: str, version: str | None, tag: str | None) -> str:
     """Which release a submission says it was made from, in words for the gradebook and the student's page.
 
-    Args: the course's folder, the assignment, and what the submission's stamp says.
+    Args: what was published, the assignment, and what the submission's stamp says.
     """
     if tag is None:
         return f"version {version}" if version else "unknown"
-    for entry in read_published(root):
+    for entry in published:
         if entry.tag == tag and entry.assignments.get(assignment) == version:
             return f"{tag}, published {entry.when}"
     return f"{tag}, not published from this course"

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..course import Course
-from ..grading.journal import look_up
+from ..grading.journal import Record, look_up
 from ..grading.states import State, lateness
 from ..intake.intake import submitted_students
-from ..intake.notes import Note, note_in_force, noted_students, read_not_placed, read_note
+from ..intake.notes import Note, NotPlaced, note_in_force, noted_students, read_not_placed, read_note
 from ..intake.roster import Roster
 from ..nbgrader.database import open_gradebook
+from ..nbgrader.scores import SubmissionScores, maxima, scores_of
 from ..plain_text import plain
 from ..reasons import Kind, Reason
-from ..release.releases import which_release
+from ..release.releases import Published, read_published, which_release
 from ..tables import read_table, write_table
 from .question_rows import QUESTION_COLUMNS, question_rows
-from .row import COLUMNS, Row
+from .row import COLUMNS, Entry, Row
 
 
 def roster(course: Course) -> list[str]:
@@ -32,24 +34,46 @@ def roster(course: Course) -> list[str]:
 
 def rows(course: Course, assignments: Sequence[str]) -> list[Row]:
     """A row for every student of the roster (and whoever handed in besides) and every assignment."""
-    result = []
+    return [entry.row for entry in entries(course, assignments)]
+
+
+def entries(course: Course, assignments: Sequence[str]) -> Iterator[Entry]:
+    """The rows of `rows`, one after the other, each with what it was made from.
+
+    What concerns the whole class is read once, so that the time grows with the number of students and no faster.
+    """
     class_roster = Roster(course)
     enrolled = roster(course)
+    published = read_published(course.root)
+    loose_files = defaultdict(list)
+    for file in read_not_placed(course):
+        for part in set(PurePosixPath(file.file).parts):
+            loose_files[part].append(file)
     with open_gradebook(course) as gradebook:
         for assignment in assignments:
-            students = sorted({*enrolled, *submitted_students(course, assignment), *noted_students(course, assignment)})
-            for student in students:
-                row = _row(course, gradebook, assignment, student)
-                unknown = class_roster.unknown(student)
-                remarks = (Reason(Kind.NOTE, unknown),) if unknown else ()
-                result.append(replace(row, reasons=(*row.reasons, *remarks)))
-    return result
+            scores, most = scores_of(gradebook, assignment), maxima(gradebook, assignment)
+            for student in sorted(
+                {*enrolled, *submitted_students(course, assignment), *noted_students(course, assignment)}
+            ):
+                record = look_up(course, assignment, student)
+                row = _row(course, assignment, student, record, scores.get(student), most, published, loose_files)
+                if (extended := extension_of(scores.get(student))) is not None:
+                    row = replace(row, reasons=(*row.reasons, extended))
+                if unknown := class_roster.unknown(student):
+                    row = replace(row, reasons=(*row.reasons, Reason(Kind.NOTE, unknown)))
+                yield Entry(row, record, scores.get(student), most)
 
 
-def _row(course: Course, gradebook: Any, assignment: str, student: str) -> Row:
-    from nbgrader.api import MissingEntry
-
-    record = look_up(course, assignment, student)
+def _row(
+    course: Course,
+    assignment: str,
+    student: str,
+    record: Record | None,
+    scores: SubmissionScores | None,
+    most: Mapping[str, float],
+    published: Sequence[Published],
+    loose_files: Mapping[str, Sequence[NotPlaced]],
+) -> Row:
     note = read_note(course, assignment, student)
     if note is not None and note.held:
         held = Reason(Kind.OTHER, f"{note.why_held} Run `autograde confirm`")
@@ -57,35 +81,28 @@ def _row(course: Course, gradebook: Any, assignment: str, student: str) -> Row:
         return Row(student, assignment, State.TO_CONFIRM, None, None, None, 0, attempts, (held,))
     if record is None:
         state, reason = State.MISSING, "nothing was handed in"
-        loose_files = [entry for entry in read_not_placed(course) if student in PurePosixPath(entry.file).parts]
         if course.step("submitted", student, assignment).is_dir():
             state, reason = State.NOT_GRADED, "run `autograde grade`"
-        elif loose_files:
-            listing = "; ".join(f"{entry.file}: {entry.reason}" for entry in loose_files)
+        elif student in loose_files:
+            listing = "; ".join(f"{entry.file}: {entry.reason}" for entry in loose_files[student])
             state, reason = State.NOT_PLACED, f"nothing was handed in for this assignment; not placed: {listing}"
         return Row(student, assignment, state, None, None, None, 0, 0, (Reason(Kind.OTHER, reason),))
     attempts = len(record.earlier) + 1
-    release = which_release(course.root, assignment, record.submitted_version, record.submitted_release)
-    try:
-        # A name that is not UTF-8 no database can hold.
-        submission = gradebook.find_submission(assignment, student) if student == plain(student) else None
-    except MissingEntry:
-        submission = None
-    late = lateness_of(submission, note_in_force(course, assignment, student)) if submission else None
+    release = which_release(published, assignment, record.submitted_version, record.submitted_release)
+    late = lateness_of(scores, note_in_force(course, assignment, student)) if scores else None
     reasons = (*record.reasons, *(Reason(Kind.NOTE, note) for note in record.notes), *([late] if late else []))
-    if submission is None or not record.questions:
+    if scores is None or not record.questions:
         return Row(student, assignment, record.state, None, None, None, 0, attempts, reasons)
-    grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
     return Row(
         student,
         assignment,
         # What happened to a question matters more than being late, which the reasons say.
         State.LATE if late and record.state == State.GRADED else record.state,
         # nbgrader keeps the score before the penalty.
-        float(submission.score - submission.late_submission_penalty),
-        float(submission.max_score),
-        float(sum(grade.auto_score or 0.0 for grade in grades)),
-        sum(bool(grade.needs_manual_grade) for grade in grades),
+        scores.score - scores.late_submission_penalty,
+        sum(most.values()),
+        sum(question.auto_score or 0.0 for question in scores.questions),
+        sum(question.needs_manual_grade for question in scores.questions),
         attempts,
         reasons,
         release,
@@ -98,6 +115,13 @@ def lateness_of(submission: Any, note: Note | None) -> Reason | None:
     # A due date that was met, after an extension for instance, overrules the LMS's mark.
     marked = note.late if note is not None and (seconds > 0 or submission.duedate is None) else ""
     return lateness(seconds, penalty, marked)
+
+
+def extension_of(submission: Any) -> Reason | None:
+    """What to say of a student's extension, from the submission in the gradebook; None without one."""
+    if submission is None or submission.extension is None or submission.duedate is None:
+        return None
+    return Reason(Kind.NOTE, f"the due date was extended to {submission.duedate:%Y-%m-%d %H:%M} UTC")
 
 
 def not_placed(course: Course) -> list[Row]:
@@ -125,13 +149,41 @@ def write_csv(course: Course, assignments: Sequence[str]) -> list[Row]:
 
     In `grades.csv` the files come last that could not be placed, in rows without a student.
     """
-    student_rows = rows(course, assignments)
+    student_rows: list[Row] = []
+
+    def question_lines() -> Iterator[Sequence[Any]]:
+        yield [name.replace("_", " ") for name in QUESTION_COLUMNS]
+        for entry in entries(course, assignments):
+            student_rows.append(entry.row)
+            yield from map(attrgetter(*QUESTION_COLUMNS), question_rows(entry))
+
+    write_table(course.root / "questions.csv", question_lines())
     everything = [*student_rows, *not_placed(course)]
     write_table(course.grades, [COLUMNS, *map(attrgetter(*COLUMNS), everything)])
-    names = [name.replace("_", " ") for name in QUESTION_COLUMNS]
-    questions = map(attrgetter(*QUESTION_COLUMNS), question_rows(course, student_rows))
-    write_table(course.root / "questions.csv", [names, *questions])
     return everything
+
+
+def write_wide(course: Course, student_rows: Sequence[Row]) -> Path:
+    """Write `grades-wide.csv`: a row a student with what the roster knows of them, a score and a state an assignment.
+
+    An empty score is none, and the state says why; the total is the sum of the scores that there are.
+    """
+    people = Roster(course)
+    by_student: dict[str, dict[str, Row]] = defaultdict(dict)
+    for row in student_rows:
+        if row.student:
+            by_student[row.student][row.assignment] = row
+    names = sorted({row.assignment for row in student_rows if row.assignment})
+    columns = [column for name in names for column in (name, f"{name}: state")]
+    lines: list[list[Any]] = [["student", "name", "email", "lms_id", *columns, "total"]]
+    for student, own in sorted(by_student.items()):
+        cells = [cell for name in names for cell in (own[name].score, str(own[name].state))]
+        total = sum(row.score for row in own.values() if row.score is not None)
+        person = people.names.get(student, ""), people.emails.get(student, ""), people.lms_ids.get(student, "")
+        lines.append([student, *person, *cells, total])
+    path = course.root / "grades-wide.csv"
+    write_table(path, lines)
+    return path
 
 
 def table(student_rows: Sequence[Row]) -> str:

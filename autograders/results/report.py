@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 from .. import notebooks
 from ..course import Course
-from ..grading.journal import Record, look_up
 from ..grading.states import INCIDENTS, MEANINGS, SET_ASIDE
-from ..questions.question import QUESTIONS
+from ..questions.titles import question_titles
 from ..questions.verdict import UNANSWERED
 from ..reasons import Kind, Reason
-from .gradebook import rows
+from .gradebook import entries
 from .question_rows import WAITING, QuestionRow, question_rows
 from .row import Row
 
@@ -95,10 +94,24 @@ class AssignmentReport:
 
 def assignment_report(course: Course, assignment: str, *, names: bool) -> AssignmentReport:
     """One assignment's numbers."""
-    student_rows = rows(course, [assignment])
-    answers = list(question_rows(course, student_rows))
-    looked_up = (look_up(course, assignment, row.student) for row in student_rows)
-    records = [record for record in looked_up if record is not None]
+    student_rows: list[Row] = []
+    answers: list[QuestionRow] = []
+    shares: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    seconds: dict[str, list[float]] = defaultdict(list)
+    words: dict[tuple[str, str], tuple[str, str]] = {}
+    names_of_cells = _first_lines(course, assignment)
+    # Record by record: those of a large class do not fit into memory together.
+    for entry in entries(course, [assignment]):
+        student_rows.append(entry.row)
+        answers += question_rows(entry)
+        if entry.record is not None:
+            for question, verdict in entry.record.questions.items():
+                if verdict["misconception"]:
+                    words[question, verdict["misconception"]] = verdict["meaning"], verdict["look_at"]
+                for part in verdict["parts"]:
+                    shares[question][part["name"]].append(part["points"] / part["maximum"])
+            for cell, duration in entry.record.cell_seconds.items():
+                seconds[names_of_cells.get(cell, "students' own cells")].append(duration)
     scores = [(row.score, row.max_score) for row in student_rows if row.score is not None and row.max_score]
     states: Counter[str] = Counter(row.state for row in student_rows)
     # Full marks belong to the last of the ten steps, not to an eleventh.
@@ -115,30 +128,26 @@ def assignment_report(course: Course, assignment: str, *, names: bool) -> Assign
         statistics.median(score for score, _ in scores) if scores else None,
         max((maximum for _, maximum in scores), default=0.0),
         sum(row.by_hand_open > 0 for row in student_rows),
-        [_summary(question, question_answers, records) for question, question_answers in by_question.items()],
-        _misconceptions(answers),
-        _slow_cells(records, _first_lines(course, assignment)),
+        [_summary(question, question_answers, shares[question]) for question, question_answers in by_question.items()],
+        _misconceptions(answers, words),
+        _slow_cells(seconds),
         _incidents(student_rows, names),
         student_rows if names else [],
     )
 
 
-def _summary(question: str, answers: Sequence[QuestionRow], records: Sequence[Record]) -> QuestionSummary:
+def _summary(question: str, answers: Sequence[QuestionRow], parts: Mapping[str, Sequence[float]]) -> QuestionSummary:
     points = [answer.points / answer.maximum for answer in answers if answer.points is not None and answer.maximum]
-    parts: dict[str, list[float]] = defaultdict(list)
-    for record in records:
-        for part in record.questions.get(question, {"parts": ()})["parts"]:
-            parts[part["name"]].append(part["points"] / part["maximum"])
     buckets = Counter(_bucket(answer) for answer in answers if answer.points is not None or answer.state == WAITING)
     return QuestionSummary(
         question,
-        QUESTIONS[question].public.title if question in QUESTIONS else "graded by hand",
+        question_titles().get(question, "graded by hand"),
         answers[0].maximum,
         {name: buckets[name] for name in BUCKETS},
         statistics.mean(points) if points else None,
         [(name, statistics.mean(shares)) for name, shares in parts.items()],
         sum(_bucket(answer) in BUCKETS[1:4] and not answer.misconception for answer in answers)
-        if question in QUESTIONS
+        if question in question_titles()
         else 0,
     )
 
@@ -154,32 +163,31 @@ def _bucket(answer: QuestionRow) -> str:
     return BUCKETS[0 if share >= 1 else 1 if share >= 0.5 else 2 if share > 0 else 3]
 
 
-def _misconceptions(answers: Iterable[QuestionRow]) -> list[Misconception]:
-    """Every known mistake that was made, the most frequent first."""
+def _misconceptions(
+    answers: Iterable[QuestionRow], words: Mapping[tuple[str, str], tuple[str, str]]
+) -> list[Misconception]:
+    """Every known mistake that was made, the most frequent first; `words` has what it means and what to look at."""
     losses: dict[tuple[str, str], list[float]] = defaultdict(list)
     answered: Counter[str] = Counter()
     for answer in answers:
-        if answer.points is None or answer.question not in QUESTIONS or answer.misconception == UNANSWERED:
+        if answer.points is None or answer.question not in question_titles() or answer.misconception == UNANSWERED:
             continue
         answered[answer.question] += 1
         if answer.misconception:
             losses[answer.question, answer.misconception].append(answer.maximum - answer.points)
     misconceptions = []
     for (question, name), points_lost in losses.items():
-        if (text := QUESTIONS[question].words(name)) is not None:
+        meaning, look_at = words.get((question, name), ("", ""))
+        if meaning:
             counts = len(points_lost), answered[question], sum(points_lost)
-            misconceptions.append(Misconception(name, question, *counts, text.what, text.look_at))
+            misconceptions.append(Misconception(name, question, *counts, meaning, look_at))
     return sorted(
         misconceptions, key=lambda mistake: (-mistake.students, -mistake.points_lost, mistake.question, mistake.id)
     )
 
 
-def _slow_cells(records: Iterable[Record], names: Mapping[str, str]) -> list[SlowCell]:
+def _slow_cells(seconds: Mapping[str, Sequence[float]]) -> list[SlowCell]:
     """The slowest cells by their median; what students added themselves is one entry."""
-    seconds: dict[str, list[float]] = defaultdict(list)
-    for record in records:
-        for cell, duration in record.cell_seconds.items():
-            seconds[names.get(cell, "students' own cells")].append(duration)
     cells = [
         SlowCell(name, statistics.median(durations), max(durations), len(durations))
         for name, durations in seconds.items()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..grading.journal import Record
 from ..grading.states import State
+from ..nbgrader.scores import SubmissionScores
 from ..reasons import Reason
 
 COLUMNS = (
@@ -35,3 +38,14 @@ class Row:
     def reason(self) -> str:
         """The reasons in words."""
         return "; ".join(map(str, self.reasons))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row and what it was made from: read once, for every table and page."""
+
+    row: Row
+    record: Record | None
+    scores: SubmissionScores | None
+    maxima: Mapping[str, float]
+    """What each question of the assignment is worth."""

@@ -127,8 +127,11 @@ def test_an_export_of_an_lms_is_placed_by_the_roster_and_the_rest_is_said(
     assert set(submitted(light)) == {("ada", FIRST), ("ada", SECOND), ("zoe", FIRST), ("zoe", SECOND), ("[m]*", FIRST)}
     assert submitted(light)["zoe", SECOND] == second
     unplaced = {label: item.problem for label, item in found.items() if item.problem}
-    assert "more than one, called 'Ben Ng'" in unplaced["Ben Ng_103_assignsubmission_file_/x.ipynb"]
-    assert "called 'Nobody Known'" in unplaced["Nobody Known_104_assignsubmission_file_/x.ipynb"]
+    assert "2 students on the roster are called 'Ben Ng' (" in unplaced["Ben Ng_103_assignsubmission_file_/x.ipynb"]
+    assert (
+        "no student on the roster is called 'Nobody Known'. Correct the name"
+        in unplaced["Nobody Known_104_assignsubmission_file_/x.ipynb"]
+    )
     assert "no id in" in unplaced["03a-training-recipe.ipynb"]
     assert "it is an HTML page" in unplaced["index.html"]
     assert len(unplaced) == 4

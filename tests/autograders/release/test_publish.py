@@ -282,12 +282,13 @@ def test_which_release_a_submission_is_of(published: tuple[Course, Release], tmp
     course, release = published
     version = release.versions[FIRST]
     (entry,) = read_published(course.root)
-    assert which_release(course.root, FIRST, version, release.tag) == f"{release.tag}, published {entry.when}"
-    forged = which_release(course.root, FIRST, "abc", release.tag)
+    own = which_release([entry], FIRST, version, release.tag)
+    assert own == f"{release.tag}, published {entry.when}"
+    forged = which_release(read_published(course.root), FIRST, "abc", release.tag)
     assert forged == f"{release.tag}, not published from this course"
-    assert "not published" in which_release(course.root, FIRST, version, "v9.9.9-00000000")
-    assert which_release(course.root, FIRST, version, None) == f"version {version}"
-    assert which_release(course.root, FIRST, None, None) == "unknown"
+    assert "not published" in which_release(read_published(course.root), FIRST, version, "v9.9.9-00000000")
+    assert which_release(read_published(course.root), FIRST, version, None) == f"version {version}"
+    assert which_release(read_published(course.root), FIRST, None, None) == "unknown"
     (tmp_path / "published.json").write_text("[{", "utf-8")
     with pytest.raises(CourseError, match="cannot be read"):
         read_published(tmp_path)
