@@ -58,6 +58,8 @@ from itertools import cycle
 
 import matplotlib.pyplot as plt
 import numpy as np
+
+# %% tags=["setup"]
 import torch
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from torch import nn
@@ -92,6 +94,8 @@ constants = torch.linspace(0, 100, 1001)
 residuals = constants[:, None] - five_targets
 best_mse = constants[residuals.square().mean(1).argmin()].item()
 best_l1 = constants[residuals.abs().mean(1).argmin()].item()
+
+# %% tags=["demo"]
 print(f"smallest MSE at {best_mse:.1f}, smallest L1 loss at {best_l1:.1f}")
 reveal("constant", best_l1, tolerance=0.1, usual={
     22: "This is the mean, which MSE prefers. One target of 100 moves it by 19.5.",
@@ -155,6 +159,8 @@ predict("spoilt", None)
 patients = load_diabetes()
 measured = torch.tensor(patients.data * 21, dtype=torch.float32)  # standard deviations of 1
 progress = torch.tensor(patients.target, dtype=torch.float32)
+
+# %% tags=["demo"]
 order = torch.randperm(442, generator=torch.Generator().manual_seed(0))
 training, held_out = order[:300], order[300:]
 spoilt_targets = progress[training].clone()
@@ -182,6 +188,8 @@ def linear_error(loss_fn, targets, steps=250):
 regression_losses = {
     "MSE": nn.MSELoss(), "L1": nn.L1Loss(), "Huber, δ = 50": nn.HuberLoss(delta=50.0),
 }
+
+# %% tags=["demo"]
 errors = {}
 for name, loss_fn in regression_losses.items():
     errors[name] = [linear_error(loss_fn, y) for y in (progress[training], spoilt_targets)]
@@ -212,7 +220,7 @@ for delta in (0.5, 1.0, 2.0):
     smooth = nn.SmoothL1Loss(beta=delta)(r, zero).item()
     print(f"δ = {delta}: Huber {huber:.4f}, SmoothL1 {smooth:.4f}, ratio {huber / smooth:.2f}")
 
-
+# %% tags=["demo"]
 reveal("smooth", huber / smooth, usual={
     1: "They are equal only at δ = 1, where most people compare them.",
     0.5: "It is the other way round: SmoothL1 is the Huber loss divided by δ.",
@@ -230,6 +238,8 @@ perfect = progress[held_out][:, None]
 with warnings.catch_warnings(record=True) as raised:
     warnings.simplefilter("always")
     broadcast = nn.MSELoss()(perfect, progress[held_out]).item()
+
+# %% tags=["demo"]
 matching = nn.MSELoss()(perfect.squeeze(1), progress[held_out]).item()
 print(f"loss of perfect predictions: {broadcast:.0f} with [142, 1], {matching:.0f} with [142]")
 print(f"warnings: {len(raised)}")
@@ -311,6 +321,8 @@ probe("03c-regression", huber_loss, huber_gradient)
 torch.manual_seed(0)
 examples, yes_or_no = 4, torch.tensor([0.0, 1.0, 1.0, 0.0])
 tags = torch.tensor([[1.0, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]])
+
+# %% tags=["demo"]
 pairs = {
     "one of 3 classes": (nn.CrossEntropyLoss(), (examples, 3), torch.tensor([0, 2, 1, 2])),
     "yes or no": (nn.BCEWithLogitsLoss(), (examples,), yes_or_no),
@@ -337,6 +349,8 @@ wrong_pairs = {
     "BCEWithLogitsLoss, long targets": (nn.BCEWithLogitsLoss(), (4,), yes_or_no.long()),
     "BCEWithLogitsLoss, [4, 1] and [4]": (nn.BCEWithLogitsLoss(), (4, 1), yes_or_no),
 }
+
+# %% tags=["demo"]
 for name, (loss_fn, shape, target) in wrong_pairs.items():
     try:
         loss_fn(torch.zeros(shape), target)
@@ -356,6 +370,8 @@ predict("two_classes", None)
 confident_right = nn.MSELoss()(torch.tensor(3.0), torch.tensor(1.0)).item()
 print(f"raw output 3, target 1: MSE {confident_right:.0f}")
 slopes = {}
+
+# %% tags=["demo"]
 for name, loss_fn, squash in [
     ("MSE of the sigmoid", nn.MSELoss(), torch.sigmoid),
     ("BCE with logits", nn.BCEWithLogitsLoss(), nn.Identity()),
@@ -454,6 +470,8 @@ results = {
     "softmax twice": fit_digits(softmax_twice),
     "label smoothing 0.1": fit_digits(nn.CrossEntropyLoss(label_smoothing=0.1)),
 }
+
+# %% tags=["demo"]
 for name, (accuracy, confidence) in results.items():
     print(f"{name}: accuracy ≈ {100 * accuracy:.0f} %, confidence when wrong ≈ {confidence:.1f}")
 
@@ -483,6 +501,8 @@ equal_logits = torch.zeros(1, 10, requires_grad=True)
 nn.CrossEntropyLoss(label_smoothing=0.1)(equal_logits, torch.tensor([3])).backward()
 distribution = (1 / 10 - equal_logits.grad)[0]
 print(f"label {distribution[3].item():.4f}, each other class {distribution[0].item():.4f}")
+
+# %% tags=["demo"]
 lowest = -(distribution * distribution.log()).sum().item()
 print(f"lowest possible loss: {lowest:.4f}")
 reveal("smoothing", distribution[3].item(), tolerance=0.004, usual={
@@ -589,6 +609,8 @@ predict("easy", None)
 # %% tags=["demo"]
 probability, label_one = torch.linspace(0.01, 0.999, 200), torch.tensor([1])
 pairs_of_logits = torch.stack([torch.zeros(200), torch.logit(probability)], dim=1)
+
+# %% tags=["demo"]
 figure, axis = plt.subplots(figsize=(5.5, 3))
 gammas, styles = (0.0, 0.5, 2.0, 5.0), ("-", "--", "-.", ":")
 for gamma, style, colour in zip(gammas, styles, OKABE_ITO, strict=False):
@@ -629,6 +651,8 @@ tumours = load_breast_cancer()
 malignant = torch.tensor(1 - tumours.target)
 order = torch.randperm(569, generator=torch.Generator().manual_seed(0))
 sick, healthy = order[malignant[order] == 1], order[malignant[order] == 0]
+
+# %% tags=["demo"]
 training = torch.cat([sick[:12], healthy[:240]])
 held_out = torch.cat([sick[12:], healthy[240:]])
 features = torch.tensor(tumours.data[:, :10], dtype=torch.float32)
@@ -802,7 +826,9 @@ def binary_focal_loss(logits, labels, gamma, alpha):
     ### BEGIN SOLUTION
     s = labels * 2 - 1
     alpha_t = torch.where(labels == 1, alpha, 1 - alpha)
-    return (alpha_t * torch.sigmoid(-s * logits) ** gamma * nn.functional.softplus(-s * logits)).mean()
+    return (
+        alpha_t * torch.sigmoid(-s * logits) ** gamma * nn.functional.softplus(-s * logits)
+    ).mean()
     ### END SOLUTION
 
 
@@ -1144,6 +1170,8 @@ makers = {
     "Adam": lambda parameters, rate=0.1: Adam(parameters, rate),
     "AdamW": lambda parameters, rate=0.1: AdamW(parameters, rate),
 }
+
+# %% tags=["demo"]
 for name, make in makers.items():
     print(f"{name:9}", *(f"{value:8.3f}" for value in five_steps(make, 1.0)))
 reveal("adam steps", five_steps(makers["Adam"], 1000.0)[-1], tolerance=0.01, usual={
@@ -1229,7 +1257,6 @@ reveal("decayed", decayed(Adam)[1], tolerance=0.05, usual={
 # %% tags=["demo"]
 predict("best rates", None)
 
-
 # %% tags=["setup"]
 digits = load_digits()
 pixels, classes = digits.images.flatten(1), digits.labels
@@ -1259,13 +1286,20 @@ def accuracy_after(make, rate, epochs=3):
 # %% tags=["demo"]
 rates = 10.0 ** np.arange(-4, 2)
 accuracies = {
-    name: [accuracy_after(makers[name], rate) for rate in rates] for name in ("SGD", "Nesterov", "RMSprop", "Adam")
+    name: [accuracy_after(makers[name], rate) for rate in rates]
+    for name in ("SGD", "Nesterov", "RMSprop", "Adam")
 }
 best = {name: rates[int(np.argmax(values))] for name, values in accuracies.items()}
 print({name: float(rate) for name, rate in best.items()})
-reveal("best rates", math.log10(best["SGD"] / best["Adam"]), "powers of ten", tolerance=0.5, usual={
-    0: "SGD's steps shrink with the gradient, and Adam's do not.",
-})
+reveal(
+    "best rates",
+    math.log10(best["SGD"] / best["Adam"]),
+    "powers of ten",
+    tolerance=0.5,
+    usual={
+        0: "SGD's steps shrink with the gradient, and Adam's do not.",
+    },
+)
 
 # %% tags=["demo"]
 figure, axis = plt.subplots(figsize=(6, 3.2))
@@ -1275,10 +1309,13 @@ axis.set(xscale="log", xlabel="learning rate", ylabel="validation accuracy after
 axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
 show_figure(
     figure,
-    caption="Each optimizer has its own range of good rates. Outside this range none of them learns.",
-    alt="Accuracy against rate. SGD peaks at 1 with about 0.90, Nesterov at 0.1 with 0.95, RMSprop and Adam at 0.01 "
-    "with 0.94 and 0.93. At 0.0001 the adaptive optimizers have at most 0.35 and SGD 0.09; at 10 all but RMSprop have 0.10.",
+    caption="Each optimizer has its own range of good rates. Outside this range none of them "
+    "learns.",
+    alt="Accuracy against rate. SGD peaks at 1 with about 0.90, Nesterov at 0.1 with 0.95, "
+    "RMSprop and Adam at 0.01 with 0.94 and 0.93. At 0.0001 the adaptive optimizers have at "
+    "most 0.35 and SGD 0.09; at 10 all but RMSprop have 0.10.",
 )
+
 
 # %% [markdown]
 # The best rates are 1, 0.1 and 0.01: each step from SGD to momentum to Adam lowers it by a factor of ten. So a comparison
@@ -1327,7 +1364,6 @@ show_figure(
 # If all entries of your list are equal, they are one tensor. What does `append` store?
 #
 # </details>
-
 
 # %% nbgrader={"grade": false, "grade_id": "03c-optimizers", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def sgd(parameter, gradients, rates, momentum, dampening, nesterov, weight_decay):
@@ -1400,17 +1436,34 @@ predict("by name", None)
 
 # %% tags=["demo"]
 network = nn.Sequential(
-    nn.Linear(64, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Linear(64, 64), nn.LayerNorm(64), nn.ReLU(), nn.Linear(64, 10)
+    nn.Linear(64, 64),
+    nn.BatchNorm1d(64),
+    nn.ReLU(),
+    nn.Linear(64, 64),
+    nn.LayerNorm(64),
+    nn.ReLU(),
+    nn.Linear(64, 10),
 )
 norms = (network[1], network[4])
 decays_by_name = {
-    name: not any(word in name for word in ("bias", "norm", "bn")) for name, _ in network.named_parameters()
+    name: not any(word in name for word in ("bias", "norm", "bn"))
+    for name, _ in network.named_parameters()
 }
-norm_names = [name for name, parameter in network.named_parameters() if name.split(".")[0] in ("1", "4")]
+
+# %% tags=["demo"]
+norm_names = [
+    name for name, parameter in network.named_parameters() if name.split(".")[0] in ("1", "4")
+]
 print({name: "decays" if decays_by_name[name] else "no decay" for name in norm_names})
-reveal("by name", sum(decays_by_name[name] for name in norm_names), "of 4", tolerance=0, usual={
-    0: "In nn.Sequential the names are numbers: 1.weight, not norm.weight.",
-})
+reveal(
+    "by name",
+    sum(decays_by_name[name] for name in norm_names),
+    "of 4",
+    tolerance=0,
+    usual={
+        0: "In nn.Sequential the names are numbers: 1.weight, not norm.weight.",
+    },
+)
 
 # %% [markdown]
 # Both scales decay, because `1.weight` and `4.weight` do not say what they are. Names are free, types are not: ask the
@@ -1444,10 +1497,16 @@ def fit(body, head, images, rate, factor, steps, first_digit):
         optimizer.step()
 
 
+# %% tags=["demo"]
 @torch.no_grad()
 def share_right(body, head, images, first_digit):
     """Return the accuracy on these images."""
-    return (head(body(pixels[images])).argmax(1) + first_digit == classes[images]).float().mean().item()
+    return (
+        (head(body(pixels[images])).argmax(1) + first_digit == classes[images])
+        .float()
+        .mean()
+        .item()
+    )
 
 
 # %% tags=["demo"]
@@ -1464,12 +1523,21 @@ def transfer(factor, seed=0):
 
 
 # %% tags=["demo", "nbval-ignore-output"]
-results = {factor: np.mean([transfer(factor, seed) for seed in range(3)], axis=0) for factor in (0.0, 0.1, 1.0)}
+results = {
+    factor: np.mean([transfer(factor, seed) for seed in range(3)], axis=0)
+    for factor in (0.0, 0.1, 1.0)
+}
 for factor, (new, old) in results.items():
     print(f"factor {factor}: digits 5 to 9: {new:.2f}   digits 0 to 4 with the old head: {old:.2f}")
-reveal("body rate", max(results, key=lambda factor: results[factor][0]), tolerance=0, usual={
-    0.1: "The lower rate is often recommended. Here it costs accuracy.",
-})
+reveal(
+    "body rate",
+    max(results, key=lambda factor: results[factor][0]),
+    tolerance=0,
+    usual={
+        0.1: "The lower rate is often recommended. Here it costs accuracy.",
+    },
+)
+
 
 # %% [markdown]
 # With a frozen body the new digits reach about 0.56, with a tenth of the rate 0.75, and with the full rate 0.87. The old
@@ -1505,7 +1573,6 @@ reveal("body rate", max(results, key=lambda factor: results[factor][0]), toleran
 # A shared weight is met twice on this way. How do you know that you have already seen it?
 #
 # </details>
-
 
 # %% nbgrader={"grade": false, "grade_id": "03c-groups", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def make_groups(model, body_rate, head_rate, weight_decay):
@@ -1552,23 +1619,44 @@ predict("wrong unit", None)
 
 # %% tags=["setup"]
 from torch.optim.lr_scheduler import (
-    CosineAnnealingLR, CosineAnnealingWarmRestarts, CyclicLR, LambdaLR, MultiStepLR, ReduceLROnPlateau, StepLR
+    CosineAnnealingLR,
+    CosineAnnealingWarmRestarts,
+    CyclicLR,
+    LambdaLR,
+    MultiStepLR,
+    ReduceLROnPlateau,
+    StepLR,
 )
 
-from lecture_lib.training import one_cycle, plot_schedule, schedule_rates, step_decay, warmup_cosine, with_warmup
+from lecture_lib.training import (
+    one_cycle,
+    plot_schedule,
+    schedule_rates,
+    step_decay,
+    warmup_cosine,
+    with_warmup,
+)
 
 # %% tags=["demo"]
-stepped_per_batch = schedule_rates(lambda optimizer, steps: StepLR(optimizer, 5, gamma=0.1), 35, 0.1)
+stepped_per_batch = schedule_rates(
+    lambda optimizer, steps: StepLR(optimizer, 5, gamma=0.1), 35, 0.1
+)
 print("rate of the first six steps", [round(rate, 4) for rate in stepped_per_batch[:6]])
-reveal("wrong unit", math.log10(stepped_per_batch[34]), "as a power of ten", tolerance=0.1, usual={
-    -1: "That is right for a scheduler that is stepped once in an epoch.",
-    -2: "The rate falls every 5 batches, not once.",
-})
+reveal(
+    "wrong unit",
+    math.log10(stepped_per_batch[34]),
+    "as a power of ten",
+    tolerance=0.1,
+    usual={
+        -1: "That is right for a scheduler that is stepped once in an epoch.",
+        -2: "The rate falls every 5 batches, not once.",
+    },
+)
+
 
 # %% [markdown]
 # After two epochs the rate is $10^{-7}$, and training has stopped. `schedule_rates(schedule, total_steps, learning_rate)`
 # tells this without any training. The next cell shows the damage over ten epochs and three seeds.
-
 
 # %% tags=["setup"]
 def trained(schedule, rate, seed=0, epochs=10, per_epoch=False):
@@ -1618,9 +1706,13 @@ shapes = {
     "cosine": lambda optimizer, steps: CosineAnnealingLR(optimizer, steps),
     "warm-up, cosine": warmup_cosine(0.1),
 }
+
+# %% tags=["demo"]
 waves = {
     "warm restarts": lambda optimizer, steps: CosineAnnealingWarmRestarts(optimizer, 17, T_mult=2),
-    "cyclical": lambda optimizer, steps: CyclicLR(optimizer, 0.01, 0.1, step_size_up=20, mode="triangular2"),
+    "cyclical": lambda optimizer, steps: CyclicLR(
+        optimizer, 0.01, 0.1, step_size_up=20, mode="triangular2"
+    ),
     "one-cycle": one_cycle(0.1),
     "warm-up, multi-step": with_warmup(shapes["multi-step"], 0.1),
 }
@@ -1632,9 +1724,10 @@ plot_schedule(waves, 119, 0.1, ax=axes[1])
 show_figure(
     figure,
     caption="Eight schedules with the same peak. All of them end far below it.",
-    alt="Two panels, learning rate against optimizer step. Left: stairs at 30, 60 and 90; stairs at 60 and 100; a half "
-    "cosine from 0.1 to 0; the same after 12 steps of warm-up. Right: cosines that restart at steps 17 and 51; triangles "
-    "with peaks 0.1, 0.055 and 0.0325; one rise to 0.1 at step 35 and a fall to almost 0; stairs after a warm-up.",
+    alt="Two panels, learning rate against optimizer step. Left: stairs at 30, 60 and 90; "
+    "stairs at 60 and 100; a half cosine from 0.1 to 0; the same after 12 steps of warm-up. "
+    "Right: cosines that restart at steps 17 and 51; triangles with peaks 0.1, 0.055 and "
+    "0.0325; one rise to 0.1 at step 35 and a fall to almost 0; stairs after a warm-up.",
 )
 
 # %% [markdown]
@@ -1649,14 +1742,19 @@ predict("shapes", None)
 compared = {
     "constant": lambda optimizer, steps: LambdaLR(optimizer, lambda step: 1.0),
     "cosine": warmup_cosine(0),
-    "restarts": lambda optimizer, steps: CosineAnnealingWarmRestarts(optimizer, steps // 7, T_mult=2),
+    "restarts": lambda optimizer, steps: CosineAnnealingWarmRestarts(
+        optimizer, steps // 7, T_mult=2
+    ),
     "one-cycle": one_cycle(0.5),
 }
 means = {
-    name: np.mean([trained(schedule, 0.5, seed) for seed in range(3)]) for name, schedule in compared.items()
+    name: np.mean([trained(schedule, 0.5, seed) for seed in range(3)])
+    for name, schedule in compared.items()
 }
 print({name: f"{mean:.3f}" for name, mean in means.items()})
-reveal("shapes", 100 * (max(means.values()) - min(means.values())), "percentage points", tolerance=1)
+reveal(
+    "shapes", 100 * (max(means.values()) - min(means.values())), "percentage points", tolerance=1
+)
 
 # %% [markdown]
 # The four lie within about one percentage point, which three seeds cannot order. The peak rate mattered far more: in
@@ -1689,7 +1787,10 @@ def first_change(factor):
 
 
 # %% tags=["demo"]
-from_zero, above_zero = first_change(lambda step: step / 5), first_change(lambda step: (step + 1) / 6)
+from_zero, above_zero = (
+    first_change(lambda step: step / 5),
+    first_change(lambda step: (step + 1) / 6),
+)
 print(f"t/W: {from_zero:.4f}   (t + 1)/(W + 1): {above_zero:.4f}")
 reveal("first step", from_zero, tolerance=1e-6)
 
@@ -1734,10 +1835,13 @@ axis.set(xlabel="epoch", ylabel="rate, loss", yscale="log")
 axis.legend()
 show_figure(
     figure,
-    caption="With patience 1, the second bad epoch in a row halves the rate from the next epoch on.",
-    alt="Rate and validation loss against epoch, log scale. The loss falls to 0.6 by epoch 2 and to 0.5 at epoch 6. The "
-    "rate is 0.1 up to epoch 4, 0.05 from epoch 5 to 8, and 0.025 from epoch 9 on.",
+    caption="With patience 1, the second bad epoch in a row halves the rate from the next epoch "
+    "on.",
+    alt="Rate and validation loss against epoch, log scale. The loss falls to 0.6 by epoch 2 "
+    "and to 0.5 at epoch 6. The rate is 0.1 up to epoch 4, 0.05 from epoch 5 to 8, and 0.025 "
+    "from epoch 9 on.",
 )
+
 
 # %% [markdown]
 # Two more things change the count of steps. With accumulation an optimizer step takes several batches, and the last
@@ -1782,7 +1886,6 @@ show_figure(
 #
 # </details>
 
-
 # %% nbgrader={"grade": false, "grade_id": "03c-schedules", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def multi_step_rates(rate, milestones, factor, epochs, batches, accumulate):
     """Return the rate of every optimizer step."""
@@ -1798,7 +1901,9 @@ def warmup_cosine_rates(rate, final, warmup, epochs, batches, accumulate):
     ### BEGIN SOLUTION
     left = epochs * math.ceil(batches / accumulate) - warmup
     rise = [rate * (step + 1) / (warmup + 1) for step in range(warmup)]
-    return rise + [final + (rate - final) * (1 + math.cos(math.pi * step / left)) / 2 for step in range(left)]
+    return rise + [
+        final + (rate - final) * (1 + math.cos(math.pi * step / left)) / 2 for step in range(left)
+    ]
     ### END SOLUTION
 
 
@@ -1902,11 +2007,20 @@ from torch.nn.functional import binary_cross_entropy_with_logits, huber_loss
 
 recipes = {
     "AdamW, warm-up, cosine": (lambda parameters: AdamW(parameters, 0.01), warmup_cosine(0.1)),
-    "SGD with momentum, step": (lambda parameters: SGD(parameters, 0.05, momentum=0.9), step_decay(0.4)),
+    "SGD with momentum, step": (
+        lambda parameters: SGD(parameters, 0.05, momentum=0.9),
+        step_decay(0.4),
+    ),
 }
+
+# %% tags=["setup"]
 tasks = {
     "diabetes": (load_diabetes, lambda outputs, y: huber_loss(outputs[:, 0], y), 1),
-    "breast cancer": (load_breast_cancer, lambda outputs, y: binary_cross_entropy_with_logits(outputs[:, 0], y.float()), 1),
+    "breast cancer": (
+        load_breast_cancer,
+        lambda outputs, y: binary_cross_entropy_with_logits(outputs[:, 0], y.float()),
+        1,
+    ),
     "digits": (load_small_digits, F.cross_entropy, 10),
 }
 
@@ -1922,6 +2036,7 @@ def quality(network, x, y, shift, scale, width):
     return (guesses == y).float().mean().item()
 
 
+# %% tags=["demo"]
 def tried(name, make, schedule, seed):
     """Return the quality on held-out rows; numbers are standardised for training."""
     loader, loss_fn, width = tasks[name]
@@ -1934,13 +2049,20 @@ def tried(name, make, schedule, seed):
 
 # %% tags=["demo", "nbval-ignore-output"]
 found = {
-    (name, recipe): [tried(name, *recipes[recipe], seed) for seed in range(3)] for name in tasks for recipe in recipes
+    (name, recipe): [tried(name, *recipes[recipe], seed) for seed in range(3)]
+    for name in tasks
+    for recipe in recipes
 }
 for (name, recipe), values in found.items():
     print(f"{name:14} {recipe:24}", *(f"{value:.2f}" for value in values))
-reveal("diabetes", np.mean([found["diabetes", recipe] for recipe in recipes]), tolerance=0.1, usual={
-    0.9: "Ten features of a patient say little about a disease a year later. No recipe changes that.",
-})
+reveal(
+    "diabetes",
+    np.mean([found["diabetes", recipe] for recipe in recipes]),
+    tolerance=0.1,
+    usual={
+        0.9: "Ten features of a patient say little about a disease a year later. No recipe changes that.",
+    },
+)
 
 # %% tags=["demo"]
 figure, axis = plt.subplots(figsize=(6, 2.8))
@@ -1949,14 +2071,21 @@ for place, (recipe, marker) in enumerate(zip(recipes, "os", strict=True)):
         values = found[name, recipe]
         label = recipe if row == 0 else None
         axis.plot(values, [row + 0.2 * place] * 3, marker, color=OKABE_ITO[place], label=label)
-axis.set(yticks=range(3), yticklabels=tasks, xlabel="R² (diabetes) or accuracy on held-out rows", xlim=(0, 1))
+axis.set(
+    yticks=range(3),
+    yticklabels=tasks,
+    xlabel="R² (diabetes) or accuracy on held-out rows",
+    xlim=(0, 1),
+)
 axis.legend(loc="upper center", bbox_to_anchor=(0.5, 1.3), ncols=2)
 show_figure(
     figure,
     caption="Two acceptable recipes, three seeds: the data decide far more than the recipe.",
-    alt="Quality of two recipes on three data sets, three seeds each. Diabetes: R² about 0.39 to 0.45 for both. Breast "
-    "cancer: accuracy about 0.96 to 0.98 for both. Digits: about 0.95 to 0.97 for both.",
+    alt="Quality of two recipes on three data sets, three seeds each. Diabetes: R² about 0.39 "
+    "to 0.45 for both. Breast cancer: accuracy about 0.96 to 0.98 for both. Digits: about 0.95 "
+    "to 0.97 for both.",
 )
+
 
 # %% [markdown]
 # Both recipes give nearly the same result on each data set, and the seeds (which also change the split) move it more than
@@ -1989,12 +2118,15 @@ show_figure(
 #
 # </details>
 
-
 # %% nbgrader={"grade": false, "grade_id": "03c-choose", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def choose(task):
     """Return names of a loss, a metric, an optimizer and a schedule that fit the task."""
     ### BEGIN SOLUTION
-    losses = {"number": "huber", "one of two": "bce_with_logits", "several at once": "bce_with_logits"}
+    losses = {
+        "number": "huber",
+        "one of two": "bce_with_logits",
+        "several at once": "bce_with_logits",
+    }
     return {
         "loss": losses.get(task["target"], "cross_entropy"),
         "metric": "mae" if task["target"] == "number" else "macro_f1",
@@ -2009,9 +2141,18 @@ def train_model(task, x, y):
     ### BEGIN SOLUTION
     if task["target"] == "number":
         shift, scale = y.mean(), y.std()
-        fitted = fit_recipe(x, (y - shift) / scale, tasks["diabetes"][1], 1, *recipes["AdamW, warm-up, cosine"], seed=0)
+        fitted = fit_recipe(
+            x,
+            (y - shift) / scale,
+            tasks["diabetes"][1],
+            1,
+            *recipes["AdamW, warm-up, cosine"],
+            seed=0,
+        )
         return lambda rows: fitted(rows) * scale + shift
-    return fit_recipe(x, y, F.cross_entropy, int(y.max()) + 1, *recipes["AdamW, warm-up, cosine"], seed=0)
+    return fit_recipe(
+        x, y, F.cross_entropy, int(y.max()) + 1, *recipes["AdamW, warm-up, cosine"], seed=0
+    )
     ### END SOLUTION
 
 

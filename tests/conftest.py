@@ -181,12 +181,14 @@ KEPT = ("03a-accumulate", "03a-clip", "03a-p5", "03b-inspect", "03b-baseline", "
 
 @pytest.fixture(scope="session")
 def shorter(once: Once) -> Path:
-    """Both notebooks with few questions in them, in the place of `notebooks/`."""
+    """The notebooks that ask the questions of KEPT, with these alone, in the place of `notebooks/`."""
 
     def shorten(folder: Path) -> None:
         for name in assignments():
             nb = notebooks.read(notebooks.master_path(name))
             nb.cells = [cell for cell in nb.cells if _is_kept(cell)]
+            if not any("nbgrader" in cell.metadata for cell in nb.cells):
+                continue
             (folder / f"{name}.py").touch()
             (folder / name).mkdir()
             nbformat.write(nb, folder / name / f"{name}.ipynb")
@@ -208,7 +210,7 @@ def released(shorter: Path, once: Once, fresh_secret: bytes) -> Course:
 
 @pytest.fixture(scope="session")
 def released_in_full(once: Once, fresh_secret: bytes) -> Course:
-    """Both notebooks released as they are, with every question; tests leave it as it is."""
+    """All notebooks released as they are, with every question; tests leave it as it is."""
 
     def make(folder: Path) -> None:
         release(course_of_this_run(folder, fresh_secret), assignments(), verify=False)

@@ -71,7 +71,8 @@ class Pairs:
         both = (self.first, self.second)
         occurs = [(table.sum(axis=axis) > 0).all(axis=1) for table in both for axis in (1, 2)]
         clear = [(gap <= SAME) | (gap >= CHANGED) for gap in self.gaps.values()]
-        rows = np.all([*occurs, *clear, ~at_limit(self.first, self.second)], axis=0)
+        rows = np.flatnonzero(np.all(occurs + clear, axis=0))
+        rows = rows[~at_limit(self.first[rows], self.second[rows])]
         return Pairs(self.first[rows], self.second[rows])
 
 
@@ -179,7 +180,8 @@ class Source:
             pairs = self.pools[count]
             suited = np.flatnonzero(wanted(pairs))
             if len(suited):
-                return pairs.first[suited[0]], pairs.second[suited[0]]
+                row = self.rng.choice(suited)
+                return pairs.first[row], pairs.second[row]
             del self.pools[count]
 
     def beside(self, train: Tables, wanted: Wanted) -> Tables:
