@@ -133,8 +133,8 @@ axis.set(xlabel="residual (units of the target)", ylabel="gradient of one residu
 axis.legend()
 show_figure(
     figure,
-    caption="The gradient of MSE grows with the residual. That of L1 has one size, and that of "
-    "Huber grows up to δ and then stays.",
+    caption="The gradient of MSE grows with the residual. The gradient of L1 has one size. The gradient "
+    "of Huber grows up to δ and then stays constant.",
     alt="Gradient against residual from -4 to 4. MSE: a straight line from -8 to 8. L1: a step "
     "from -1 to 1 at 0. Huber with delta 1: a line from -1 to 1 between residuals -1 and 1, "
     "level outside.",
@@ -408,9 +408,9 @@ reveal("naive", str(-torch.log(torch.softmax(confident, 1))[0, 0].item()), usual
 
 # %% [markdown]
 # The remedy is to compute $\log p$ without computing $p$. A constant can be subtracted from all logits of a row,
-# because it cancels in the softmax. With the largest logit $m$ as the constant, $\log p_c = z_c - m - \log \sum_j
-# e^{z_j - m}$. The largest exponential is 1, so nothing overflows, and the sum is at least 1, so its logarithm is
-# finite. The sigmoid needs the same care: $1 - \sigma(z)$ rounds to 0 at large $z$.
+# because it cancels in the softmax. With the largest logit $m$ as the constant,
+# $\log p_c = z_c - m - \log \sum_j e^{z_j - m}$. The largest exponential is 1, so nothing overflows, and the sum is
+# at least 1, so its logarithm is finite. The sigmoid needs the same care: $1 - \sigma(z)$ rounds to 0 at large $z$.
 #
 # A softmax *before* `CrossEntropyLoss` is often said to cost only numerical precision. It costs more. The
 # probabilities lie between 0 and 1, and the loss applies its own softmax to them. For 10 classes it cannot fall below
@@ -474,7 +474,7 @@ reveal("double", round(100 * results["softmax twice"][0]), "%", tolerance=3, usu
 # picture.
 #
 # How are the smoothed targets distributed? Many texts give $1-\varepsilon$ to the label and $\varepsilon/(C-1)$ to
-# each other class. PyTorch's gradient tells: the gradient of the cross-entropy is $p - q$, with the target
+# each other class. PyTorch's gradient shows it. The gradient of the cross-entropy is $p - q$, with the target
 # distribution $q$. At logits of 0 every $p$ is 1/10. Predict the label's target for $\varepsilon = 0.1$.
 
 # %% tags=["demo"]
@@ -501,9 +501,9 @@ reveal("smoothing", distribution[3].item(), tolerance=0.004, usual={
 # Write both classification losses. They must be finite for every logit in the domain.
 #
 # - `cross_entropy(logits, labels, weight, label_smoothing)` returns the cross-entropy. For each example the target
-#   distribution is $q = (1-\varepsilon)\cdot$ one-hot $+\ \varepsilon/C$, and its loss is $-\sum_c
-#   \mathrm{weight}_c\, q_c \log p_c$. Add up the losses and divide by the sum of the weights of the labels, each
-#   label counted as often as it occurs.
+#   distribution is $q = (1-\varepsilon)\cdot$ one-hot $+\ \varepsilon/C$, and its loss is
+#   $-\sum_c \mathrm{weight}_c\, q_c \log p_c$. Add up the losses and divide by the sum of the weights of the labels,
+#   each label counted as often as it occurs.
 # - `binary_cross_entropy(logits, targets, pos_weight)` returns the mean over all entries of
 #   $-[\mathrm{pos\_weight}\cdot y \log \sigma(z) + (1-y) \log(1 - \sigma(z))]$.
 #
@@ -573,10 +573,10 @@ probe("03c-stable", cross_entropy, binary_cross_entropy)
 # **Goal.** Weigh classes and examples, and know what a weight changes and what it does not.
 #
 # The breast-cancer table of scikit-learn describes 569 tumours by measurements. To make the class *malignant* rare,
-# we keep 12 malignant and 240 benign tumours for training, and all others for validation. A linear model is trained
-# with four losses. The metric is two numbers: the share of malignant tumours that are found (*recall*), and the share
-# of benign ones that are recognised (*specificity*). Accuracy would hide the rare class: "always benign" is right for
-# 95 % of the training set.
+# only 12 malignant and 240 benign tumours are used for training, and all others for validation. A linear model is
+# trained with four losses. The metric is two numbers: the share of malignant tumours that are found (*recall*), and
+# the share of benign ones that are recognised (*specificity*). Accuracy would hide the rare class: "always benign" is
+# right for 95 % of the training set.
 #
 # *Class weights* multiply the loss of each example by a number for its class. Balanced weights are $N/(C\,n_c)$, with
 # $n_c$ examples of class $c$ among $N$. Then all classes have the same total weight.
@@ -601,7 +601,7 @@ axis.set(xlabel="probability p of the label", ylabel="focal loss (nats)", ylim=(
 axis.legend()
 show_figure(
     figure,
-    caption="The larger γ, the less an example counts that is already right.",
+    caption="The larger γ is, the less an example counts that is already right.",
     alt="Focal loss against the label's probability. At p = 0.1 the losses are 2.3, 2.2, 1.9 and "
     "1.4 for gamma 0, 0.5, 2 and 5. At p = 0.6 they are 0.51, 0.32, 0.08 and 0.005.",
 )
@@ -776,8 +776,8 @@ print(f"finite difference {measured_slope:+.4f}, autograd {logit.grad.item():+.4
 #
 # `logits` is `[N]`, with N at least 1: float64 with values between −1,200 and 1,200, or float32 with values between
 # −20 and 20. `labels` is `long`, `[N]`, 0 or 1; a batch may hold only one of them. `gamma` is a number from 0 to 5,
-# and `alpha` is from 0.05 to 0.95. Loss and gradient must be finite for all of these. $(1-p)^0$ is 1, also at $p =
-# 1$. You may change the arguments.
+# and `alpha` is from 0.05 to 0.95. Loss and gradient must be finite for all of these. $(1-p)^0$ is 1, also at
+# $p = 1$. You may change the arguments.
 #
 # Hidden cases: weights 2 points, loss with moderate logits 3, with logits of a thousand 2, gradient with moderate
 # logits 3, with logits of a thousand 2. Results may differ by float32 rounding. Limit: 30 seconds. `focal_loss` of
@@ -1026,11 +1026,11 @@ show_figure(
 #   $j$ whose `items[j]` differs from `items[i]`; the others are left out. The logits are cosine similarities divided
 #   by the temperature.
 #
-# Logits are `[N, C]` with C at least 2, between −10 and 10. Anchors, positives, negatives, queries and keys are `[N,
-# D]` with D at least 1, and N is at least 1. Entries of embeddings lie between −10 and 10, and every query and key
-# has a length of at least 0.1. `items` is `long`, `[N]`; all items may be equal. Temperatures are numbers from 0.1 to
-# 5, and `margin` is from 0 to 3. All floating-point tensors are float32, or all are float64. You may change the
-# arguments.
+# Logits are `[N, C]` with C at least 2, between −10 and 10. Anchors, positives, negatives, queries and keys are
+# `[N, D]` with D at least 1, and N is at least 1. Entries of embeddings lie between −10 and 10, and every query and
+# key has a length of at least 0.1. `items` is `long`, `[N]`; all items may be equal. Temperatures are numbers from
+# 0.1 to 5, and `margin` is from 0 to 3. All floating-point tensors are float32, or all are float64. You may change
+# the arguments.
 #
 # Hidden cases: KL divergence 4 points, triplet loss 4, InfoNCE when all items differ 3, when items occur twice 3.
 # Results may differ by float32 rounding, and by the 1e-6 that PyTorch's distances add. Limit: 30 seconds.
@@ -1119,7 +1119,7 @@ probe("03c-embedding", kl_loss, triplet_loss, info_nce_loss)
 # |---|---|
 # | SGD | $\theta \leftarrow \theta - \eta\, g$ |
 # | momentum | $v \leftarrow \mu v + (1 - d)\, g$, then $\theta \leftarrow \theta - \eta\, v$ |
-# | Nesterov | $v$ as above with $d = 0$, then $\theta \leftarrow \theta - \eta\,(g + \mu v)$ |
+# | Nesterov | $v$ of momentum with $d = 0$, then $\theta \leftarrow \theta - \eta\,(g + \mu v)$ |
 # | RMSprop | $v \leftarrow \alpha v + (1 - \alpha)\, g^2$, then $\theta \leftarrow \theta - \eta\, g / (\sqrt v + \epsilon)$ |
 # | Adam | $m \leftarrow \beta_1 m + (1 - \beta_1)\, g$ and $v \leftarrow \beta_2 v + (1 - \beta_2)\, g^2$; with $\hat m = m / (1 - \beta_1^t)$ and $\hat v = v / (1 - \beta_2^t)$, $\theta \leftarrow \theta - \eta\, \hat m / (\sqrt{\hat v} + \epsilon)$ |
 # | AdamW | first $\theta \leftarrow \theta - \eta \lambda \theta$, then the step of Adam |
@@ -1166,19 +1166,20 @@ reveal("adam steps", five_steps(makers["Adam"], 1000.0)[-1], tolerance=0.01, usu
 })
 
 # %% [markdown]
-# Follow two rows by hand. Momentum has the velocities 1, 1.9 and 2.71, so its second step is 0.19 and its third
-# 0.271. The velocity is a sum of gradients and not an average: with $\mu = 0.9$ and a constant gradient it approaches
-# ten times the gradient. A rate that suits SGD is therefore about ten times too large with momentum 0.9. Many texts
-# call the velocity a moving average. That would be dampening 0.9, and PyTorch's default is 0.
+# The table shows five steps with the gradient 1. Follow two rows by hand. Momentum has the velocities 1, 1.9 and
+# 2.71, so its second step is 0.19 and its third 0.271. The velocity is a sum of gradients and not an average: with
+# $\mu = 0.9$ and a constant gradient it approaches ten times the gradient. A rate that suits SGD is therefore about
+# ten times too large with momentum 0.9. Many texts call the velocity a moving average. That would be dampening 0.9,
+# and PyTorch's default is 0.
 #
-# Adam moves by the rate, whatever the size of the gradient. Its first step is $\hat m / \sqrt{\hat v} = g / |g|$.
-# RMSprop has no bias correction. Its first step is $1 / \sqrt{1 - \alpha}$ times the rate, ten times with
-# $\alpha = 0.99$. AdamW differs from Adam although no setting was passed: its `weight_decay` is 0.01 by default, and
-# Adam's is 0.
+# With a constant gradient of any size, Adam moves by the rate at every step. In the first step
+# $\hat m / \sqrt{\hat v} = g / |g|$. RMSprop has no bias correction. With a gradient of any size its first step is
+# $1 / \sqrt{1 - \alpha}$ times the rate, ten times with $\alpha = 0.99$. AdamW differs from Adam although no setting
+# was passed: its `weight_decay` is 0.01 by default, and Adam's is 0.
 #
 # You may read that the bias correction makes the first steps of Adam too large, and that warm-up is needed for this
-# reason. Predict the factor: how many times as long as the rate would Adam's first step be *without* the correction,
-# with $\beta_1 = 0.9$ and $\beta_2 = 0.999$?
+# reason. Predict how many times as long as the rate Adam's first step would be *without* the correction, with
+# $\beta_1 = 0.9$ and $\beta_2 = 0.999$.
 
 # %% tags=["demo"]
 predict("uncorrected", None)
@@ -1194,9 +1195,9 @@ reveal("uncorrected", ratio, "times the rate", tolerance=0.2, usual={
 })
 
 # %% [markdown]
-# The claim is wrong. The correction makes the first step *shorter*, from 3.2 times the rate to the rate itself. What is
-# true is that $\hat v$ rests on few gradients in the first steps. Then a step has full length in every coordinate,
-# even where the gradient is mostly noise. Warm-up helps with that.
+# The claim is wrong. The correction makes the first step *shorter*, from 3.2 times the rate to the rate itself. What
+# is true is that $\hat v$ rests on few gradients in the first steps. The first steps then have full length in every
+# coordinate, even where the gradient is mostly noise. This is one reason for warm-up.
 #
 # ### Decay through the gradient, or decay of the parameter
 #
@@ -1289,15 +1290,15 @@ axis.set(xscale="log", xlabel="learning rate", ylabel="validation accuracy after
 axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
 show_figure(
     figure,
-    caption="Each optimizer has its own range of good rates. Outside this range none of them learns.",
+    caption="Each optimizer has its own range of good rates. Outside this range it learns worse or not at all.",
     alt="Accuracy against rate. SGD peaks at 1 with about 0.90, Nesterov at 0.1 with 0.95, RMSprop and Adam at 0.01 "
     "with 0.94 and 0.93. At 0.0001 the adaptive optimizers have at most 0.35 and SGD 0.09; at 10 all but RMSprop have 0.10.",
 )
 
 # %% [markdown]
-# The best rates are 1, 0.1 and 0.01: each step from SGD to momentum to Adam lowers it by a factor of ten. So a
+# The best rates are 1 for SGD, 0.1 for Nesterov momentum and 0.01 for Adam. Each is a tenth of the one before. So a
 # comparison of two optimizers at the same rate says nothing. Each needs a sweep of its own. A table of "typical
-# rates" (0.1 for SGD with momentum, $3 \cdot 10^{-4}$ for Adam) is only where a sweep starts: $3 \cdot 10^{-4}$ would
+# rates" (0.1 for SGD with momentum, $3 \cdot 10^{-4}$ for Adam) is only where a sweep starts. $3 \cdot 10^{-4}$ would
 # be far too small for these three epochs.
 #
 # | optimizer | strength | price | shown by |
@@ -1432,13 +1433,14 @@ reveal("by name", sum(decays_by_name[name] for name in norm_names), "of 4", tole
 # module that owns a parameter.
 #
 # How much does decay matter to a scale? An AdamW step multiplies a decaying parameter by $1 - \eta\lambda$. With rate
-# 0.01 and decay 0.1 a scale that gets no gradient falls from 1 to 0.61 in 500 steps, as the weights in section 5 did.
+# 0.01 and decay 0.1 a scale whose gradient is 0 falls from 1 to 0.61 in 500 steps.
 #
 # ### A body that is used again
 #
-# Now train a body with a head on the digits 0 to 4. Then give it a new head for 5 to 9 and train on only 50 images. The
-# head's rate is 0.01. The body's rate is 0, a tenth of it, or the same. Predict which factor gives the best accuracy on
-# new images of the digits 5 to 9: 0, 0.1 or 1.
+# Train a network in two parts on the digits 0 to 4. The *body* computes features, and the *head* turns them into
+# logits. Then give the body a new head for 5 to 9 and train on only 50 images. The head's rate is 0.01. The body's
+# rate is 0, a tenth of the head's, or the same. Predict which factor gives the best accuracy on new images of the
+# digits 5 to 9: 0, 0.1 or 1.
 
 # %% tags=["demo"]
 predict("body rate", None)
@@ -1487,10 +1489,10 @@ reveal("body rate", max(results, key=lambda factor: results[factor][0]), toleran
 })
 
 # %% [markdown]
-# With a frozen body the new digits reach about 0.56, with a tenth of the rate 0.75, and with the full rate 0.87. The
-# old digits, seen through the old head, go the other way: 1.00, 0.99 and 0.88. So a lower rate *keeps* what the body
-# knows, and here it costs accuracy on the new task, because features of 0 to 4 do not suffice for 5 to 9. Texts that
-# call the lower rate essential describe bodies trained on far more data than the new task has. Try several factors.
+# With a frozen body the accuracy on the new digits is about 0.56, with a tenth of the rate 0.75, and with the full
+# rate 0.87. On the old digits, with the old head, it goes the other way: 1.00, 0.99 and 0.88. So a lower rate *keeps*
+# what the body knows, and here it costs accuracy on the new task, because features of 0 to 4 do not suffice for 5 to
+# 9. The lower rate is usual where the body was trained on far more data than the new task has. Try several factors.
 #
 # ### Question 03c-groups · 8 points
 #
@@ -1518,7 +1520,7 @@ reveal("body rate", max(results, key=lambda factor: results[factor][0]), toleran
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# A shared weight is met twice on this way. How do you know that you have already seen it?
+# You meet a shared weight twice this way. How do you know that you have already seen it?
 #
 # </details>
 
@@ -1561,7 +1563,7 @@ probe("03c-groups", make_groups)
 #
 # A training set has 17 batches in an epoch. `StepLR(optimizer, step_size=5, gamma=0.1)` is meant to lower the rate
 # every 5 *epochs*, but the loop calls `scheduler.step()` after every *batch*. The rate starts at 0.1. Predict the
-# power of ten of the rate at the end of the second epoch, after 34 batches (−1 would be the rate 0.1).
+# rate at the end of the second epoch, after 34 batches. Give the power of ten: −1 would be the rate 0.1.
 
 # %% tags=["demo"]
 predict("wrong unit", None)
@@ -1582,8 +1584,9 @@ reveal("wrong unit", math.log10(stepped_per_batch[34]), "as a power of ten", tol
 })
 
 # %% [markdown]
-# After two epochs the rate is $10^{-7}$, and training has stopped. `schedule_rates(schedule, total_steps,
-# learning_rate)` tells this without any training. The next cell shows the damage over ten epochs and three seeds.
+# After two epochs the rate is $10^{-7}$, and training has stopped.
+# `schedule_rates(schedule, total_steps, learning_rate)` tells you this without any training. The next two cells show
+# the damage in runs of ten epochs with three seeds.
 
 
 # %% tags=["setup"]
@@ -1617,15 +1620,16 @@ for name, per_epoch in (("after each epoch", True), ("after each batch", False))
     print(name, [round(score, 2) for score in scores])
 
 # %% [markdown]
-# The right loop reaches about 0.97, the wrong one 0.3 to 0.5. No error is raised. `train` of `lecture_lib` steps the
-# schedule after every optimizer step and tells it the number of steps, so its schedules are written in steps.
+# The right loop reaches an accuracy of about 0.97, the wrong one 0.3 to 0.5. No error is raised. `train` of
+# `lecture_lib` steps the schedule after every optimizer step and tells it the number of steps, so its schedules are
+# written in steps.
 #
 # ### The usual shapes
 #
 # Below are 119 steps with a largest rate of 0.1. Step and multi-step multiply the rate by a factor at fixed steps.
 # Cosine falls slowly, then fast, then slowly, and needs only its two ends. Warm restarts repeat the cosine, here with
-# periods of 17, 34 and 68 steps. The cyclical schedule `triangular2` halves its height after each cycle. One-cycle
-# rises and falls once, and moves the momentum from 0.95 to 0.85 and back.
+# periods of 17, 34 and 68 steps. The cyclical schedule `triangular2` halves its height above the lowest rate after
+# each cycle. One-cycle rises and falls once, and moves the momentum from 0.95 to 0.85 and back.
 
 # %% tags=["demo"]
 shapes = {
@@ -1654,9 +1658,9 @@ show_figure(
 )
 
 # %% [markdown]
-# A cycle or a restart is said to lift the network out of a bad minimum. Whether it helps is a measurement for each
-# task. The next cell compares four of these shapes on digits, with a peak of 0.5 and three seeds. Predict the
-# difference between the best and the worst mean accuracy, in percentage points.
+# A cycle or a restart is said to lift the network out of a bad minimum. Whether it helps must be measured for each
+# task. The next cell compares a constant rate and three of these shapes on digits, with a peak of 0.5 and three
+# seeds. Predict the difference between the best and the worst mean accuracy, in percentage points.
 
 # %% tags=["demo"]
 predict("shapes", None)
@@ -1676,8 +1680,8 @@ reveal("shapes", 100 * (max(means.values()) - min(means.values())), "percentage 
 
 # %% [markdown]
 # The four lie within about one percentage point, which three seeds cannot order. The peak rate mattered far more: in
-# section 5 one power of ten cost 5 to 80 points. So tune the rate first and take a simple schedule. Cosine and
-# one-cycle need no further setting.
+# section 5 one power of ten away from the best rate cost 1 to 80 points. So tune the rate first and take a simple
+# schedule. Cosine and one-cycle need only the peak and the number of steps.
 #
 # ### Warm-up
 #
@@ -1685,8 +1689,8 @@ reveal("shapes", 100 * (max(means.values()) - min(means.values())), "percentage 
 # small steps. A text that you may meet says that PyTorch has no warm-up. It has: `LinearLR`, and `SequentialLR` puts it
 # before another scheduler. `with_warmup(schedule, 0.1)` does this for any schedule.
 #
-# The same text starts its warm-up at the rate $\eta \cdot t / W$. Predict by how much the first step then changes the
-# weights.
+# The same text gives step $t$ of a warm-up over $W$ steps the rate $\eta \cdot t / W$, with $t$ counted from 0.
+# Predict by how much the first step then changes the weights.
 
 # %% tags=["demo"]
 predict("first step", None)
@@ -1713,8 +1717,8 @@ reveal("first step", from_zero, tolerance=1e-6)
 # Step 0 has the rate 0, so a whole batch is wasted. $(t + 1)/(W + 1)$ avoids that and reaches the full rate exactly
 # when the main schedule begins.
 #
-# Does warm-up help? The next cell trains with cosine and three lengths of warm-up, at a good rate and at a rate that is
-# too large.
+# Does warm-up help? The next cell trains with cosine and three lengths of warm-up (none, 10 % and 30 % of the run),
+# at a good rate and at a rate that is too large.
 
 # %% tags=["demo", "nbval-ignore-output"]
 for rate in (0.5, 1.0):
@@ -1723,14 +1727,16 @@ for rate in (0.5, 1.0):
         print(f"peak {rate}, warm-up {warmup:3}:", [round(score, 2) for score in scores])
 
 # %% [markdown]
-# At 0.5 warm-up changes nothing that three seeds could show. At 1.0 a warm-up over 30 % of the run rescues most of
-# the runs (0.6 to 0.97 instead of 0.4 to 0.6), and one over 10 % does not. So warm-up widens the range of rates that
-# work. It is not always necessary, and no length of it is right for every run.
+# At 0.5 warm-up changes nothing that three seeds could show. At 1.0 a warm-up over 30 % of the run rescues two of
+# three runs (0.6 to 0.97 instead of 0.4 to 0.6). A warm-up over 10 % gives 0.2 to 0.4 and does not help. So a long
+# warm-up can widen the range of rates that work. It is not always necessary, and no length of it is right for every
+# run.
 #
 # ### Plateau, accumulation, skipped steps
 #
 # `ReduceLROnPlateau` cuts the rate when the validation loss has not fallen for more than `patience` epochs. It gets
-# this loss in `scheduler.step(loss)`, and what it does cannot be planned before the run.
+# this loss in `scheduler.step(loss)`, so its rates cannot be drawn before the run. By default a fall of less than
+# 0.01 % does not count.
 
 # %% tags=["demo"]
 validation_losses = [1.0, 0.7, 0.6, 0.62, 0.61, 0.6, 0.5, 0.52, 0.51, 0.5, 0.53]
@@ -1779,9 +1785,9 @@ show_figure(
 #
 # `epochs` (1 to 6), `batches` of an epoch (1 to 12) and `accumulate` (1 to 9) are whole numbers. An optimizer step
 # takes `accumulate` batches, and the last step of an epoch takes those that are left. `milestones` is an increasing
-# list of epochs from 1; it may be empty and may name epochs after the end of the run. $0 \le W < N$. `rate` and
-# `final` lie between 0.005 and 1, with `final` below `rate`, and `factor` lies between 0.1 and 0.9. `planned` has 1
-# to 12 rates; `taken` has 1 to 12 booleans and is not longer than `planned`. `losses` has 1 to 16 positive numbers,
+# list of epochs, each at least 1; it may be empty and may name epochs after the end of the run. $0 \le W < N$. `rate`
+# and `final` lie between 0.005 and 1, with `final` below `rate`, and `factor` lies between 0.1 and 0.9. `planned` has
+# 1 to 12 rates; `taken` has 1 to 12 booleans and is not longer than `planned`. `losses` has 1 to 16 positive numbers,
 # and `patience` is 0 to 4.
 #
 # Hidden cases: multi_step 4 points, warmup_cosine 5, applied 2, plateau 3. Limit: 30 seconds. PyTorch's schedulers and
@@ -1795,7 +1801,7 @@ show_figure(
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# In the last two functions, first note the rate that is in force, then decide what happens to it.
+# In the last two functions, first store the rate that is in force, then decide whether it changes.
 #
 # </details>
 
@@ -1867,18 +1873,18 @@ probe("03c-schedules", multi_step_rates, warmup_cosine_rates, applied_rates, pla
 # | | one of two classes | `bce_with_logits`, `cross_entropy` |
 # | | one of many classes | `cross_entropy` |
 # | | several classes at once | `bce_with_logits` |
-# | which metric? | a number; with outliers only the first | `mae`, `rmse` |
-# | | classes; with a rare class only the first | `macro_f1`, `accuracy` |
-# | which optimizer? | a transformer only the first | `adamw`, `sgd_momentum` |
+# | which metric? | a number (with outliers only `mae`) | `mae`, `rmse` |
+# | | classes (with a rare class only `macro_f1`) | `macro_f1`, `accuracy` |
+# | which optimizer? | any task (for a transformer only `adamw`) | `adamw`, `sgd_momentum` |
 # | which schedule? | the length of the run is known | `warmup_cosine`, `one_cycle`, `cosine`, `step` |
-# | | the same, of a transformer | `warmup_cosine`, `one_cycle` |
+# | | the length is known, and the model is a transformer | `warmup_cosine`, `one_cycle` |
 # | | the length is not known | `constant`, `plateau` |
 #
-# The rows are habits with a reason: an outlier's gradient grows with its error under `mse` and not under `huber`.
-# Softmax makes classes compete, so it does not suit several at once. A cosine needs its end. What a habit is worth is
-# measured. The next cells try acceptable recipes on three data sets of scikit-learn: 442 patients with a number that
-# describes their disease (diabetes), 569 tumours of two kinds, and digits. Predict the coefficient of determination
-# $R^2$ for diabetes: 0 is the mean as an answer for everyone, 1 is perfect.
+# Each row is a habit with a reason. The gradient of an outlier grows with its error under `mse`, but not under
+# `huber`. Softmax makes classes compete, so it does not suit several at once. A cosine must know the last step.
+# Measure what a habit is worth. The next cells try acceptable recipes on three data sets of scikit-learn: 442
+# patients with a number that describes their disease (diabetes), 569 tumours of two kinds, and digits. Predict the
+# coefficient of determination $R^2$ for diabetes: 0 is as good as predicting the mean for everyone, 1 is perfect.
 
 # %% tags=["demo"]
 predict("diabetes", None)
@@ -1976,26 +1982,27 @@ show_figure(
 )
 
 # %% [markdown]
-# Both recipes give nearly the same result on each data set, and the seeds (which also change the split) move it more
-# than the recipe does. So start with any acceptable recipe, tune its rate, and spend the time on the data.
+# Both recipes give nearly the same result on each data set. On diabetes the seeds, which also change the split, move
+# it more than the recipe does. On the other two the recipes differ by about one point. So start with any acceptable
+# recipe, tune its rate, and spend the time on the data.
 #
 # ### Question 03c-choose · 6 points
 #
 # Write two functions.
 #
 # - `choose(task)` returns a dict with the keys `"loss"`, `"metric"`, `"optimizer"` and `"schedule"`. Each value is
-#   one of the names in the table, and fits the task. `task` is a dict. `task["target"]` is `"number"`, `"one of
-#   two"`, `"one of many"` or `"several at once"`. `task["outliers"]` (true for numbers only), `task["rare_class"]`
-#   (true for classes only), `task["transformer"]` and `task["length_known"]` are booleans.
+#   one of the names in the table, and fits the task. `task` is a dict. `task["target"]` is `"number"`,
+#   `"one of two"`, `"one of many"` or `"several at once"`. `task["outliers"]` (true for numbers only),
+#   `task["rare_class"]` (true for classes only), `task["transformer"]` and `task["length_known"]` are booleans.
 # - `train_model(task, x, y)` trains a model and returns it. It is tried on the three data sets above, with 200 or 300
-#   rows in an order of their own. `x` is a float32 tensor [N, F], already standardised. `y` is a tensor [N]: float32
-#   and *not* standardised for numbers, and class indices (int64) otherwise. The model is a function or module of new
-#   rows [M, F]. It returns a tensor [M] or [M, 1] of numbers in the unit of `y`, or, for classes, a tensor [M, C].
-#   For two classes a single logit, [M] or [M, 1], is right as well.
+#   rows in a random order. `x` is a float32 tensor [N, F], already standardised. `y` is a tensor [N]: float32 and
+#   *not* standardised for numbers, and class indices (int64) otherwise. The model is a function or module of new rows
+#   [M, F]. It returns a tensor [M] or [M, 1] of numbers in the unit of `y`, or, for classes, a tensor [M, C]. For two
+#   classes a single logit, [M] or [M, 1], is right as well.
 #
-# On held-out rows the model must be better than $R^2 = 0.2$ on diabetes, than an accuracy of 0.85 on breast cancer
-# and of 0.75 on digits. Every recipe in the table that fits is clearly better (0.32, 0.93 and 0.86 were the lowest of
-# eight draws, after 100 steps with batches of 64). Train for a few seconds at most.
+# On held-out rows the model must exceed an $R^2$ of 0.2 on diabetes, an accuracy of 0.85 on breast cancer, and 0.75
+# on digits. Every recipe in the table that fits is clearly better. In eight draws of 100 steps with batches of 64,
+# the lowest results were 0.32, 0.93 and 0.86. Train for a few seconds at most.
 #
 # Hidden cases: loss 1 point, metric 1, optimizer 1, schedule 1, model 2. Limit: 30 seconds.
 #
@@ -2041,8 +2048,8 @@ probe("03c-choose", choose, train_model)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** The target decides the loss, and what costs you decides the metric. Any acceptable optimizer with a tuned
-# rate comes close to the others. Measure over seeds before you prefer one.
+# **Recap.** The target decides the loss, and what costs you decides the metric. Two acceptable recipes came close to
+# each other here. Measure over seeds before you prefer one.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03c-p-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ### Question 03c-p · 4 points, graded by hand
@@ -2063,13 +2070,13 @@ probe("03c-choose", choose, train_model)
 #         optimizer.zero_grad()  # fills the gradients with zeros
 # ```
 #
-# For each of the three mistakes, write what is wrong, how you would show it in a run of a few lines, and the repair. In
-# addition, name one consequence of the first line of code that your colleague may not have noticed. Ten sentences are
+# For each of the three mistakes, write what is wrong, how you would show it in a run of a few lines, and the repair.
+# In addition, name one consequence of the `LambdaLR` line that your colleague may not have noticed. Ten sentences are
 # enough.
 #
 # Graded on: the warm-up comment and its repair (1), what `zero_grad` does and when the difference changes a result
-# (1), the window that is lost, and the weight of its examples (1), the rate of the first step (0.5), a run that shows
-# one of them (0.5).
+# (1), the last, shorter window of an epoch, and the weight of its examples (1), the rate of the first step (0.5), a
+# run that shows one of them (0.5).
 #
 # <details><summary>Hint</summary>
 #
