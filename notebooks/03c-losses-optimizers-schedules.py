@@ -1491,8 +1491,8 @@ reveal("body rate", max(results, key=lambda factor: results[factor][0]), toleran
 # %% [markdown]
 # With a frozen body the accuracy on the new digits is about 0.56, with a tenth of the rate 0.75, and with the full
 # rate 0.87. On the old digits, with the old head, it goes the other way: 1.00, 0.99 and 0.88. So a lower rate *keeps*
-# what the body knows, and here it costs accuracy on the new task, because features of 0 to 4 do not suffice for 5 to
-# 9. The lower rate is usual where the body was trained on far more data than the new task has. Try several factors.
+# what the body knows, and here it costs accuracy on the new task, because features of 0 to 4 do not suffice for 5
+# to 9. The lower rate is usual where the body was trained on far more data than the new task has. Try several factors.
 #
 # ### Question 03c-groups · 8 points
 #
