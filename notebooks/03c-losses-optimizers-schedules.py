@@ -133,8 +133,8 @@ axis.set(xlabel="residual (units of the target)", ylabel="gradient of one residu
 axis.legend()
 show_figure(
     figure,
-    caption="The gradient of MSE grows with the residual. The gradient of L1 has one size. The gradient "
-    "of Huber grows up to δ and then stays constant.",
+    caption="The gradient of MSE grows with the residual. The gradient of L1 has one size. "
+    "The gradient of Huber grows up to δ and then stays constant.",
     alt="Gradient against residual from -4 to 4. MSE: a straight line from -8 to 8. L1: a step "
     "from -1 to 1 at 0. Huber with delta 1: a line from -1 to 1 between residuals -1 and 1, "
     "level outside.",
@@ -1290,7 +1290,8 @@ axis.set(xscale="log", xlabel="learning rate", ylabel="validation accuracy after
 axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
 show_figure(
     figure,
-    caption="Each optimizer has its own range of good rates. Outside this range it learns worse or not at all.",
+    caption="Each optimizer has its own range of good rates. "
+    "Outside this range it learns worse or not at all.",
     alt="Accuracy against rate. SGD peaks at 1 with about 0.90, Nesterov at 0.1 with 0.95, RMSprop and Adam at 0.01 "
     "with 0.94 and 0.93. At 0.0001 the adaptive optimizers have at most 0.35 and SGD 0.09; at 10 all but RMSprop have 0.10.",
 )
