@@ -1574,6 +1574,7 @@ reveal(
 # group is a dict with the keys `"params"`, `"lr"` and `"weight_decay"`.
 #
 # - Each parameter with `requires_grad` is in exactly one group, and only once there. Frozen parameters are in no group.
+#   A layer may be frozen as a whole, or only its weight or its bias. It may have no bias.
 # - Parameters of `model.body` have the rate `body_rate`, and those of `model.head` have `head_rate`.
 # - The weights of `Linear`, `Conv1d` and `Embedding` decay with `weight_decay`. All other parameters have decay 0:
 #   every bias, and the scales of normalisation layers of any shape.

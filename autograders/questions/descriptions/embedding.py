@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -150,10 +151,19 @@ def case(rng: np.random.Generator, kind: str, count: int, dtype: Any = np.float6
     return made(kind, values, rng.permutation(items) + rng.integers(5), dtype)
 
 
+def confident(case: Case, rng: np.random.Generator) -> Case:
+    """The same case with logits near both ends and a low temperature: probabilities are 0 but for their logarithms."""
+    logits = {name: case.inputs[name] for name in NAMES[:2]}
+    ends = {name: (np.sign(each) * rng.uniform(9, 10, each.shape)).astype(each.dtype) for name, each in logits.items()}
+    ends["teacher_logits"][0, :2], ends["student_logits"][0, :2] = (10, -10), (-10, 10)
+    return replace(case, inputs={**case.inputs, **ends, "softness": float(rng.uniform(0.1, 0.15))})
+
+
 def draw(rng: np.random.Generator) -> list[Case]:
-    """Every set has both precisions, one pair alone, an even and an odd batch."""
+    """Every set has both precisions, one pair alone, an even and an odd batch, and logits at the ends."""
     cases = [case(rng, kind, count) for kind in (DISTINCT, REPEATED) for count in (5, 6)]
-    return [*cases, case(rng, DISTINCT, 4, np.float32), case(rng, REPEATED, 7, np.float32), case(rng, DISTINCT, 1)]
+    cases += [case(rng, DISTINCT, 4, np.float32), case(rng, REPEATED, 7, np.float32), case(rng, DISTINCT, 1)]
+    return cases + [confident(case(rng, DISTINCT, 3, dtype), rng) for dtype in (np.float32, np.float64)]
 
 
 def domain(rng: np.random.Generator) -> Case:

@@ -49,11 +49,13 @@ def parameters(case: Case) -> Iterator[Parameter]:
                 # The layer that the others are tied to is the first of its kind, and shares its frozen weight.
                 first = layer is next(other for other in layers if other["kind"] == kind)
                 axes = 2 if kind in MATRICES or "two" in kind else 1
-                frozen = layer["frozen"] or (first and any(other["frozen"] for other in sharing))
+                frozen = any(owner["frozen"] in (True, "weight") for owner in [layer, *(sharing if first else [])])
                 uses = 1 + len(sharing) if first else 1
                 yield Parameter(part, f"{layer['name']}.weight", kind, axes, frozen, uses)
             if kind in ALWAYS_BIAS or (layer["bias"] and kind not in WITHOUT_BIAS):
-                yield Parameter(part, f"{layer['name']}.bias", kind, axes_of_bias(kind), layer["frozen"], 1)
+                yield Parameter(
+                    part, f"{layer['name']}.bias", kind, axes_of_bias(kind), layer["frozen"] in (True, "bias"), 1
+                )
 
 
 def axes_of_bias(kind: str) -> int:
@@ -102,7 +104,7 @@ def listed(rule: Rule) -> Simulation:
 
 
 def layer(
-    kind: str, name: str, size: int = 2, bias: bool = True, frozen: bool = False, tied: bool = False
+    kind: str, name: str, size: int = 2, bias: bool = True, frozen: bool | str = False, tied: bool = False
 ) -> dict[str, Any]:
     return {"kind": kind, "name": name, "size": size, "bias": bias, "frozen": frozen, "tied": tied}
 
@@ -133,6 +135,11 @@ def part(rng: np.random.Generator, kinds: tuple[str, ...], frozen: int = 0, tied
     return layers
 
 
+def half_frozen(which: str) -> list[dict[str, Any]]:
+    """A matrix and a norm of which the weight or the bias alone is frozen."""
+    return [layer("Linear", "first", frozen=which), layer("BatchNorm1d", "second", frozen=which)]
+
+
 def draw(rng: np.random.Generator) -> list[Case]:
     """Every set has each kind of layer in either part, frozen layers, tied ones, and a part without any matrix."""
 
@@ -147,6 +154,7 @@ def draw(rng: np.random.Generator) -> list[Case]:
         (part(rng, ("Embedding", "Linear", "BatchNorm1d"), tied=True), part(rng, ("Linear",), tied=True)),
         (part(rng, ("Conv1d", "GroupNorm"), frozen=2), part(rng, ("Linear", "LayerNorm"), frozen=1)),
         (part(rng, ("LayerNorm",)), part(rng, ("Linear",))),
+        (half_frozen("weight"), half_frozen("bias")),
     ]
     drawn = []
     for body, head in cases:
@@ -166,6 +174,9 @@ def domain(rng: np.random.Generator) -> Case:
         parts.append(
             part(rng, kinds, frozen=int(rng.integers(0, 2)), tied="Linear" in kinds[1:] and bool(rng.integers(2)))
         )
+    for each in parts[0] + parts[1]:
+        if not each["tied"] and rng.integers(8) == 0:
+            each["frozen"] = str(rng.choice(["weight", "bias"]))
     parts[1].append(layer("Linear", "out"))
     return Case("domain", {"body": parts[0], "head": parts[1], **settings(rng)})
 

@@ -5,6 +5,7 @@ The reference and the mistakes are two loops with switches, in float64.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -107,6 +108,12 @@ def case(rng: np.random.Generator, kind: str, shape: tuple[int, ...], steps: int
     return Case(kind, {**inputs, **settings})
 
 
+def starting_at_zero(case: Case, where: np.ndarray) -> Case:
+    """The same case with a first gradient of 0 where this is 0: the first step is the first one, whatever it moves."""
+    first, *rest = case.inputs["gradients"]
+    return replace(case, inputs={**case.inputs, "gradients": [first * where, *rest]})
+
+
 def draw(rng: np.random.Generator) -> list[Case]:
     """Every set has a number alone, a matrix, one step and eight, and settings of zero."""
     zeros = [np.zeros(3), np.array([0.0, rng.uniform(0.5, 2.0), 0.0]), np.array([rng.uniform(-2, -0.5), 0.0, 0.0])]
@@ -114,6 +121,8 @@ def draw(rng: np.random.Generator) -> list[Case]:
         case(rng, "eight steps", (), 8),
         case(rng, "a matrix", (2, 3), int(rng.integers(3, 6))),
         case(rng, "one step", (4,), 1),
+        starting_at_zero(case(rng, "zero at first", (2,), 3, weight_decay=0.0), np.zeros(2)),
+        starting_at_zero(case(rng, "an entry that is zero at first", (2,), 3, weight_decay=0.0), np.array([0.0, 1.0])),
         case(rng, "an empty axis", (0, 2), 3),
         case(rng, "zero gradients", (3,), 3, gradients=zeros, eps=1e-8),
         case(
@@ -133,7 +142,8 @@ def domain(rng: np.random.Generator) -> Case:
         settings["dampening"] = 0.0  # PyTorch ignores it then; the question leaves this case out
     settings["eps"] = 10 ** rng.uniform(-8, -1)
     settings["betas"] = [float(rng.choice([0.0, rng.uniform(0, 0.999)])) for _ in range(2)]
-    return case(rng, "domain", shape, int(rng.integers(1, 9)), **settings)
+    drawn = case(rng, "domain", shape, int(rng.integers(1, 9)), **settings)
+    return starting_at_zero(drawn, rng.integers(2, size=shape)) if rng.integers(4) == 0 else drawn
 
 
 def visible(name: str, parameter: Any, gradients: Any, rates: list[float], **settings: Any) -> Case:

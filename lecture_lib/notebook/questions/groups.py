@@ -33,8 +33,9 @@ def _model(inputs: Inputs) -> nn.Module:
             first = firsts.setdefault(str(layer["kind"]), built)
             if layer["tied"]:
                 built.weight = first.weight
-            if layer["frozen"]:
-                built.requires_grad_(False)
+            for name, parameter in built.named_parameters():
+                if layer["frozen"] in (True, name):
+                    parameter.requires_grad_(False)
             layers[str(layer["name"])] = built
         setattr(model, part, nn.ModuleDict(layers))
     return model
