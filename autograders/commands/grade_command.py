@@ -37,7 +37,7 @@ def add_grade_command(add: Add, choose: Choose) -> None:
         "processes that grade at the same time (default: one for each core that this process may use; with "
         "--scheduler: submissions that the cluster holds at a time, two for each of its workers)"
     )
-    command.add_argument("--workers", type=_count, metavar="N", help=text)
+    command.add_argument("--workers", type=at_least_one, metavar="N", help=text)
     text = "let a running Dask cluster grade: the address of its scheduler, such as tcp://host:8786"
     command.add_argument("--scheduler", metavar="ADDRESS", help=text)
 
@@ -49,7 +49,8 @@ def add_grade_command(add: Add, choose: Choose) -> None:
     )
 
 
-def _count(text: str) -> int:
+def at_least_one(text: str) -> int:
+    """The number of an option. Raises ArgumentTypeError below one."""
     count = int(text)
     if count < 1:
         raise argparse.ArgumentTypeError("at least one is needed")
