@@ -29,7 +29,8 @@ def add_grade_command(add: Add, choose: Choose) -> None:
     )
     command.add_argument("--student", action="append", metavar="ID", help="only this student (repeatable)")
     command.add_argument("--force", action="store_true", help="grade again what is already done")
-    command.add_argument("--quiet", action="store_true", help="no progress bar")
+    text = "print nothing but errors and the submissions that a person has to look at"
+    command.add_argument("--quiet", action="store_true", help=text)
     command.add_argument(
         "--without-sandbox", action="store_true", help="acknowledge: where bubblewrap does not work, limits alone hold"
     )
@@ -78,7 +79,8 @@ def _grade(options: argparse.Namespace, choose: Choose) -> int:
     summary, todo = find_pending(course, assignments, options.student, force=options.force)
     if todo:
         summary = _grade_all(options, course, assignments)
-    print(summary)
+    for line in summary.reasons() if options.quiet else [str(summary)]:
+        print(line)
     if summary.set_aside:
         return SET_ASIDE
     return INCIDENTS if summary.incidents else OK
