@@ -15,6 +15,7 @@ from nbconvert.exporters import HTMLExporter
 from nbconvert.filters.highlight import Highlight2HTML
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
+from traitlets import default
 
 from ..results.formulas import mathml
 from ..results.safe_html import POLICY, clean_fragment, clean_page
@@ -27,10 +28,23 @@ _NO_ALT = "No description has been provided for this image"
 _KEPT = ("text/plain", "text/html", "text/markdown", "image/png", "image/jpeg", "image/svg+xml")
 
 
+FOLD, UNFOLD = "fold_begins", "fold_ends"
+"""Keys in a cell's metadata: a folded part of the page begins before it, ends behind it."""
+_PAGE = (
+    "{% extends 'index.html.j2' %}{% block any_cell %}"
+    "{% if cell.metadata.fold_begins %}<details class='rest'><summary>the notebook in between</summary>{% endif %}"
+    "{{ super() }}{% if cell.metadata.fold_ends %}</details>{% endif %}{% endblock any_cell %}"
+)
+
+
 class SafePageExporter(HTMLExporter):
     """The page that students get. Only its style is ours or nbgrader's; nothing on it can run."""
 
     export_from_notebook = None  # not one of nbconvert's own list of formats
+
+    @default("raw_template")
+    def _raw_template_default(self) -> str:
+        return _PAGE
 
     def from_notebook_node(self, nb: NotebookNode, resources: Any = None, **kwargs: Any) -> tuple[str, dict[str, Any]]:
         """Convert a notebook; returns the page and the resources."""
@@ -97,8 +111,11 @@ class SafePageExporter(HTMLExporter):
         # nbgrader's template loads MathJax and the signs of Bootstrap, which it does not use.
         head = re.sub(r"<script\b.*?</script>|@font-face\s*\{[^}]*\}", "", head, flags=re.DOTALL)
         policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"/>'
+        policy += '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
         head = head.replace("<html>", '<html lang="en">', 1).replace("<head>", f"<head>\n{policy}", 1)
         body = re.sub(r"<img (?![^>]*\balt=)", f'<img alt="{_NO_ALT}" ', clean_page(body))
+        # What can be scrolled must be reachable with the keyboard.
+        body = re.sub(r'<div class="[^"]*\boutput_subarea\b[^"]*"', r'\g<0> tabindex="0"', body)
         for number, formula in enumerate(self._formulas):
             body = body.replace(f'<span data-formula="{self._mark}-{number}"></span>', formula)
         return f"{head}{body}</body>\n</html>\n"
