@@ -12,7 +12,7 @@ from lecture_lib._common.course_setting import CourseSettingError
 
 try:  # the setting is read once, while modules are imported
     from .commands.class_commands import add_class_commands
-    from .commands.grade_command import add_grade_command
+    from .commands.grade_command import add_grade_command, at_least_one
     from .commands.lms_commands import add_lms_commands
     from .commands.notebook_commands import add_notebook_commands
     from .commands.question_commands import add_question_commands
@@ -114,9 +114,12 @@ def _parser() -> argparse.ArgumentParser:
 
     add_grade_command(add, _course)
 
-    command = add("feedback", _feedback, "Write a page for every student whose submission was graded or set aside.")
+    text = "Write a page for every student whose submission was graded or set aside; only what has changed since."
+    command = add("feedback", _feedback, text)
     command.add_argument("--student", action="append", metavar="ID", help="only this student (repeatable)")
     command.add_argument("--quiet", action="store_true", help="no progress bar")
+    text = "pages that are made at the same time (default: one for each core that this process may use)"
+    command.add_argument("--workers", type=at_least_one, metavar="N", help=text)
 
     add_class_commands(add, _course)
 
@@ -184,11 +187,14 @@ def _doctor(_: argparse.Namespace) -> int:
 
 
 def _feedback(options: argparse.Namespace) -> int:
+    from .grading.runner import usable_cores
     from .results.feedback import write_feedback
 
     course, assignments = _course(options)
-    pages = write_feedback(course, assignments, options.student, progress=not options.quiet)
-    print(f"{len(pages)} pages in {course.step('feedback', '')}")
+    workers = options.workers or usable_cores()
+    pages = write_feedback(course, assignments, options.student, progress=not options.quiet, workers=workers)
+    folder = course.step("feedback", "")
+    print(f"{len(pages.paths)} pages in {folder}; {pages.written} written, the others had not changed")
     return OK
 
 

@@ -37,7 +37,7 @@ def add_class_commands(add: Add, choose: Choose) -> None:
     command = add(
         "report",
         lambda options: _report(options, choose),
-        "Write one HTML page about the class: scores, misconceptions, slow cells, incidents. Nobody is named.",
+        "Write one HTML page about the class: misconceptions, scores, slow cells, incidents. Nobody is named.",
     )
     command.add_argument("--names", action="store_true", help="name students in the lists (default: nobody is named)")
     command.add_argument("--to", type=Path, metavar="FILE", help="where to (default: report.html in the course)")

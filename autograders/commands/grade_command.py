@@ -29,7 +29,8 @@ def add_grade_command(add: Add, choose: Choose) -> None:
     )
     command.add_argument("--student", action="append", metavar="ID", help="only this student (repeatable)")
     command.add_argument("--force", action="store_true", help="grade again what is already done")
-    command.add_argument("--quiet", action="store_true", help="no progress bar")
+    text = "print nothing but errors and the submissions that a person has to look at"
+    command.add_argument("--quiet", action="store_true", help=text)
     command.add_argument(
         "--without-sandbox", action="store_true", help="acknowledge: where bubblewrap does not work, limits alone hold"
     )
@@ -37,7 +38,7 @@ def add_grade_command(add: Add, choose: Choose) -> None:
         "processes that grade at the same time (default: one for each core that this process may use; with "
         "--scheduler: submissions that the cluster holds at a time, two for each of its workers)"
     )
-    command.add_argument("--workers", type=_count, metavar="N", help=text)
+    command.add_argument("--workers", type=at_least_one, metavar="N", help=text)
     text = "let a running Dask cluster grade: the address of its scheduler, such as tcp://host:8786"
     command.add_argument("--scheduler", metavar="ADDRESS", help=text)
 
@@ -49,7 +50,8 @@ def add_grade_command(add: Add, choose: Choose) -> None:
     )
 
 
-def _count(text: str) -> int:
+def at_least_one(text: str) -> int:
+    """The number of an option. Raises ArgumentTypeError below one."""
     count = int(text)
     if count < 1:
         raise argparse.ArgumentTypeError("at least one is needed")
@@ -77,7 +79,8 @@ def _grade(options: argparse.Namespace, choose: Choose) -> int:
     summary, todo = find_pending(course, assignments, options.student, force=options.force)
     if todo:
         summary = _grade_all(options, course, assignments)
-    print(summary)
+    for line in summary.reasons() if options.quiet else [str(summary)]:
+        print(line)
     if summary.set_aside:
         return SET_ASIDE
     return INCIDENTS if summary.incidents else OK

@@ -44,14 +44,16 @@ class Summary:
 
     def __str__(self) -> str:
         counts = ", ".join(f"{count} {state}" for state, count in sorted(self.states.items())) or "nothing to do"
-        rows = [f"{counts}; {self.already} were already done"]
+        return "\n".join([f"{counts}; {self.already} were already done", *self.reasons()])
+
+    def reasons(self) -> list[str]:
+        """A line for each submission that a person has to look at."""
         labelled = [("set aside", record) for record in self.set_aside]
         labelled += [(str(record.state), record) for record in self.incidents]
-        rows += [
+        return [
             f"  {label}: {plain(record.student)}, {record.assignment}: {plain(record.reason)}"
             for label, record in labelled
         ]
-        return "\n".join(rows)
 
 
 def check_call(course: Course, assignments: Sequence[str], students: Sequence[str] | None) -> None:

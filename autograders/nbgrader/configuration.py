@@ -99,6 +99,7 @@ def configure(config: Any, course: Course) -> None:
         CheckMetadataOnce,
     ]
     config.GenerateFeedback.exporter_class = SafePageExporter
+    config.SafePageExporter.optimistic_validation = True
     # Stock feedback prints hidden tests and mark schemes.
     config.GenerateFeedback.preprocessors = [
         GetGrades,

@@ -22,10 +22,14 @@ from ..intake.reading.submission_limits import PAGE_MEGABYTES, PAGE_SECONDS
 from .database import put_scripts_on_path
 from .gradebook_lock import refuse_lock
 
-pages = LimitedProcess(
-    PAGE_SECONDS, PAGE_MEGABYTES, preload=["autograders.nbgrader.readable_feedback", "nbgrader.converters"]
-)
-atexit.register(pages.close)
+
+@functools.cache
+def _page_process(worker: int) -> LimitedProcess:
+    """The process that makes the pages of one worker."""
+    preload = ["autograders.nbgrader.configuration", "nbgrader.converters"]
+    process = LimitedProcess(PAGE_SECONDS, PAGE_MEGABYTES, preload)
+    atexit.register(process.close)
+    return process
 
 
 class ConversionError(RuntimeError):
@@ -64,23 +68,25 @@ def autograde(course: Course, assignment: str, student: str, *, saving: bool = T
     _staged(course, Autograde, "autograded", assignment, student, config, submitted_directory="received")
 
 
-def generate_feedback(course: Course, assignment: str, student: str) -> None:
-    """nbgrader's feedback for one submission. Raises ConversionError.
+def generate_feedback(course: Course, assignment: str, student: str, ending: str = "", worker: int = 0) -> None:
+    """nbgrader's feedback for one submission, with `ending` behind the page. Raises ConversionError.
 
-    In a process of its own: what a student wrote can keep the renderers of Markdown and code busy for hours.
+    In a process of its own, one for each `worker`: what a student wrote can keep the renderers of Markdown and code
+    busy for hours.
     """
+    staging = course.staged / f"feedback-{worker}"
     try:
-        pages.call(convert_to_feedback, course, assignment, student)
+        _page_process(worker).call(convert_to_feedback, course, assignment, student, ending, staging)
     except OverLimit as error:
-        shutil.rmtree(course.staged, ignore_errors=True)
+        shutil.rmtree(staging, ignore_errors=True)
         raise ConversionError(f"making the page {error}") from None
 
 
-def convert_to_feedback(course: Course, assignment: str, student: str) -> None:
+def convert_to_feedback(course: Course, assignment: str, student: str, ending: str, staging: Path) -> None:
     """What `generate_feedback` does, in this process."""
     from nbgrader.converters import GenerateFeedback
 
-    _staged(course, GenerateFeedback, "feedback", assignment, student)
+    _staged(course, GenerateFeedback, "feedback", assignment, student, staging=staging, ending=ending)
 
 
 def _staged(
@@ -90,28 +96,36 @@ def _staged(
     assignment: str,
     student: str,
     config: Config | None = None,
+    staging: Path | None = None,
+    ending: str = "",
     **folders: str,
 ) -> None:
     """Let nbgrader write beside the folder `step`, and move what it wrote there when it is whole."""
-    staged = course.staged / student / assignment
+    staging = staging or course.staged
+    staged = staging / student / assignment
     try:
-        _run(course, converter, assignment, student, config, **folders, **{f"{step}_directory": course.staged.name})
+        folders[f"{step}_directory"] = str(staging.relative_to(course.root))
+        _run(course, converter, assignment, student, config, **folders)
         for graded in staged.glob("*.ipynb") if step == "feedback" else ():
             # nbgrader copies the graded notebook, hidden tests included, when a name looks like a pattern ("[m]*").
             graded.unlink()
-        put_in_place(course, step, assignment, student)
+        if ending:
+            with (staged / f"{assignment}.html").open("a", encoding="utf-8") as page:
+                page.write(ending)
+        put_in_place(course, step, assignment, student, staging)
     finally:
-        shutil.rmtree(course.staged, ignore_errors=True)
+        shutil.rmtree(staging, ignore_errors=True)
 
 
-def put_in_place(course: Course, step: str, assignment: str, student: str) -> None:
+def put_in_place(course: Course, step: str, assignment: str, student: str, staging: Path | None = None) -> None:
     """Move what was written for a submission from the staging folder to the folder `step`, in one step."""
+    staging = staging or course.staged
     target = course.step(step, student, assignment)
     target.parent.mkdir(parents=True, exist_ok=True)
     # A folder cannot be renamed onto another; the old one goes with the staging folder.
     if target.exists():
-        target.rename(course.staged / ".old")
-    (course.staged / student / assignment).rename(target)
+        target.rename(staging / ".old")
+    (staging / student / assignment).rename(target)
 
 
 def _run(

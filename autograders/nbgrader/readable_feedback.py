@@ -16,21 +16,29 @@ from ..grading.journal import look_up
 from ..grading.states import State, state_of
 from ..intake.notes import note_in_force
 from ..notebooks import STAMP
+from ..plain_text import plain
 from ..questions.question import by_test_id
+from ..questions.titles import question_titles
 from ..release.releases import read_published, which_release
 from ..results.banner import state_banner
 from ..results.gradebook import extension_of, lateness_of
+from .safe_page_exporter import FOLD, UNFOLD
 
 _NOTE = (
     "*Your answers were put into the notebook as it was released. Cells that only show something were not run while "
     "grading, so they have no output here. Questions graded by hand show 0 until that is done.*"
 )
 _STYLE = (
-    "summary{display:list-item} td,th{padding:2px 10px} pre{word-break:normal;overflow-wrap:anywhere} "
+    "summary{display:list-item} td,th{padding:2px 6px;text-align:left;vertical-align:top} "
+    "td,th{overflow-wrap:break-word} pre{word-break:normal;overflow-wrap:anywhere} "
     "body a{color:#1a5a96;text-decoration:underline} body div.nbgrader_cell .panel-primary .panel-heading a,"
     "body .panel-primary.nbgrader_cell .panel-heading a{color:#fff} body .highlight .ne{color:#b02a24} "
     "body .highlight .si{color:#8f3e60} body .highlight .se{color:#8a4b12} "
-    "img{max-width:100%}"
+    "img{max-width:100%} #toc li{display:none} #toc li.late-penalty{display:list-item} div.prompt{display:none} "
+    "body .container,body #notebook-container{width:auto;max-width:100%;padding:0} body{overflow-wrap:anywhere} "
+    "div.nbgrader_cell .panel-heading{height:auto;overflow:hidden} .input_area pre,pre{white-space:pre-wrap} "
+    "div.output_subarea,div.rendered_html{max-width:100%} details.rest{margin:0.5em 0} "
+    "details.rest>summary{color:#555} @media print{details.rest{display:none} div.cell{page-break-inside:auto}}"
 )
 
 
@@ -41,14 +49,16 @@ class ReadableFeedback(NbGraderPreprocessor):
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         """Add the state, the note and the style; drop the bare number above each explanation."""
+        table = _table(nb)
         for cell in nb.cells:
             if by_test_id(cell.metadata.get("nbgrader", {}).get("grade_id", "")) is not None:
+                cell.source = ""
                 # The score alone, which nbgrader needed; the explanation below it says the same number with its reason.
                 cell.outputs = [output for output in cell.outputs if output.output_type != "execute_result"]
         note = f"{_NOTE}\n\n{self._release(nb, resources['nbgrader']['assignment'])}"
-        nb.cells.insert(
-            0, new_markdown_cell(f"{_banner(Course(Path(self.course_root)), nb, resources['nbgrader'])}\n\n{note}")
-        )
+        _fold(nb.cells)
+        banner = _banner(Course(Path(self.course_root)), nb, resources["nbgrader"])
+        nb.cells.insert(0, new_markdown_cell(f"{banner}\n\n{table}\n\n{note}"))
         resources["inlining"]["css"] = [*resources["inlining"]["css"], _STYLE]
         return nb, resources
 
@@ -57,6 +67,48 @@ class ReadableFeedback(NbGraderPreprocessor):
         version, tag = stamp.get("submitted_version"), stamp.get("submitted_release")
         release = which_release(read_published(Path(self.course_root)), assignment, version, tag)
         return f"<p>Made from release: {html.escape(release)}.</p>"
+
+
+def _is_answer(cell: NotebookNode) -> bool:
+    """Whether a cell is an answer, or the test cell with its verdict."""
+    names = cell.metadata.get("nbgrader", {})
+    return bool(names.get("solution") or names.get("grade") or names.get("task"))
+
+
+def _fold(cells: list[NotebookNode]) -> None:
+    """Mark the parts of the notebook between the answers, which the page folds."""
+    for number, cell in enumerate(cells):
+        if not _is_answer(cell):
+            cell.metadata[FOLD] = number == 0 or _is_answer(cells[number - 1])
+            cell.metadata[UNFOLD] = number == len(cells) - 1 or _is_answer(cells[number + 1])
+
+
+def _table(nb: NotebookNode) -> str:
+    """Each question by its name, with its points, what happened, what to look at and a link to the answer."""
+    verdicts = nb.metadata.get(STAMP, {}).get("verdicts", {})
+    rows = []
+    for cell in nb.cells:
+        names = cell.metadata.get("nbgrader", {})
+        if not names.get("grade"):
+            continue
+        question = by_test_id(names["grade_id"])
+        name = question.id if question is not None else names["grade_id"]
+        verdict = verdicts.get(name, {})
+        lost = [
+            f"{part['name']}: {part['message']}"
+            for part in verdict.get("parts", ())
+            if part["points"] < part["maximum"]
+        ]
+        happened = verdict.get("meaning") or "; ".join(lost) or ("" if question is not None else "graded by a person")
+        title = question_titles().get(name, name)
+        points = f"{names.get('score') or 0:g} of {names.get('points') or 0:g}"
+        words = html.escape(plain(happened))
+        if verdict.get("look_at"):
+            words += f"<br><em>Look at: {html.escape(plain(verdict['look_at']))}</em>"
+        link = f'<a href="#comment-{html.escape(name)}">{html.escape(title)}</a>'
+        rows.append(f'<tr><td>{link}</td><td style="white-space:nowrap">{points}</td><td>{words}</td></tr>')
+    heads = "".join(f"<th>{head}</th>" for head in ("question", "points", "what happened"))
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
 def _banner(course: Course, nb: NotebookNode, ids: Any) -> str:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import html
+import io
 import re
 import secrets
 from typing import Any
 
-from jinja2 import pass_context
+from jinja2 import BytecodeCache, Environment, pass_context
+from jinja2.bccache import Bucket
 from nbconvert.exporters import HTMLExporter
+from nbconvert.filters.highlight import Highlight2HTML
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
+from traitlets import default
 
 from ..results.formulas import mathml
 from ..results.safe_html import POLICY, clean_fragment, clean_page
@@ -19,13 +24,27 @@ MOST_MARKDOWN = 20_000
 """Characters of one text that are read as Markdown, and how often it may begin a LaTeX environment: the reader's time
 grows with the square of both. What has more is shown as plain text."""
 _MOST_ENVIRONMENTS = 50
+_NO_ALT = "No description has been provided for this image"
 _KEPT = ("text/plain", "text/html", "text/markdown", "image/png", "image/jpeg", "image/svg+xml")
+
+
+FOLD, UNFOLD = "fold_begins", "fold_ends"
+"""Keys in a cell's metadata: a folded part of the page begins before it, ends behind it."""
+_PAGE = (
+    "{% extends 'index.html.j2' %}{% block any_cell %}"
+    "{% if cell.metadata.fold_begins %}<details class='rest'><summary>the notebook in between</summary>{% endif %}"
+    "{{ super() }}{% if cell.metadata.fold_ends %}</details>{% endif %}{% endblock any_cell %}"
+)
 
 
 class SafePageExporter(HTMLExporter):
     """The page that students get. Only its style is ours or nbgrader's; nothing on it can run."""
 
     export_from_notebook = None  # not one of nbconvert's own list of formats
+
+    @default("raw_template")
+    def _raw_template_default(self) -> str:
+        return _PAGE
 
     def from_notebook_node(self, nb: NotebookNode, resources: Any = None, **kwargs: Any) -> tuple[str, dict[str, Any]]:
         """Convert a notebook; returns the page and the resources."""
@@ -35,8 +54,19 @@ class SafePageExporter(HTMLExporter):
         for cell in nb.cells:
             for output in cell.get("outputs", ()):
                 self._make_harmless(output)
-        page, resources = super().from_notebook_node(nb, resources, **kwargs)
+        language = nb.metadata.get("language_info", {})
+        lexer = language.get("pygments_lexer", language.get("name", None))
+        self.register_filter(
+            "highlight_code", lambda source, metadata=None: _highlighted(source, str(lexer or "ipython3"))
+        )
+        # Past HTMLExporter, which reads the whole page again with BeautifulSoup: half of the time, for one attribute.
+        page, resources = super(HTMLExporter, self).from_notebook_node(nb, self._init_resources(resources), **kwargs)
         return self._whole(page), resources
+
+    def _create_environment(self) -> Environment:
+        environment: Environment = super()._create_environment()
+        environment.bytecode_cache = _TEMPLATES
+        return environment
 
     @pass_context
     def markdown2html(self, context: Any, source: str) -> str:
@@ -81,11 +111,40 @@ class SafePageExporter(HTMLExporter):
         # nbgrader's template loads MathJax and the signs of Bootstrap, which it does not use.
         head = re.sub(r"<script\b.*?</script>|@font-face\s*\{[^}]*\}", "", head, flags=re.DOTALL)
         policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"/>'
+        policy += '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
         head = head.replace("<html>", '<html lang="en">', 1).replace("<head>", f"<head>\n{policy}", 1)
-        body = clean_page(body)
+        body = re.sub(r"<img (?![^>]*\balt=)", f'<img alt="{_NO_ALT}" ', clean_page(body))
+        # What can be scrolled must be reachable with the keyboard.
+        body = re.sub(r'<div class="[^"]*\boutput_subarea\b[^"]*"', r'\g<0> tabindex="0"', body)
         for number, formula in enumerate(self._formulas):
             body = body.replace(f'<span data-formula="{self._mark}-{number}"></span>', formula)
         return f"{head}{body}</body>\n</html>\n"
+
+
+class _Templates(BytecodeCache):
+    """Compiled templates, kept for the next page of the process: every page has an environment of its own."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[tuple[str, str], bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Fill a bucket with what was compiled before."""
+        compiled = self._compiled.get((bucket.key, bucket.checksum))
+        if compiled is not None:
+            bucket.load_bytecode(io.BytesIO(compiled))
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keep what was compiled."""
+        self._compiled[bucket.key, bucket.checksum] = bucket.bytecode_to_string()
+
+
+_TEMPLATES = _Templates()
+
+
+@functools.lru_cache(maxsize=500)
+def _highlighted(source: str, lexer: str) -> str:
+    """Code in colours. Most cells of a notebook are the same for the whole class."""
+    return str(Highlight2HTML(pygments_lexer=lexer)(source))
 
 
 class _Renderer(IPythonRenderer):

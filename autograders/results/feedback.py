@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import html
+import queue
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..course import Course, CourseError
@@ -16,8 +19,10 @@ from ..nbgrader.nbgrader_api import ConversionError, generate_feedback
 from ..plain_text import plain
 from ..writer import only_writer
 from .banner import state_banner
+from .page_inputs import PageInputs, is_current
 from .safe_html import POLICY
 
+_FAILED = "feedback failed"
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{policy}"><title>{title}</title></head>
@@ -28,25 +33,34 @@ _PAGE = """<!doctype html>
 """
 
 
+@dataclass(frozen=True)
+class Pages:
+    """The pages of a call: all of them, and how many were written because something had changed."""
+
+    paths: list[Path]
+    written: int
+
+
 def write_feedback(
     course: Course,
     assignments: Sequence[str],
     students: Sequence[str] | None = None,
     *,
     progress: bool = True,
-) -> list[Path]:
-    """Write the feedback of every submission that was looked at; returns the pages.
+    workers: int = 1,
+) -> Pages:
+    """Write the feedback of every submission that was looked at, unless its page exists and is made from the same.
 
-    A submission that could not be graded gets a page that says why. Raises CourseError, after the others' pages are
-    written, when journal records are damaged.
+    `workers` pages are made at a time, each in a process of its own. A submission that could not be graded gets a page
+    that says why. Raises CourseError, after the others' pages are written, when journal records are damaged.
     """
     with only_writer(course, "feedback"):
-        return _write_all(course, assignments, students, progress)
+        return _write_all(course, assignments, students, progress, workers)
 
 
 def _write_all(
-    course: Course, assignments: Sequence[str], students: Sequence[str] | None, progress: bool
-) -> list[Path]:
+    course: Course, assignments: Sequence[str], students: Sequence[str] | None, progress: bool, workers: int
+) -> Pages:
     from tqdm import tqdm
 
     todo: list[Record] = []
@@ -63,15 +77,41 @@ def _write_all(
                 waits = record is None and is_waiting(course, assignment, student)
                 todo += [Record(student, assignment, None, "", State.TO_CONFIRM)] if waits else []
                 todo += [record] if record is not None else []
-    pages = [_write(course, record) for record in tqdm(todo, desc="feedback", unit="page", disable=not progress)]
+    inputs = {assignment: PageInputs(course, assignment) for assignment in {record.assignment for record in todo}}
+    endings = [inputs[record.assignment].ending(record.student) for record in todo]
+    free: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for worker in range(workers):
+        free.put(worker)
+
+    def write(record: Record, ending: str) -> bool:
+        worker = free.get()
+        try:
+            return _write(course, record, ending, worker)
+        finally:
+            free.put(worker)
+
+    # Threads only wait: each page is made in a process.
+    executor = ThreadPoolExecutor(workers)
+    try:
+        done = executor.map(write, todo, endings)
+        written = sum(tqdm(done, total=len(todo), desc="feedback", unit="page", disable=not progress))
+    finally:
+        executor.shutdown(cancel_futures=True)
     if damaged:
-        raise CourseError("\n".join([f"{len(pages)} pages written; none for:", *damaged]))
-    return pages
+        raise CourseError("\n".join([f"{len(todo)} pages written; none for:", *damaged]))
+    return Pages([_page(course, record) for record in todo], written)
 
 
-def _write(course: Course, record: Record) -> Path:
+def _page(course: Course, record: Record) -> Path:
+    return course.notebook("feedback", record.assignment, record.student).with_suffix(".html")
+
+
+def _write(course: Course, record: Record, ending: str, worker: int) -> bool:
+    """Write a page, unless there is one that ends like this; says whether it was written."""
     assignment, student = record.assignment, record.student
-    page = course.notebook("feedback", assignment, student).with_suffix(".html")
+    page = _page(course, record)
+    if is_current(page, ending):
+        return False
     state: str = record.state
     reason = record.reason
     note = read_note(course, assignment, student)
@@ -79,10 +119,12 @@ def _write(course: Course, record: Record) -> Path:
         state, reason = State.TO_CONFIRM, note.why_held
     elif record.questions:
         try:
-            generate_feedback(course, assignment, student)
-            return page
+            generate_feedback(course, assignment, student, ending, worker)
+            return True
         except ConversionError as error:
-            state, reason = "feedback failed", str(error)
+            state, reason = _FAILED, str(error)
     title = html.escape(plain(f"{assignment} · {student}"))
-    write_text_atomically(page, _PAGE.format(policy=POLICY, title=title, banner=state_banner(state, [reason])))
-    return page
+    text = _PAGE.format(policy=POLICY, title=title, banner=state_banner(state, [reason]))
+    # Making it may succeed the next time: a page that says why it failed is not kept.
+    write_text_atomically(page, text if state == _FAILED else text + ending)
+    return True

@@ -76,7 +76,7 @@ def test_submissions_are_left_as_they_were_sent(graded: GradedClass, simulated: 
 
 def test_a_second_run_repeats_nothing(graded: GradedClass, class_size: int) -> None:
     journal = {path: path.read_bytes() for path in (graded.course.root / "journal").rglob("*.json")}
-    again = autograde("grade", "--quiet", course=graded.course)
+    again = autograde("grade", course=graded.course)
     assert f"nothing to do; {2 * class_size + 3} were already done" in again.out
     assert {path: path.read_bytes() for path in (graded.course.root / "journal").rglob("*.json")} == journal
 

@@ -113,7 +113,7 @@ mount -t tmpfs -o size=20m tmpfs {mount} && cp -r {course} {mount}/course
 free=$(df -k --output=avail {mount} | tail -n 1); head -c $((free - 30))K /dev/zero > {mount}/ballast
 {python} -m autograders grade --quiet --course {mount}/course --assignment {assignment}; echo "code $?"
 ls {mount}/course/journal/{assignment}; rm {mount}/ballast
-{python} -m autograders grade --quiet --course {mount}/course --assignment {assignment}; echo "code $?"
+{python} -m autograders grade --course {mount}/course --assignment {assignment}; echo "code $?"
 cp -r {mount}/course {to}
 """
 

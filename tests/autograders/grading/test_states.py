@@ -228,3 +228,11 @@ def test_plain_nbgrader_gives_partial_and_crashed_submissions_the_same_scores(
     for student in ("right", "wrong", "syntax", "killer", "forger"):
         ours = question_points(mixed_graded.course, MIXED, student)
         assert question_points(course, MIXED, student) == ours
+
+
+def test_a_quiet_run_prints_the_incidents_and_nothing_else(mixed_graded: MixedClass) -> None:
+    lines = mixed_graded.grading.out.splitlines()
+    named = [student for student, (state, *_) in EXPECTED.items() if state not in (State.GRADED, "missing")]
+    assert len(lines) == len(named)
+    for student in named:
+        assert sum(f": {student}, {MIXED}: " in line for line in lines) == 1

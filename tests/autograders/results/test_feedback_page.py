@@ -190,6 +190,33 @@ def test_the_page_of_a_healthy_submission_can_be_read_by_everybody(mixed_graded:
     assert page_violations(page, "light", "dark") == []
 
 
+def test_the_page_begins_with_the_questions_folds_the_rest_and_fits_a_phone(
+    mixed_graded: MixedClass, tmp_path: Path
+) -> None:
+    path = page_of(copy_course(mixed_graded.course, tmp_path / "course"), "wrong")
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 390, "height": 800})
+        page.goto(path.as_uri())
+        rows = page.evaluate("() => [...document.querySelector('table').rows].map(row => row.innerText)")
+        targets = page.evaluate(
+            "() => [...document.querySelectorAll('table a')].slice(0, 3).map(a => a.getAttribute('href').slice(1))"
+            ".map(name => document.getElementsByName(name).length)"
+        )
+        width = page.evaluate("() => document.documentElement.scrollWidth")
+        shown = page.inner_text("body")
+        folded = page.locator("details.rest").count()
+        page.emulate_media(media="print")
+        printed = page.locator("details.rest:visible").count()
+    assert len(rows) == 4
+    assert "3 of 8" in rows[1] or "5 of 8" in rows[1] or "5 of 10" in rows[1]
+    assert "Look at:" in rows[1]
+    assert targets == [1, 1, 1]
+    assert width <= 390
+    assert "Test cell" not in shown
+    assert folded > 1
+    assert printed == 0
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_fragment_keeps_no_handler_address_or_cover(name: str) -> None:
     for tag, attributes in Reader(clean_fragment(HOSTILE[name])).tags:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html.parser
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -35,6 +36,15 @@ def test_the_page_can_be_read_by_everybody(page: str, tmp_path: Path) -> None:
     path = tmp_path / "class.html"
     path.write_text(page, "utf-8")
     assert page_violations(path, "light", "dark") == []
+
+
+def test_the_page_leads_with_what_the_class_misunderstood(page: str) -> None:
+    begin, end = page.index("<h3>What the class misunderstood"), page.index("<h3>Scores")
+    assert begin < end < page.index("<h3>Questions")
+    assert begin == page.index("<h3>")
+    leading = page[begin:end]
+    assert f"<b>{QUESTIONS['03a-clip'].public.title}</b>" in leading
+    assert re.search(r"1 of [2-5]<br>", leading)
 
 
 class Reader(html.parser.HTMLParser):
