@@ -18,7 +18,7 @@ try:  # the setting is read once, while modules are imported
     from .commands.question_commands import add_question_commands
     from .commands.release_commands import add_release_commands
     from .commands.term_commands import add_term_commands
-    from .course import Course, default_assignments
+    from .course import Course, default_assignments, released
     from .plain_text import plain
 except CourseSettingError as error:
     sys.exit(f"autograde: {error}")
@@ -92,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
             )
         return command
 
-    add_release_commands(add, _course)
+    add_release_commands(add, _course_to_release)
 
     command = add("collect", _collect, "Take what was handed in: packed files, nbgrader's folders, exports of an LMS.")
     command.add_argument(
@@ -142,14 +142,20 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _course(options: argparse.Namespace) -> tuple[Course, list[str]]:
-    """The course's folder and the assignments that the command is about."""
+def _course_to_release(options: argparse.Namespace) -> tuple[Course, list[str]]:
+    """The course's folder and the assignments that go into it: those named, or all that are built."""
     from .notebooks import master_path
 
     for name in options.assignment or ():
         master_path(name)
     course = Course(options.course.resolve()) if options.course else Course.default()
     return course, options.assignment or default_assignments()
+
+
+def _course(options: argparse.Namespace) -> tuple[Course, list[str]]:
+    """The course's folder and the assignments that the command is about: those named, or all that were released."""
+    course, assignments = _course_to_release(options)
+    return course, options.assignment or released(course) or assignments
 
 
 def _collect(options: argparse.Namespace) -> int:

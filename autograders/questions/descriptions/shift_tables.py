@@ -56,7 +56,7 @@ def at_limit(first: Tables, second: Tables) -> np.ndarray:
     """In which pairs of tables, [n, 3, 2], a size equals the limit but for rounding: two right answers may differ."""
     each = [difference.reshape(len(first), -1) for difference in differences(first, second).values()]
     sizes = [size(flat) for flat in each for size in (largest, largest_rise, largest_fall, total, average)]
-    return np.isclose(sizes, LIMIT, rtol=0, atol=1e-9).any(axis=0)
+    return np.asarray(np.isclose(sizes, LIMIT, rtol=0, atol=1e-9).any(axis=0))
 
 
 class Pairs:
