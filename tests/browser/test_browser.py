@@ -26,7 +26,7 @@ from lecture_lib.tape.draw import draw
 
 pytestmark = pytest.mark.slow
 
-RECIPE, LADDER = assignments()
+RECIPE, LADDER = assignments()[:2]
 KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
 WIDTHS = (1366, 800)
 ELSEWHERE = "A line from 0 to 1."

@@ -7,12 +7,11 @@ import json
 import subprocess
 
 import pytest
-from conftest import KEPT, ROOT, GradedClass, autograde, copy_course
+from conftest import KEPT, ROOT, GradedClass, autograde, copy_course, kept_assignments
 
 from autograders import notebooks
 from autograders.course import Course
 from autograders.grading.journal import read_record
-from autograders.notebooks import assignments
 from autograders.probes import MIME
 from autograders.questions.question import QUESTIONS, by_test_id
 from autograders.questions.simulate import simulate
@@ -36,7 +35,7 @@ def test_every_score_and_misconception_is_the_known_one(graded: GradedClass, cla
 
 
 def test_a_class_that_is_large_enough_hands_in_every_answer_of_the_bank_and_the_empty_one(course: Course) -> None:
-    simulate(course, assignments(), 1 + max(len(QUESTIONS[name].answers()) for name in ASKED))
+    simulate(course, kept_assignments(), 1 + max(len(QUESTIONS[name].answers()) for name in ASKED))
     handed_in = {(row["question"], row["answer"]) for row in known_rows(course)}
     bank = {(name, answer.name) for name in ASKED for answer in QUESTIONS[name].answers()}
     assert handed_in == bank | {(name, "(empty)") for name in ASKED}
@@ -167,7 +166,7 @@ def test_plain_nbgrader_gives_the_same_scores(simulated: Course, tmp_path, nbgra
     """
     course = copy_course(simulated, tmp_path / "course")
     environment = {**nbgrader_environment, "LECTURE_COURSE": str(course.root)}
-    for assignment in assignments():
+    for assignment in kept_assignments():
         done = subprocess.run(
             ["nbgrader", "autograde", assignment],
             cwd=ROOT,
@@ -182,7 +181,7 @@ def test_plain_nbgrader_gives_the_same_scores(simulated: Course, tmp_path, nbgra
 
 
 def test_questions_graded_by_hand_wait_for_a_person_and_empty_ones_are_zero(graded: GradedClass) -> None:
-    found = rows(graded.course, assignments())
+    found = rows(graded.course, kept_assignments())
     answered = {
         (row.student, row.assignment): "*Write your answer here.*"
         not in graded.course.notebook("submitted", row.assignment, row.student).read_text("utf-8")

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import HELPERS, MIXED, ROOT, MixedClass, copy_course
+from conftest import HELPERS, MIXED, ROOT, MixedClass, copy_course, kept_assignments
 from helpers import command_line, grader_crashes
 from helpers.command_line import Finished
 from helpers.grader_crashes import leftovers, records, rewritten, scores
@@ -33,7 +33,6 @@ from autograders.grading.cluster import cluster
 from autograders.grading.grade import grade
 from autograders.grading.job import Packer, environment
 from autograders.grading.worker import grade_parcel
-from autograders.notebooks import assignments
 from autograders.questions.simulate import simulate
 from autograders.results.gradebook import compare_known, write_csv
 
@@ -329,8 +328,8 @@ def wait_until(holds: Callable[[], bool]) -> None:
 def test_one_student_then_one_notebook_then_the_rest(few: Course, variables: dict[str, str]) -> None:
     assert run(few, variables, "--workers", "1", "--student", FIRST).out == "1 graded; 0 were already done\n"
     assert run(few, variables, "--workers", "2").out == "3 graded; 1 were already done\n"
-    second = assignments()[1]
-    simulate(few, assignments(), 4)
+    second = kept_assignments()[1]
+    simulate(few, kept_assignments(), 4)
     before = {path: path.stat().st_ino for path in (few.root / "journal").rglob("*.json")}
     both = ("--assignment", MIXED, "--assignment", second, "--workers", "2")
     assert run(few, variables, *both).out == "4 graded; 4 were already done\n"
@@ -375,7 +374,7 @@ def test_fewer_than_one_worker_is_refused(few: Course, variables: dict[str, str]
 def two_hundred(released: Course, tmp_path_factory: pytest.TempPathFactory) -> Course:
     """A class of 200 that handed in every notebook."""
     course = copy_course(released, tmp_path_factory.mktemp("two-hundred") / "course")
-    simulate(course, assignments(), 200)
+    simulate(course, kept_assignments(), 200)
     return course
 
 
@@ -397,7 +396,7 @@ def test_two_hundred_students_and_two_notebooks(
 ) -> None:
     course = copy_course(two_hundred, tmp_path / "class")
     real = variables | {"PYTHONPATH": str(ROOT)}
-    names = [option for name in assignments() for option in ("--assignment", name)]
+    names = [option for name in kept_assignments() for option in ("--assignment", name)]
     killed: list[int] = []
     with contextlib.ExitStack() as stack:
         if manner == "Dask":

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, autograde, copy_course
+from conftest import ROOT, autograde, copy_course, kept_assignments
 from helpers.command_line import Finished
 from helpers.submissions import (
     ACCUMULATE,
@@ -38,7 +38,6 @@ from autograders.intake.collect import Collected, collect
 from autograders.intake.reading.archives import Archive, RefusedArchive
 from autograders.intake.roster import Roster
 from autograders.nbgrader.database import open_gradebook
-from autograders.notebooks import assignments
 from autograders.results.gradebook import question_points, write_csv
 
 pytestmark = pytest.mark.slow
@@ -52,7 +51,7 @@ def light(released: Course, tmp_path: Path) -> Course:
     course = Course(tmp_path / "course")
     for step in ("source", "release"):
         (course.root / step).mkdir(parents=True)
-        for name in assignments():
+        for name in kept_assignments():
             (course.root / step / name).symlink_to(released.step(step, assignment=name))
     return course
 
@@ -82,7 +81,7 @@ def packed(student: str, content: bytes, **fields: object) -> bytes:
 
 
 def run(course: Course, *paths: Path, **options: object) -> dict[str, Collected]:
-    return {item.label: item for item in collect(course, paths, assignments(), **options)}  # type: ignore[arg-type]
+    return {item.label: item for item in collect(course, paths, kept_assignments(), **options)}  # type: ignore[arg-type]
 
 
 def submitted(course: Course) -> dict[tuple[str, str], bytes]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import autograde, copy_course
+from conftest import autograde, copy_course, kept_assignments
 from helpers.submissions import CLIP, FIRST, SECOND, cell_of, edited, handed_in
 from test_collect import light, packed, run, submitted, write_tree, zipped
 
@@ -16,7 +16,6 @@ from autograders.__main__ import main
 from autograders.course import Course, CourseError
 from autograders.intake.confirm import confirm, waiting
 from autograders.intake.notes import read_not_placed, read_note
-from autograders.notebooks import assignments
 from autograders.results.gradebook import rows, write_csv
 
 pytestmark = pytest.mark.slow
@@ -176,9 +175,9 @@ def test_a_packed_file_of_another_name_replaces_nothing_until_a_person_says_so(
     confirm(course, FIRST, "ada", 1)
     assert submitted(course) == {("ada", FIRST): forged}
     assert [path.read_bytes() for path in course.root.glob(f"attempts/ada/{FIRST}/*")] == [good]
-    assert waiting(course, assignments()) == []
+    assert waiting(course, kept_assignments()) == []
     run(course, tmp_path / "1")
-    assert waiting(course, assignments()) == [], "what a person rejected is not asked again"
+    assert waiting(course, kept_assignments()) == [], "what a person rejected is not asked again"
     assert submitted(course) == {("ada", FIRST): forged}
 
 
@@ -208,11 +207,11 @@ def test_what_waits_goes_on_waiting_when_only_the_other_notebook_was_settled(
     run(light, inbox(tmp_path / "1", a=packed("ada", good, name="Ada")))
     eves = inbox(tmp_path / "2", b=both("Eve", other(good)))
     run(light, eves)
-    assert {each.assignment for each in waiting(light, assignments())} == {FIRST, SECOND}
+    assert {each.assignment for each in waiting(light, kept_assignments())} == {FIRST, SECOND}
     confirm(light, FIRST, "ada", 0)
     again = run(light, eves)
     assert submitted(light) == {("ada", FIRST): good}
-    assert {each.assignment for each in waiting(light, assignments())} == {SECOND}
+    assert {each.assignment for each in waiting(light, kept_assignments())} == {SECOND}
     assert any("different hands" in str(item.problem) for item in again.values())
     confirm(light, SECOND, "ada", 1)
     assert submitted(light) == {("ada", FIRST): good, ("ada", SECOND): second}
@@ -247,7 +246,7 @@ def test_who_says_whose_it_is_decides_whether_a_person_is_asked(
         content = other(good, str(number))
         made = content if name is None else packed("ada", content, name=name, submitted="2026-03-01 12:00:00 UTC")
         run(light, write_tree(tmp_path / str(number), {file: made}))
-    assert bool(waiting(light, assignments())) == asked
+    assert bool(waiting(light, kept_assignments())) == asked
     assert submitted(light) == {("ada", FIRST): other(good, "0" if asked else "1")}
 
 
@@ -258,7 +257,7 @@ def test_of_two_hands_in_one_run_neither_counts(course: Course, good: bytes, tmp
     assert all("different hands" in str(item.problem) for item in found.values())
     (row,) = [row for row in rows(course, [FIRST]) if row.student == "ada"]
     assert row.state == "to confirm"
-    (one,) = waiting(course, assignments())
+    (one,) = waiting(course, kept_assignments())
     number = 1 + [held.origin for held in one.note.held].index("the file itself, packed by ada")
     confirm(course, FIRST, "ada", number)
     assert submitted(course) == {("ada", FIRST): good}
@@ -299,7 +298,7 @@ def test_of_copies_in_one_zip_the_complete_one_counts_or_a_person_is_asked(
         write_tree(tmp_path / "in", {f"{ADA}/w.zip": archive(make(good, blank))}),
     )
     assert submitted(light) == ({("ada", FIRST): good} if expected == "good" else {})
-    assert bool(waiting(light, assignments())) == (expected == "asked")
+    assert bool(waiting(light, kept_assignments())) == (expected == "asked")
 
 
 def test_a_blank_notebook_handed_in_later_does_not_count(

@@ -7,10 +7,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import autograde
+from conftest import autograde, kept_assignments
 
 from autograders.course import STUB, TEXT_STUB, Course
-from autograders.notebooks import assignments
 from lecture_lib.__main__ import main as lecture
 from lecture_lib.commands.submit import STUBS, SubmitError, submit, unanswered
 
@@ -24,7 +23,7 @@ def student(released: Course, tmp_path: Path) -> Path:
     """A student's folder with the released notebooks, the first question answered."""
     folder = tmp_path / "student"
     (folder / "notebooks").mkdir(parents=True)
-    for name in assignments():
+    for name in kept_assignments():
         text = (released.bundle / "notebooks" / f"{name}.ipynb").read_text("utf-8")
         (folder / "notebooks" / f"{name}.ipynb").write_text(text, "utf-8")
     path = folder / "notebooks" / f"{FIRST}.ipynb"
@@ -46,7 +45,7 @@ def test_packing_says_what_is_unanswered(student: Path) -> None:
 
 
 def test_the_released_stubs_are_what_packing_looks_for(released: Course) -> None:
-    for name in assignments():
+    for name in kept_assignments():
         nb = json.loads((released.bundle / "notebooks" / f"{name}.ipynb").read_text("utf-8"))
         answers = [
             c["metadata"]["nbgrader"]["grade_id"]

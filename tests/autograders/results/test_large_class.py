@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import MIXED, GradedClass, MixedClass
+from conftest import MIXED, GradedClass, MixedClass, kept_assignments
 from helpers.large_class import multiply
 
 from autograders.course import Course, CourseError
@@ -17,7 +17,6 @@ from autograders.grading.pending import find_pending
 from autograders.intake.roster import Roster
 from autograders.nbgrader.database import open_gradebook
 from autograders.nbgrader.scores import maxima, scores_of
-from autograders.notebooks import assignments
 from autograders.questions.question import QUESTIONS
 from autograders.questions.titles import question_titles
 from autograders.results.gradebook import rows, write_csv
@@ -29,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 def test_the_scores_of_one_query_are_those_of_nbgrader_s_own_properties(graded: GradedClass) -> None:
     with open_gradebook(graded.course) as gradebook:
-        for assignment in assignments():
+        for assignment in kept_assignments():
             scores = scores_of(gradebook, assignment)
             submissions = gradebook.find_assignment(assignment).submissions
             assert scores.keys() == {submission.student.id for submission in submissions}

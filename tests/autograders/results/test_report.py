@@ -10,12 +10,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import MIXED, GradedClass, MixedClass, copy_course
+from conftest import MIXED, GradedClass, MixedClass, copy_course, kept_assignments
 from helpers.accessibility import page_violations
 
 from autograders.__main__ import main
 from autograders.course import Course
-from autograders.notebooks import assignments
 from autograders.questions.question import QUESTIONS
 from autograders.reasons import Kind, Reason
 from autograders.results.gradebook import write_csv
@@ -150,10 +149,10 @@ def test_every_kind_has_its_words(kind: Kind) -> None:
 
 def test_the_numbers_are_those_of_the_tables(graded: GradedClass) -> None:
     course = graded.course
-    write_csv(course, assignments())
+    write_csv(course, kept_assignments())
     with (course.root / "questions.csv").open(encoding="utf-8", newline="") as file:
         table = [row for row in csv.DictReader(file) if row["points"] or row["state"] == "waits for a person"]
-    for assignment in assignments():
+    for assignment in kept_assignments():
         report = assignment_report(course, assignment, names=False)
         of = [row for row in table if row["assignment"] == assignment]
         made = Counter(
@@ -180,6 +179,6 @@ def test_the_numbers_are_those_of_the_tables(graded: GradedClass) -> None:
 
 
 def test_a_class_that_handed_in_nothing_has_a_page(course: Course) -> None:
-    text = write_report(course, assignments()).read_text("utf-8")
+    text = write_report(course, kept_assignments()).read_text("utf-8")
     assert Reader(text).open == []
     assert "No known misconception was seen" in text
