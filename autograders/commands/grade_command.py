@@ -73,10 +73,12 @@ def _try(options: argparse.Namespace) -> int:
 
 def _grade(options: argparse.Namespace, choose: Choose) -> int:
     from ..grading.pending import check_call, find_pending
+    from ..writer import only_writer
 
     course, assignments = choose(options)
     check_call(course, assignments, options.student)
-    summary, todo = find_pending(course, assignments, options.student, force=options.force)
+    with only_writer(course, "grade"):  # another run may be about to finish what is pending
+        summary, todo = find_pending(course, assignments, options.student, force=options.force)
     if todo:
         summary = _grade_all(options, course, assignments)
     for line in summary.reasons() if options.quiet else [str(summary)]:

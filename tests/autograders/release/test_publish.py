@@ -14,7 +14,7 @@ from string import Template
 import nbformat
 import pytest
 import yaml
-from conftest import ROOT, autograde
+from conftest import ROOT, autograde, kept_assignments
 from helpers.student_computer import URL
 
 from autograders import notebooks
@@ -69,7 +69,7 @@ def test_the_folder_is_complete_and_holds_nothing_of_the_instructors(published: 
     assert {
         *("README.md", "CHANGELOG.md", "LICENSE", "LICENSE-prose", "pyproject.toml", "release.json", ".gitignore"),
         *("binder/environment.yml", "binder/postBuild", "assets/digits.npz", "lecture_lib/__init__.py"),
-        *(f"notebooks/{name}.ipynb" for name in assignments()),
+        *(f"notebooks/{name}.ipynb" for name in kept_assignments()),
     } <= names
     parts = {part for name in names for part in Path(name).parts}
     assert not {"autograders", "judges", "answers", "probes", "secret", "tests", "nbgrader_config.py"} & parts
@@ -100,7 +100,7 @@ def test_what_is_installed_needs_nothing_of_the_instructors(published: tuple[Cou
 
 def test_the_notebooks_say_where_they_run_and_what_they_are(published: tuple[Course, Release]) -> None:
     course, release = published
-    for name in assignments():
+    for name in kept_assignments():
         nb = nbformat.read(release.folder / "notebooks" / f"{name}.ipynb", as_version=4)
         nbformat.validate(nb)
         assert nb.metadata["lecture"] == {
