@@ -474,7 +474,8 @@ results = {
 
 # %% tags=["demo"]
 for name, (accuracy, confidence) in results.items():
-    print(f"{name}: accuracy ≈ {100 * accuracy:.0f} %, confidence when wrong ≈ {confidence:.1f}")
+    right = f"{100 * accuracy:.0f}"
+    print(f"{name}: accuracy ≈ {right} %, confidence when wrong ≈ {confidence:.1f}")
 
 
 floor = softmax_twice(1000.0 * torch.eye(10)[:1], torch.tensor([0])).item()
@@ -1308,9 +1309,7 @@ best = {name: rates[int(np.argmax(values))] for name, values in accuracies.items
 print({name: float(rate) for name, rate in best.items()})
 
 # %% tags=["demo"]
-reveal(
-    "best rates",
-    math.log10(best["SGD"] / best["Adam"]),
+reveal("best rates", math.log10(best["SGD"] / best["Adam"]),
     "powers of ten",
     tolerance=0.5,
     usual={
@@ -1477,9 +1476,7 @@ norm_names = [
 print({name: "decays" if decays_by_name[name] else "no decay" for name in norm_names})
 
 # %% tags=["demo"]
-reveal(
-    "by name",
-    sum(decays_by_name[name] for name in norm_names),
+reveal("by name", sum(decays_by_name[name] for name in norm_names),
     "of 4",
     tolerance=0,
     usual={
@@ -1534,7 +1531,7 @@ def share_right(body, head, images, first_digit):
 
 # %% tags=["demo"]
 def transfer(factor, seed=0):
-    """Return the accuracy on digits 5 to 9 with the new head, and on 0 to 4 with the old head, after the transfer."""
+    """Return the accuracy on the new digits with the new head, and on the old with the old one."""
     torch.manual_seed(seed)
     body = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU())
     old_head, new_head = nn.Linear(64, 5), nn.Linear(64, 5)
@@ -1552,9 +1549,7 @@ results = {
 }
 for factor, (new, old) in results.items():
     print(f"factor {factor}: digits 5 to 9: {new:.2f}   digits 0 to 4 with the old head: {old:.2f}")
-reveal(
-    "body rate",
-    max(results, key=lambda factor: results[factor][0]),
+reveal("body rate", max(results, key=lambda factor: results[factor][0]),
     tolerance=0,
     usual={
         0.1: "The lower rate is often recommended. Here it costs accuracy.",
@@ -1670,9 +1665,7 @@ stepped_per_batch = schedule_rates(
 print("rate of the first six steps", [round(rate, 4) for rate in stepped_per_batch[:6]])
 
 # %% tags=["demo"]
-reveal(
-    "wrong unit",
-    math.log10(stepped_per_batch[34]),
+reveal("wrong unit", math.log10(stepped_per_batch[34]),
     "as a power of ten",
     tolerance=0.1,
     usual={
@@ -1782,8 +1775,7 @@ means = {
     for name, schedule in compared.items()
 }
 print({name: f"{mean:.3f}" for name, mean in means.items()})
-reveal(
-    "shapes", 100 * (max(means.values()) - min(means.values())), "percentage points", tolerance=1
+reveal("shapes", 100 * (max(means.values()) - min(means.values())), "percentage points", tolerance=1
 )
 
 # %% [markdown]
@@ -2087,12 +2079,10 @@ found = {
 }
 for (name, recipe), values in found.items():
     print(f"{name:14} {recipe:24}", *(f"{value:.2f}" for value in values))
-reveal(
-    "diabetes",
-    np.mean([found["diabetes", recipe] for recipe in recipes]),
+reveal("diabetes", np.mean([found["diabetes", recipe] for recipe in recipes]),
     tolerance=0.1,
     usual={
-        0.9: "Ten features of a patient say little about a disease a year later. No recipe changes that.",
+        0.9: "Ten features of a patient say little about a disease a year later.",
     },
 )
 
