@@ -2198,8 +2198,7 @@ probe("03c-choose", choose, train_model)
 # texts.
 #
 # ```python
-# # PyTorch has no warm-up, so we write our own.
-# scheduler = LambdaLR(optimizer, lambda step: min(1.0, step / 500))
+# scheduler = LambdaLR(optimizer, lambda step: min(1.0, step / 500))  # PyTorch has no warm-up, so we write our own
 #
 # for i, (x, y) in enumerate(loader):
 #     loss = F.cross_entropy(model(x), y) / 4
