@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 
 _JOINERS = "\u200c\u200d"
 """Persian words and emoji need them, and they hide nothing."""
@@ -21,6 +22,12 @@ def plain(text: object, *, lines: bool = False) -> str:
         character if _is_shown(character) or (lines and character in "\n\t") else _number(character)
         for character in text
     )
+
+
+def some(texts: Sequence[str], most: int = 5) -> str:
+    """The first of some names, with how many more there are."""
+    rest = len(texts) - most
+    return ", ".join(texts[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _is_shown(character: str) -> bool:

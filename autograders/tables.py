@@ -30,6 +30,11 @@ def read_table(path: Path) -> list[dict[str, str]]:
         return [{name: original(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
 
 
+def separator_of(first_line: str, signs: str = ",;\t") -> str:
+    """The sign between a table's cells: spreadsheets write semicolons where the comma is the decimal sign."""
+    return max(signs, key=first_line.count)
+
+
 def cell_text(cell: Any) -> Any:
     """A cell as it is written: numbers unchanged, a text that begins like a formula behind an apostrophe."""
     if not isinstance(cell, str):

@@ -23,7 +23,7 @@ from nbformat import NotebookNode
 
 from autograders import notebooks
 from autograders.course import WITHOUT_SANDBOX_VARIABLE, Course
-from autograders.notebooks import assignments
+from autograders.notebooks import assignments, number_of
 from autograders.questions.question import answer_to
 from autograders.questions.seeds import create_secret
 from autograders.questions.simulate import simulate
@@ -228,7 +228,7 @@ def course_of_this_run(folder: Path, secret: bytes) -> Course:
 
 def kept_assignments() -> list[str]:
     """The notebooks of the shorter course, which ask the questions of KEPT."""
-    return [name for name in assignments() if name[:3] in {question[:3] for question in KEPT}]
+    return [name for name in assignments() if any(question.startswith(f"{number_of(name)}-") for question in KEPT)]
 
 
 def _is_kept(cell: NotebookNode) -> bool:

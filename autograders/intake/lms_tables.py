@@ -11,7 +11,8 @@ from pathlib import Path
 
 from ..course import Course, CourseError
 from ..files import write_text_atomically
-from ..tables import write_table
+from ..plain_text import some
+from ..tables import separator_of, write_table
 from .roster import Roster, is_path_safe, normal_id
 
 ROLES = ("id", "name", "email", "lms_id")
@@ -33,7 +34,6 @@ _CANDIDATES: Mapping[str, Mapping[str, Sequence[str]]] = {
     },
 }
 _KNOWN_BY = {"Canvas": {"Student", "ID"}, "Moodle": {"Email address"}}
-_MOST_LISTED = 5
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def read_lms_table(path: Path) -> LmsTable:
             f"{path}: not UTF-8 (byte {error.start}). Download it again, or save it as CSV in UTF-8."
         ) from None
     first = text.partition("\n")[0]
-    separator = max(",;\t", key=first.count)
+    separator = separator_of(first)
     lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator))
     if not lines or len(lines[0]) < 2:
         raise CourseError(
@@ -163,15 +163,15 @@ def _refuse_bad_ids(table: LmsTable, column: str, students: list[dict[str, str]]
     where = f"{table.path}, column {column!r}"
     if missing := [student["name"] for student in students if not student["id"]]:
         raise CourseError(
-            f"{where}: {len(missing)} students have no id ({_some(missing)}). Enter them in the LMS, or name "
+            f"{where}: {len(missing)} students have no id ({some(missing)}). Enter them in the LMS, or name "
             "another column: --column id='Email address'. Nothing was written."
         )
     if odd := [student["id"] for student in students if not is_path_safe(student["id"])]:
-        raise CourseError(f"{where}: {_some(odd)} cannot be an id: it cannot name a folder. Nothing was written.")
+        raise CourseError(f"{where}: {some(odd)} cannot be an id: it cannot name a folder. Nothing was written.")
     counts = Counter(student["id"].casefold() for student in students)
     if double := [student["id"] for student in students if counts[student["id"].casefold()] > 1]:
         raise CourseError(
-            f"{where}: {_some(sorted(set(double)))} stands in more than one line. Give each student an id of their "
+            f"{where}: {some(sorted(set(double)))} stands in more than one line. Give each student an id of their "
             "own, or name another column: --column id='Email address'. Nothing was written."
         )
 
@@ -188,11 +188,6 @@ def _question(table: LmsTable) -> str:
         f"  autograde roster {table.path.name} --column id='{table.header[-1]}' --column name='{first}+{second}'\n"
         "Nothing was written."
     )
-
-
-def _some(texts: Sequence[str]) -> str:
-    rest = len(texts) - _MOST_LISTED
-    return ", ".join(texts[:_MOST_LISTED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 @dataclass(frozen=True)

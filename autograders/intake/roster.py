@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 from ..course import Course, CourseError
-from ..tables import original
+from ..tables import original, separator_of
 from .times import has_zone, parse_time
 
 _MOODLE = re.compile(r"^(?P<name>.+?)_\d+_assignsubmission_(?:file|onlinetext)_?(?P<rest>.*)$")
@@ -236,9 +236,7 @@ def _read_table(path: Path, columns: set[str]) -> list[dict[str, str]]:
     except UnicodeDecodeError as error:
         raise CourseError(f"{path}: not UTF-8 (byte {error.start}). Save it as CSV in UTF-8.") from None
     lines = text.splitlines()
-    # Spreadsheets write semicolons in countries where the comma is the decimal sign.
-    separator = ";" if lines and lines[0].count(";") > lines[0].count(",") else ","
-    reader = csv.DictReader(lines, delimiter=separator)
+    reader = csv.DictReader(lines, delimiter=separator_of(lines[0] if lines else "", ",;"))
     missing = sorted(columns - set(reader.fieldnames or []))
     if missing:
         hint = " An export of an LMS becomes the roster with `autograde roster FILE`." if "id" in missing else ""

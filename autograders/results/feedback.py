@@ -6,7 +6,7 @@ import html
 import queue
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..course import Course, CourseError
@@ -76,7 +76,8 @@ def _write_all(
             else:
                 waits = record is None and is_waiting(course, assignment, student)
                 todo += [Record(student, assignment, None, "", State.TO_CONFIRM)] if waits else []
-                todo += [record] if record is not None else []
+                # A page shows no observations, and those of a large class do not fit into memory.
+                todo += [replace(record, observations={})] if record is not None else []
     inputs = {assignment: PageInputs(course, assignment) for assignment in {record.assignment for record in todo}}
     endings = [inputs[record.assignment].ending(record.student) for record in todo]
     free: queue.SimpleQueue[int] = queue.SimpleQueue()

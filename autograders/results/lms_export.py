@@ -15,6 +15,7 @@ from ..files import write_bytes_atomically
 from ..intake.lms_tables import POINTS_POSSIBLE, LmsTable, is_person, read_lms_table
 from ..intake.notes import note_in_force
 from ..intake.roster import CANVAS_FILE, Roster, normal_id
+from ..plain_text import some
 from .gradebook import rows
 from .row import Row
 
@@ -22,7 +23,6 @@ _CANVAS_IDS = ("SIS Login ID", "SIS User ID", "Integration ID", "ID")
 _CANVAS_PERSON = ("Student", "ID", "SIS User ID", "SIS Login ID", "Integration ID", "Root Account", "Section")
 """The columns by which Canvas knows a line; it needs them to read the file."""
 _WORKSHEET = ("Identifier", "Full name", "Grade", "Maximum grade")
-_MOST_LISTED = 5
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def canvas_export(
     remarks = _remarks(class_rows, owners, people, student_column)
     if without_name:
         remarks.append(
-            f"no feedback file for {_some(without_name)}: their notebook did not come from Canvas, which finds the "
+            f"no feedback file for {some(without_name)}: their notebook did not come from Canvas, which finds the "
             "person by the name that it gave the file"
         )
     return LmsExport(part, [[line[number] for number in kept] for line in lines], changes, pages, remarks)
@@ -141,7 +141,7 @@ def moodle_export(course: Course, path: Path, assignment: str) -> LmsExport:
         changes.append(ScoreChange(student, line[columns["Full name"]], assignment, before, after))
     remarks = _remarks(class_rows, owners, table.lines, columns["Full name"])
     if locked:
-        remarks.append(f"Moodle has locked the grades of {_some(locked)}: left as they are")
+        remarks.append(f"Moodle has locked the grades of {some(locked)}: left as they are")
     return LmsExport(table, lines, changes, pages, remarks)
 
 
@@ -197,7 +197,7 @@ def _canvas_column(table: LmsTable, assignment: str, named: Mapping[str, str]) -
             return matching[0]
     example = next(iter(titles), "Assignment 1 (12345)")
     raise CourseError(
-        f"{table.path}: no single column is {assignment}; its assignments are {_some(list(titles)) or 'none'}. "
+        f"{table.path}: no single column is {assignment}; its assignments are {some(list(titles)) or 'none'}. "
         f"Name the column: --column {assignment}='{example}'. Nothing was written."
     )
 
@@ -243,9 +243,9 @@ def _owners(
     count_of = Counter(filter(None, owners))
     remedy = "Give each line an id of the roster (`autograde roster FILE` takes the LMS's own). Nothing was written."
     if unclear:
-        raise CourseError(f"{table.path}: {_some(sorted(set(unclear)))} is in several lines, without an id. {remedy}")
+        raise CourseError(f"{table.path}: {some(sorted(set(unclear)))} is in several lines, without an id. {remedy}")
     if double := sorted(student for student, count in count_of.items() if count > 1):
-        raise CourseError(f"{table.path}: more than one line is of {_some(double)}. {remedy}")
+        raise CourseError(f"{table.path}: more than one line is of {some(double)}. {remedy}")
     if 2 * len(count_of) < len(owners):
         raise CourseError(
             f"{table.path}: {len(count_of)} of {len(owners)} lines are of students on this course's roster. Is it the "
@@ -282,7 +282,7 @@ def _remarks(class_rows: _ClassRows, owners: Sequence[str], lines: Sequence[Sequ
     groups["left out, a question waits for a person"] = class_rows.waiting()
     groups["without a score, left as they are"] = class_rows.without_score()
     groups["with a score, and not in the LMS's file"] = sorted(class_rows.scored() - set(owners))
-    return [f"{remark}: {_some(students)}" for remark, students in groups.items() if students]
+    return [f"{remark}: {some(students)}" for remark, students in groups.items() if students]
 
 
 def _value(text: str) -> float | None:
@@ -300,8 +300,3 @@ def _differs(before: str, score: float) -> bool:
 
 def _number(score: float) -> str:
     return f"{round(score, 2):g}" if score < 1e5 else str(round(score, 2))
-
-
-def _some(texts: Sequence[str]) -> str:
-    rest = len(texts) - _MOST_LISTED
-    return ", ".join(texts[:_MOST_LISTED]) + (f" and {rest} more" if rest > 0 else "")

@@ -13,6 +13,7 @@ from ..intake.notes import note_path
 from ..nbgrader.database import open_gradebook
 from ..nbgrader.scores import maxima, scores_of
 from ..notebooks import ROOT
+from ..questions.titles import question_titles
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -77,8 +78,8 @@ def _comments(gradebook: object, assignment: str) -> list[tuple[str, str]]:
 
 @functools.cache
 def _code_digest() -> bytes:
-    """Of the programs that make a page, and of the instructor's settings."""
-    digest = hashlib.sha256(f"{version('nbgrader')} {version('nbconvert')}".encode())
+    """Of the programs that make a page, the questions' titles on it, and the instructor's settings."""
+    digest = hashlib.sha256(f"{version('nbgrader')} {version('nbconvert')} {question_titles()}".encode())
     files = sorted(path for path in _PACKAGE.rglob("*") if path.suffix in {".py", ".j2"})
     for path in (*files, ROOT / "nbgrader_config.py"):
         digest.update(hashlib.sha256(path.read_bytes()).digest())

@@ -12,7 +12,7 @@ from ..intake.notes import read_not_placed, update_not_placed
 from ..intake.roster import normal_id
 from ..nbgrader.database import open_gradebook
 from ..results.gradebook import rows
-from ..tables import original, read_table, write_table
+from ..tables import original, read_table, separator_of, write_table
 from ..writer import only_writer
 
 _FOLDERS = ("submitted", "received", "autograded", "feedback", "attempts", "set-aside")
@@ -106,12 +106,9 @@ def _lines(course: Course, student: str) -> dict[str, int]:
 
 def _read(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
-        return list(csv.DictReader(file, delimiter=_separator(path)))
-
-
-def _separator(path: Path) -> str:
-    first = path.read_text("utf-8-sig").partition("\n")[0]
-    return max(",;\t", key=first.count)
+        separator = separator_of(file.readline())
+        file.seek(0)
+        return list(csv.DictReader(file, delimiter=separator))
 
 
 def _without_lines(path: Path, column: str, student: str) -> None:
@@ -124,8 +121,14 @@ def _without_lines(path: Path, column: str, student: str) -> None:
 def _in_gradebook(course: Course, student: str) -> bool:
     if not course.database.is_file():
         return False
+    from nbgrader.api import MissingEntry
+
     with open_gradebook(course) as gradebook:
-        return any(entry.id == student for entry in gradebook.students)
+        try:
+            gradebook.find_student(student)
+        except MissingEntry:
+            return False
+        return True
 
 
 def _vacuum(course: Course) -> None:

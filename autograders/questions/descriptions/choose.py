@@ -1,6 +1,6 @@
 """03c-choose: decisions compared with sets of acceptable ones, and models with limits that each of these exceeds.
 
-The limits were set with every combination of acceptable decisions: tests/autograders/questions/test_third_notebook.py.
+tests/autograders/questions/test_optimizers_and_schedules.py trains recipes of acceptable decisions against the limits.
 """
 
 from __future__ import annotations

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.special
 
 from ..cases import Case
 from ..description import Description
@@ -17,9 +19,7 @@ KL, TRIPLET, INFO_NCE = "kl.value", "triplet.value", "info_nce.value"
 DISTINCT, REPEATED = "all items differ", "items that occur twice"
 
 
-def log_softmax(logits: Array) -> Array:
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+log_softmax: Callable[[Array], Array] = partial(scipy.special.log_softmax, axis=1)
 
 
 def arrays(case: Case, *names: str) -> list[Array]:

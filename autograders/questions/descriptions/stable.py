@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.special
 
 from ..cases import Case
 from ..description import Description
@@ -17,13 +19,8 @@ PLAIN, LARGE = "moderate logits", "logits of a thousand"
 WEIGHTED, SMOOTHED, BOTH = "weights", "label smoothing", "weights and label smoothing"
 
 
-def log_softmax(logits: Array) -> Array:
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-
-
-def softmax(logits: Array) -> Array:
-    return np.exp(log_softmax(logits))
+log_softmax: Callable[[Array], Array] = partial(scipy.special.log_softmax, axis=1)
+softmax: Callable[[Array], Array] = partial(scipy.special.softmax, axis=1)
 
 
 def overflowing(logits: Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from ...data.vision import NAMES
@@ -72,16 +72,10 @@ def read_settings(options: Namespace) -> tuple[Settings, Path]:
         return settings, folder
     if not (folder / "record.json").exists():
         raise CannotTrainError(f"{folder} holds no run to resume (no record.json). Name its folder: --to DIR")
-    recorded = RunRecord.load(folder / "record.json").config
+    # A record from before a setting existed was trained with its default.
+    recorded = asdict(Settings()) | RunRecord.load(folder / "record.json").config
     for name, value in chosen.items():
-        if value != recorded.get(name, _default(name)):
+        if value != recorded[name]:
             option = f"--{name.replace('_', '-')}"
-            there = recorded.get(name, _default(name))
-            raise CannotTrainError(f"{option} is {value} and the run in {folder} has {there}; leave it out")
-    names = [field.name for field in fields(Settings)]
-    return Settings(**{name: recorded.get(name, _default(name)) for name in names}), folder
-
-
-def _default(name: str) -> object:
-    """The default of a setting: what a record from before the setting existed was trained with."""
-    return getattr(Settings(), name)
+            raise CannotTrainError(f"{option} is {value} and the run in {folder} has {recorded[name]}; leave it out")
+    return Settings(**{field.name: recorded[field.name] for field in fields(Settings)}), folder

@@ -7,14 +7,13 @@ from typing import Any
 import torch
 
 from ..question import Functions, Inputs, PublicQuestion
+from .float64 import in_float64
 
 
 def _observer(function: str, *names: str) -> Any:
     def observed(functions: Functions, inputs: Inputs) -> dict[str, Any]:
         arguments = [torch.tensor(inputs[name]) for name in names[:-1]]
-        value = torch.as_tensor(functions[function](*arguments, inputs[names[-1]])).double()
-        # A difference of two infinities cannot be compared.
-        return {"value": value.nan_to_num(torch.nan, torch.nan, torch.nan)}
+        return {"value": in_float64(functions[function](*arguments, inputs[names[-1]]))}
 
     return observed
 

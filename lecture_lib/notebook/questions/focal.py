@@ -7,21 +7,17 @@ from typing import Any
 import torch
 
 from ..question import Functions, Inputs, PublicQuestion
-
-
-def _tensor(values: Any) -> torch.Tensor:
-    """In float64; infinity as nan, because a difference of two infinities cannot be compared."""
-    return torch.as_tensor(values).double().nan_to_num(torch.nan, torch.nan, torch.nan)
+from .float64 import in_float64
 
 
 def _weights(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    return {"value": _tensor(functions["balanced_weights"](torch.tensor(inputs["table"]), inputs["classes"]))}
+    return {"value": in_float64(functions["balanced_weights"](torch.tensor(inputs["table"]), inputs["classes"]))}
 
 
 def _focal(function: str) -> Any:
     def observed(functions: Functions, inputs: Inputs) -> dict[str, Any]:
         logits, labels = torch.tensor(inputs["logits"]), torch.tensor(inputs["labels"])
-        return {"value": _tensor(functions[function](logits, labels, inputs["gamma"], inputs["alpha"]))}
+        return {"value": in_float64(functions[function](logits, labels, inputs["gamma"], inputs["alpha"]))}
 
     return observed
 

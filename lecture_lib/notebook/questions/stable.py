@@ -7,21 +7,17 @@ from typing import Any
 import torch
 
 from ..question import Functions, Inputs, PublicQuestion
-
-
-def _value(loss: Any) -> torch.Tensor:
-    """In float64; infinity as nan, because a difference of two infinities cannot be compared."""
-    return torch.as_tensor(loss).double().nan_to_num(torch.nan, torch.nan, torch.nan)
+from .float64 import in_float64
 
 
 def _cross_entropy(functions: Functions, inputs: Inputs) -> dict[str, Any]:
     tensors = [torch.tensor(inputs[name]) for name in ("logits", "labels", "weight")]
-    return {"value": _value(functions["cross_entropy"](*tensors, inputs["label_smoothing"]))}
+    return {"value": in_float64(functions["cross_entropy"](*tensors, inputs["label_smoothing"]))}
 
 
 def _binary(functions: Functions, inputs: Inputs) -> dict[str, Any]:
     tensors = [torch.tensor(inputs[name]) for name in ("binary_logits", "targets", "pos_weight")]
-    return {"value": _value(functions["binary_cross_entropy"](*tensors))}
+    return {"value": in_float64(functions["binary_cross_entropy"](*tensors))}
 
 
 QUESTION = PublicQuestion(
