@@ -11,6 +11,7 @@ from autograders import notebooks
 from autograders.questions.descriptions import lrfinder_cases as reference
 from autograders.questions.descriptions.recipe import problem
 from autograders.questions.question import answer_to
+from lecture_lib.notebook.observe import plain
 from lecture_lib.notebook.questions import recipe
 from lecture_lib.notebook.questions.lrfinder import Centred
 from lecture_lib.notebook.registry import find_question
@@ -78,6 +79,20 @@ def test_what_a_run_ignores_is_seen(old: str, new: str, fact: str) -> None:
     assert old in source
     assert run(source)[fact]
     assert not run(source.replace(old, new))[fact]
+
+
+@pytest.mark.parametrize("untrue", [("run",), ("other",), ("run", "other")])
+def test_a_loss_that_is_untrue_in_one_of_two_runs_is_untrue(untrue: tuple[str, ...]) -> None:
+    """Noise of validation in train mode comes near the true loss by chance, in one run now and then."""
+    namespace: dict[str, object] = {"torch": torch, "nn": nn}
+    exec(answer_to("03a-recipe", "right_by_hand"), namespace)
+    case = problem(np.random.default_rng(1), "small", 0.03, 3, 8, 4, 3)
+    runs = plain(recipe.QUESTION.parts["training"]({"run_recipe": namespace["run_recipe"]}, case.inputs))
+    fact = "the weights have the lowest recorded val_loss"
+    assert recipe.training_facts(runs, case.inputs, case.key)[fact] not in (recipe.NO_ROW, recipe.OTHER_ROW)
+    for name in untrue:
+        runs[name]["val_loss"] = runs[name]["val_loss"] + 0.1
+    assert recipe.training_facts(runs, case.inputs, case.key)[fact] == recipe.NO_ROW
 
 
 def test_a_smaller_last_batch_may_be_left_out() -> None:
