@@ -163,7 +163,7 @@ def answer_to(grade_id: str, name: str) -> str:
     return next(answer.source for answer in answers_to(grade_id) if answer.name == name)
 
 
-@functools.lru_cache(maxsize=512)  # two notebooks of 14 questions with eight sets each have 224
+@functools.lru_cache(maxsize=512)  # 34 questions with eight sets each have 272
 def _drawn(draw: Callable[..., Any], secret: bytes, version: str, question_id: str, index: int) -> tuple[bytes, str]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as in the process that judges: several add up in another order, and small work is slower

@@ -81,6 +81,19 @@ def test_what_a_run_ignores_is_seen(old: str, new: str, fact: str) -> None:
     assert not run(source.replace(old, new))[fact]
 
 
+@pytest.mark.parametrize(("stuck", "right"), [(("run",), True), (("other",), True), (("run", "other"), False)])
+def test_a_recipe_that_gets_stuck_in_one_of_two_runs_is_right(stuck: tuple[str, ...], right: bool) -> None:
+    """Not by chance in both: about one run in a hundred on small data with wrong labels."""
+    namespace: dict[str, object] = {"torch": torch, "nn": nn}
+    exec(answer_to("03a-recipe", "right_by_hand"), namespace)
+    case = problem(np.random.default_rng(1), "small", 0.03, 3, 8, 4, 3)
+    runs = plain(recipe.QUESTION.parts["training"]({"run_recipe": namespace["run_recipe"]}, case.inputs))
+    for name in stuck:
+        *layers, last = runs[name]["weights"]
+        runs[name]["weights"] = [*layers, last + 1e6 * (np.arange(len(last)) == 0)]  # it says class 0 of every point
+    assert recipe.training_facts(runs, case.inputs, case.key)["right on new points"] is right
+
+
 @pytest.mark.parametrize("untrue", [("run",), ("other",), ("run", "other")])
 def test_a_loss_that_is_untrue_in_one_of_two_runs_is_untrue(untrue: tuple[str, ...]) -> None:
     """Noise of validation in train mode comes near the true loss by chance, in one run now and then."""
