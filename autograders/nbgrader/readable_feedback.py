@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,11 @@ from ..questions.titles import question_titles
 from ..release.releases import read_published, which_release
 from ..results.banner import state_banner
 from ..results.gradebook import extension_of, lateness_of
-from .safe_page_exporter import FOLD, UNFOLD
+from .safe_page_exporter import FOLD, HEADING, UNFOLD
 
 _NOTE = (
     "*Your answers were put into the notebook as it was released. Cells that only show something were not run while "
-    "grading, so they have no output here. Questions graded by hand show 0 until that is done.*"
+    "grading, so they have no output here.*"
 )
 _STYLE = (
     "summary{display:list-item} td,th{padding:2px 6px;text-align:left;vertical-align:top} "
@@ -34,8 +35,8 @@ _STYLE = (
     "body a{color:#1a5a96;text-decoration:underline} body div.nbgrader_cell .panel-primary .panel-heading a,"
     "body .panel-primary.nbgrader_cell .panel-heading a{color:#fff} body .highlight .ne{color:#b02a24} "
     "body .highlight .si{color:#8f3e60} body .highlight .se{color:#8a4b12} "
-    "img{max-width:100%} #toc li{display:none} #toc li.late-penalty{display:list-item} div.prompt{display:none} "
-    "body .container,body #notebook-container{width:auto;max-width:100%;padding:0} body{overflow-wrap:anywhere} "
+    "img{max-width:100%} div.prompt{display:none} body #notebook-container{width:auto;max-width:60em;margin:0 auto;"
+    "padding:0 1em} body{overflow-wrap:anywhere} "
     "div.nbgrader_cell .panel-heading{height:auto;overflow:hidden} .input_area pre,pre{white-space:pre-wrap} "
     "div.output_subarea,div.rendered_html{max-width:100%} details.rest{margin:0.5em 0} "
     "details.rest>summary{color:#555} @media print{details.rest{display:none} div.cell{page-break-inside:auto}}"
@@ -49,15 +50,19 @@ class ReadableFeedback(NbGraderPreprocessor):
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         """Add the state, the note and the style; drop the bare number above each explanation."""
-        table = _table(nb)
+        course, ids = Course(Path(self.course_root)), resources["nbgrader"]
+        banner, waiting = _from_gradebook(course, nb, ids)
+        table = _table(nb, waiting)
+        resources["feedback"] = {"total": _total(ids, nb, waiting)}
         for cell in nb.cells:
+            if _is_answer(cell):
+                cell.metadata[HEADING] = _heading(cell.metadata["nbgrader"])
             if by_test_id(cell.metadata.get("nbgrader", {}).get("grade_id", "")) is not None:
                 cell.source = ""
                 # The score alone, which nbgrader needed; the explanation below it says the same number with its reason.
                 cell.outputs = [output for output in cell.outputs if output.output_type != "execute_result"]
-        note = f"{_NOTE}\n\n{self._release(nb, resources['nbgrader']['assignment'])}"
+        note = f"{_NOTE}\n\n{self._release(nb, ids['assignment'])}"
         _fold(nb.cells)
-        banner = _banner(Course(Path(self.course_root)), nb, resources["nbgrader"])
         nb.cells.insert(0, new_markdown_cell(f"{banner}\n\n{table}\n\n{note}"))
         resources["inlining"]["css"] = [*resources["inlining"]["css"], _STYLE]
         return nb, resources
@@ -83,7 +88,27 @@ def _fold(cells: list[NotebookNode]) -> None:
             cell.metadata[UNFOLD] = number == len(cells) - 1 or _is_answer(cells[number + 1])
 
 
-def _table(nb: NotebookNode) -> str:
+def _name(grade_id: str) -> str:
+    question = by_test_id(grade_id)
+    return question.id if question is not None else grade_id
+
+
+def _heading(names: NotebookNode) -> str:
+    """What stands above an answer, or above the verdict in a test cell."""
+    question = _name(names["grade_id"])
+    answers = names.get("solution") or names.get("task")
+    return f"{'Your answer' if answers else 'Verdict'}: {question_titles().get(question, question)}"
+
+
+def _total(ids: Any, nb: NotebookNode, waiting: Set[str]) -> str:
+    """The points of the notebook, and how many of them nobody has given or refused yet."""
+    graded = [cell.metadata["nbgrader"] for cell in nb.cells if cell.metadata.get("nbgrader", {}).get("grade")]
+    open_points = sum(names.get("points") or 0 for names in graded if names["grade_id"] in waiting)
+    total = f"{ids['score']:g} of {ids['max_score']:g} points"
+    return f"{total} so far; {open_points:g} wait for a person" if open_points else total
+
+
+def _table(nb: NotebookNode, waiting: Set[str]) -> str:
     """Each question by its name, with its points, what happened, what to look at and a link to the answer."""
     verdicts = nb.metadata.get(STAMP, {}).get("verdicts", {})
     rows = []
@@ -91,17 +116,21 @@ def _table(nb: NotebookNode) -> str:
         names = cell.metadata.get("nbgrader", {})
         if not names.get("grade"):
             continue
-        question = by_test_id(names["grade_id"])
-        name = question.id if question is not None else names["grade_id"]
+        name = _name(names["grade_id"])
         verdict = verdicts.get(name, {})
         lost = [
             f"{part['name']}: {part['message']}"
             for part in verdict.get("parts", ())
             if part["points"] < part["maximum"]
         ]
-        happened = verdict.get("meaning") or "; ".join(lost) or ("" if question is not None else "graded by a person")
+        happened = verdict.get("meaning") or "; ".join(lost)
+        earned = f"{names.get('score') or 0:g}"
+        if names["grade_id"] in waiting:
+            earned, happened = "–", happened or "waits for a person"
+        elif by_test_id(names["grade_id"]) is None:
+            happened = "graded by a person"
         title = question_titles().get(name, name)
-        points = f"{names.get('score') or 0:g} of {names.get('points') or 0:g}"
+        points = f"{earned} of {names.get('points') or 0:g}"
         words = html.escape(plain(happened))
         if verdict.get("look_at"):
             words += f"<br><em>Look at: {html.escape(plain(verdict['look_at']))}</em>"
@@ -111,8 +140,8 @@ def _table(nb: NotebookNode) -> str:
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
-def _banner(course: Course, nb: NotebookNode, ids: Any) -> str:
-    """The submission's state with its reasons, as the gradebook has it when the page is made."""
+def _from_gradebook(course: Course, nb: NotebookNode, ids: Any) -> tuple[str, set[str]]:
+    """The submission's state with its reasons, as the gradebook has it now, and the cells that wait for a person."""
     from nbgrader.api import Gradebook
 
     stamp = nb.metadata.get(STAMP, {})
@@ -123,7 +152,10 @@ def _banner(course: Course, nb: NotebookNode, ids: Any) -> str:
         submission = gradebook.find_submission(ids["assignment"], ids["student"])
         late = lateness_of(submission, note_in_force(course, *place))
         extended = extension_of(submission)
+        grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
+        waiting = {grade.name for grade in grades if grade.needs_manual_grade}
     if late and state == State.GRADED:
         state = State.LATE
     notes = record.notes if record is not None else stamp.get("notes", [])
-    return state_banner(state, [*map(str, reasons), *notes, *(str(each) for each in (late, extended) if each)])
+    reasons = [*map(str, reasons), *notes, *(str(each) for each in (late, extended) if each)]
+    return state_banner(state, reasons), waiting

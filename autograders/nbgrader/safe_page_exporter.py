@@ -18,6 +18,7 @@ from nbformat import NotebookNode
 from traitlets import default
 
 from ..results.formulas import mathml
+from ..results.report_page import TEMPLATES
 from ..results.safe_html import POLICY, clean_fragment, clean_page
 
 MOST_MARKDOWN = 20_000
@@ -30,11 +31,8 @@ _KEPT = ("text/plain", "text/html", "text/markdown", "image/png", "image/jpeg", 
 
 FOLD, UNFOLD = "fold_begins", "fold_ends"
 """Keys in a cell's metadata: a folded part of the page begins before it, ends behind it."""
-_PAGE = (
-    "{% extends 'index.html.j2' %}{% block any_cell %}"
-    "{% if cell.metadata.fold_begins %}<details class='rest'><summary>the notebook in between</summary>{% endif %}"
-    "{{ super() }}{% if cell.metadata.fold_ends %}</details>{% endif %}{% endblock any_cell %}"
-)
+HEADING = "feedback_heading"
+"""Key in a graded cell's metadata: what stands above it."""
 
 
 class SafePageExporter(HTMLExporter):
@@ -44,7 +42,7 @@ class SafePageExporter(HTMLExporter):
 
     @default("raw_template")
     def _raw_template_default(self) -> str:
-        return _PAGE
+        return (TEMPLATES / "feedback.html.j2").read_text("utf-8")
 
     def from_notebook_node(self, nb: NotebookNode, resources: Any = None, **kwargs: Any) -> tuple[str, dict[str, Any]]:
         """Convert a notebook; returns the page and the resources."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lecture_lib.notebook.questions.choose import DECISIONS, FITS, NOT_REACHED, REACHED, fit, reached
+from lecture_lib.notebook.questions.choose import DECISIONS, FITS, NOT_REACHED, REACHED, WRONG_SHAPE, fit, reached
 
 from ..cases import Case, Observation, value
 from ..description import Description
@@ -123,6 +123,9 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
+    """Any task, and in every eighth case any of the data sets."""
+    if rng.integers(8) == 0:
+        return data_case(rng, list(TASKS)[rng.integers(len(TASKS))], "domain")
     tasks = every_task()
     return Case("domain", {"task": tasks[rng.integers(len(tasks))]})
 
@@ -210,6 +213,20 @@ QUESTION = Description(
             "the model's outputs for new rows are hardly better than a constant",
             "the loss during training, and the scale of the targets: numbers come unscaled",
             lambda case: {"model.score": NOT_REACHED} if "x" in case.inputs else {},
+        ),
+        Mistake(
+            "numbers-not-learned",
+            "for numbers the model's outputs are hardly better than a constant; for classes they are",
+            "the scale of the targets, which come unscaled: in training, and in what the model returns",
+            lambda case: (
+                {"model.score": NOT_REACHED} if case.inputs["task"]["target"] == NUMBER and "x" in case.inputs else {}
+            ),
+        ),
+        Mistake(
+            "outputs-of-another-shape",
+            "what the model returned for new rows has a wrong shape, or is not finite",
+            "one number for each row, or one for each row and class: print `model(x).shape`",
+            lambda case: {"model.score": WRONG_SHAPE} if "x" in case.inputs else {},
         ),
     ),
     visible=(

@@ -92,15 +92,19 @@ def info_nce(
     similarity: Callable[[Array, Array], Array] = cosines,
     scale: Callable[[float], float] = lambda t: 1 / t,
     reduce: Callable[[Array], float] = lambda losses: float(losses.mean()),
+    left_out: float = 0.0,
 ) -> Simulation:
-    """InfoNCE with one of its parts exchanged: which keys are compared, and which of them count as right."""
+    """InfoNCE with one of its parts exchanged: which keys are compared, and which of them count as right.
+
+    `left_out` is what a key that is not compared adds to the sum.
+    """
 
     def simulate(case: Case) -> dict[str, Any]:
         queries, keys = arrays(case, "queries", "keys")
         items = case.inputs["items"]
         same, own = items[:, None] == items, np.eye(len(items), dtype=bool)
         logits = similarity(queries, keys) * scale(case.inputs["temperature"])
-        total = np.log(np.where(compared(same, own), np.exp(logits), 0).sum(axis=1))
+        total = np.log(np.where(compared(same, own), np.exp(logits), left_out).sum(axis=1))
         right = positive(same, own)
         value = reduce(total - (logits * right).sum(axis=1) / right.sum(axis=1))
         return {INFO_NCE: value if np.isfinite(value) else np.nan}
@@ -173,7 +177,7 @@ def domain(rng: np.random.Generator) -> Case:
     values: dict[str, Any] = dict(zip(NAMES[2:5], spread * rng.uniform(-1, 1, (3, count, size)), strict=True))
     values |= dict(zip(NAMES[:2], rng.uniform(-10, 10, (2, count, classes)), strict=True))
     values |= {name: rng.choice([-1, 1], (count, size)) * rng.uniform(0.1, 3, (count, size)) for name in NAMES[5:]}
-    softness, temperature = (float(number) for number in 10 ** rng.uniform([-0.3, -1], 0.7))
+    softness, temperature = (float(number) for number in 10 ** rng.uniform(-1, 0.7, 2))
     values |= {"softness": softness, "margin": float(rng.uniform(0, 3)), "temperature": temperature}
     return made("domain", values, rng.integers(6, size=count), [np.float32, np.float64][rng.integers(2)])
 
@@ -302,6 +306,12 @@ QUESTION = Description(
             "keys of the query's own item count as negatives, so training would push equal items apart",
             "two rows with the same number in `items`",
             info_nce(compared=lambda same, own: np.ones_like(own)),
+        ),
+        Mistake(
+            "mask-of-zeros",
+            "the logits of the keys that are left out were set to 0, which adds e⁰ = 1 to the sum for each of them",
+            "the logit at which a key has no share in a softmax",
+            info_nce(left_out=1.0),
         ),
         Mistake(
             "several-positives",

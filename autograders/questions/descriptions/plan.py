@@ -25,6 +25,7 @@ def steps_of(inputs: Inputs, slip: str = "") -> tuple[float, int]:
     if slip == "across epochs":
         return windows, math.ceil(inputs["epochs"] * windows)
     steps = {"not accumulated": batches, "window dropped": math.floor(windows), "per epoch": 1}
+    steps["window dropped but the only one"] = max(1, math.floor(windows))
     each = steps.get(slip, math.ceil(windows))
     return each, inputs["epochs"] * each
 
@@ -185,7 +186,11 @@ QUESTION = Description(
             "the last, shorter window of each epoch got no step",
             "an epoch of 5 batches in windows of 2: it has three steps",
             slipped("window dropped", MULTI_STEP, WARMUP),
-            also=(slipped("window dropped", MULTI_STEP), slipped("window dropped", WARMUP)),
+            also=(
+                slipped("window dropped", MULTI_STEP),
+                slipped("window dropped", WARMUP),
+                slipped("window dropped but the only one", MULTI_STEP, WARMUP),
+            ),
         ),
         Mistake(
             "windows-across-epochs",

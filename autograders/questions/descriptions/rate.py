@@ -179,10 +179,11 @@ def half_of_the_steps(rates: np.ndarray, losses: np.ndarray) -> Any:
 
 
 def misleading(rng: np.random.Generator, lowest: tuple[float, float], start: float) -> Case:
-    """A curve whose rise has a loss nearer to half of the fall than the fall itself, after a long flat start."""
+    """A curve after a long flat start whose rise comes nearer to half of the fall than the fall itself: one in 11."""
     return draw_until(
         lambda: curve(rng, "clean", rng.uniform(*lowest), start, rng.uniform(0.55, 0.8)),
         lambda case: all(choosing(rule)(case)[PLACE] != GOOD for rule in (nearest_to_half, half_of_the_steps)),
+        most=2000,
     )
 
 

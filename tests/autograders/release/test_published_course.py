@@ -100,7 +100,7 @@ def test_from_publishing_to_feedback_by_the_readme_alone(pushed: Pushed, tmp_pat
     tag = pushed.release.tag
     for name in (FIRST, SECOND):
         page = course.notebook("feedback", name, "ada").with_suffix(".html").read_text("utf-8")
-        score = re.search(r"\(Score: ([\d.]+) / ([\d.]+)\)", page)
+        score = re.search(r"<strong>([\d.]+) of ([\d.]+) points", page)
         assert score is not None
         assert float(score[1]) == expected[name]
         assert re.search(rf"Made from release: {re.escape(tag)}, published 20\d\d-", page)
