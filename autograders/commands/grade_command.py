@@ -77,10 +77,12 @@ def _grade(options: argparse.Namespace, choose: Choose) -> int:
 
     course, assignments = choose(options)
     check_call(course, assignments, options.student)
-    with only_writer(course, "grade"):  # another run may be about to finish what is pending
-        summary, todo = find_pending(course, assignments, options.student, force=options.force)
+    summary, todo = find_pending(course, assignments, options.student, force=options.force)
     if todo:
         summary = _grade_all(options, course, assignments)
+    else:
+        with only_writer(course, "grade"):
+            pass  # refused while somebody else writes, who may change what was found
     for line in summary.reasons() if options.quiet else [str(summary)]:
         print(line)
     if summary.set_aside:

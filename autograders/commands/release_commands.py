@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ..course import released
 from .class_commands import OK, Add, Choose
 
 
@@ -37,6 +38,8 @@ def _release(options: argparse.Namespace, choose: Choose) -> int:
     if options.solutions:
         from ..release.solutions import write_solutions
 
+        if not options.assignment:  # solutions of what students got, not of what was built since
+            assignments = released(course) or assignments
         folder = write_solutions(course, assignments, early=options.early)
         print(f"for students: {folder} (the same as one file: {folder}.zip)")
         return OK

@@ -176,20 +176,20 @@ ATTACKS: dict[str, Attack] = {
     "shared memory": Attack(
         inside("""
             import mmap
-            kept = []
+            kept, block = [], b'x' * (1 << 26)
             while True:
-                kept.append(mmap.mmap(-1, 1 << 28))
-                kept[-1].write(b'x' * (1 << 28))
+                kept.append(mmap.mmap(-1, 1 << 26))
+                kept[-1].write(block)
         """),
         0, *UNCOUNTED_MEMORY,
     ),
     "shared memory that no process has in its map": Attack(
         inside("""
             import mmap
-            kept = []
+            kept, block = [], b'x' * (1 << 26)
             while True:
                 kept.append(mmap.mmap(-1, 1 << 26))
-                kept[-1].write(b'x' * (1 << 26))
+                kept[-1].write(block)
                 kept[-1].madvise(mmap.MADV_DONTNEED)
         """),
         0, *UNCOUNTED_MEMORY,
@@ -197,10 +197,10 @@ ATTACKS: dict[str, Attack] = {
     "shared memory of /dev/zero": Attack(
         inside("""
             import mmap, os
-            kept, zero = [], os.open('/dev/zero', os.O_RDWR)
+            kept, block, zero = [], b'x' * (1 << 26), os.open('/dev/zero', os.O_RDWR)
             while True:
                 kept.append(mmap.mmap(zero, 1 << 26))
-                kept[-1].write(b'x' * (1 << 26))
+                kept[-1].write(block)
                 kept[-1].madvise(mmap.MADV_DONTNEED)
         """),
         0,

@@ -610,7 +610,7 @@ def probe_without_judge(course: Course) -> None:
 
 BAD = {
     other_database: "is of another course: it holds homework-1. Put this course's database back",
-    lambda course: (course.root / "gradebook.db").write_bytes(b"x" * 5000): "cannot be read as nbgrader's database",
+    lambda course: (course.root / "gradebook.db").write_bytes(b"x" * 5000): "cannot be read: file is not a database",
     stale: "what was released is version .*, its source is version .*autograde release` again",
     no_points: "no cell has points",
     probe_without_judge: "it probes 03a-new, which has no judge",
