@@ -53,7 +53,6 @@ class ReadableFeedback(NbGraderPreprocessor):
         course, ids = Course(Path(self.course_root)), resources["nbgrader"]
         banner, waiting = _from_gradebook(course, nb, ids)
         table = _table(nb, waiting)
-        resources["feedback"] = {"total": _total(ids, nb, waiting)}
         for cell in nb.cells:
             if _is_answer(cell):
                 cell.metadata[HEADING] = _heading(cell.metadata["nbgrader"])
@@ -63,7 +62,8 @@ class ReadableFeedback(NbGraderPreprocessor):
                 cell.outputs = [output for output in cell.outputs if output.output_type != "execute_result"]
         note = f"{_NOTE}\n\n{self._release(nb, ids['assignment'])}"
         _fold(nb.cells)
-        nb.cells.insert(0, new_markdown_cell(f"{banner}\n\n{table}\n\n{note}"))
+        head = f"<h1>{html.escape(ids['notebook'])}</h1>\n<p><strong>{_total(ids, nb, waiting)}</strong></p>"
+        nb.cells.insert(0, new_markdown_cell(f"{head}\n\n{banner}\n\n{table}\n\n{note}"))
         resources["inlining"]["css"] = [*resources["inlining"]["css"], _STYLE]
         return nb, resources
 
@@ -105,6 +105,8 @@ def _total(ids: Any, nb: NotebookNode, waiting: Set[str]) -> str:
     graded = [cell.metadata["nbgrader"] for cell in nb.cells if cell.metadata.get("nbgrader", {}).get("grade")]
     open_points = sum(names.get("points") or 0 for names in graded if names["grade_id"] in waiting)
     total = f"{ids['score']:g} of {ids['max_score']:g} points"
+    if ids["late_penalty"]:
+        total += f", {ids['late_penalty']:g} taken off for being late"
     return f"{total} so far; {open_points:g} wait for a person" if open_points else total
 
 
@@ -157,5 +159,5 @@ def _from_gradebook(course: Course, nb: NotebookNode, ids: Any) -> tuple[str, se
     if late and state == State.GRADED:
         state = State.LATE
     notes = record.notes if record is not None else stamp.get("notes", [])
-    reasons = [*map(str, reasons), *notes, *(str(each) for each in (late, extended) if each)]
-    return state_banner(state, reasons), waiting
+    told = [*map(str, reasons), *notes, *(str(each) for each in (late, extended) if each)]
+    return state_banner(state, told), waiting

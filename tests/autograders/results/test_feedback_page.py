@@ -213,6 +213,9 @@ def test_the_page_begins_with_the_questions_folds_the_rest_and_fits_a_phone(
     assert targets == [1, 1, 1]
     assert width <= 390
     assert "Test cell" not in shown
+    assert "Grade cell" not in shown
+    assert shown.split("\n\n")[:2] == ["03a-training-recipe", "8 of 18 points so far; 2 wait for a person"]
+    assert "– of 2" in rows[3]
     assert folded > 1
     assert printed == 0
 
