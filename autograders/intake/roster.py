@@ -15,7 +15,7 @@ from ..tables import original, separator_of
 from .times import has_zone, parse_time
 
 _MOODLE = re.compile(r"^(?P<name>.+?)_\d+_assignsubmission_(?:file|onlinetext)_?(?P<rest>.*)$")
-CANVAS_FILE = re.compile(r"^(?P<name>[^_]+)(?P<late>_late)?_\d+_\d+_(?P<rest>.+)$", re.IGNORECASE)
+CANVAS_FILE = re.compile(r"^(?P<name>[^_]*)(?P<late>_late)?_(?P<number>\d+)_\d+_(?P<rest>.+)$", re.IGNORECASE)
 _PARTICIPANT = re.compile(r"_(\d+)_assignsubmission_")
 _WORKSHEET = {"Identifier", "Full name", "Status"}
 """The columns by which Moodle's grading worksheet is known, downloaded in English."""
@@ -47,6 +47,7 @@ class Roster:
         self.emails: dict[str, str] = {}
         self.lms_ids: dict[str, str] = {}
         """The numbers that Canvas has for the students; empty for those without one."""
+        self._by_lms_id: dict[str, set[str]] = defaultdict(set)
         self._by_name: dict[str, set[str]] = defaultdict(set)
         self._by_case: dict[str, str] = {}
         if self.exists:
@@ -64,12 +65,18 @@ class Roster:
                         "give each student an id of their own"
                     )
                 self.emails[student], self.lms_ids[student] = row.get("email", ""), row.get("lms_id", "")
+                self._by_lms_id[self.lms_ids[student].strip()].add(student)
                 self._by_case.setdefault(student.casefold(), student)
                 for key in _name_keys(_words(name)):
                     self._by_name[key].add(student)
 
     def __contains__(self, student: str) -> bool:
         return student in self.names
+
+    def by_lms_id(self, number: str) -> str | None:
+        """The one student for whom Canvas has this number; None when there is none or several."""
+        students = self._by_lms_id.get(number, set()) if number else set()
+        return next(iter(students)) if len(students) == 1 else None
 
     def by_name(self, name: str) -> str | None:
         """The one student whose name is made of the same words, in any order; None when there is none or several."""
@@ -129,18 +136,22 @@ class Owners:
         for part in parts:
             for lms in (_MOODLE.match(part), CANVAS_FILE.match(part)):
                 if lms is not None:
-                    return self._named(lms["name"], part, "Canvas" if lms.groupdict().get("late") else "")
+                    fields = lms.groupdict()
+                    late = "Canvas" if fields.get("late") else ""
+                    return self._named(lms["name"], part, late, fields.get("number", ""))
             for text in (normal_id(part), normal_id(PurePosixPath(part).stem)):
                 if text in self.roster:
                     return Owner(text, "the file's name")
         return Owner(None, f"no id in {label!r}: name it in a mapping file")
 
-    def _named(self, name: str, part: str, late: str) -> Owner:
-        """The owner by the name that an LMS wrote into a part of the path."""
+    def _named(self, name: str, part: str, late: str, canvas_number: str) -> Owner:
+        """The owner by the name that an LMS wrote into a part of the path, or by Canvas's number of the student."""
         for row in self._rows:
             pattern = row.get("name", "")
             if pattern and (fnmatchcase(name, pattern) or _same_name(_words(pattern), _words(name))):
                 return _mapped(row, late)
+        if (known := self.roster.by_lms_id(canvas_number)) is not None:
+            return Owner(known, "the LMS", late=late, sure=True)
         number = _PARTICIPANT.search(part)
         row = self._participants.get(number[1], {}) if number else {}
         if re.search(r"\blate\b", row.get("Status", ""), re.IGNORECASE):

@@ -16,13 +16,14 @@ from ..course import Course
 from ..grading.journal import look_up
 from ..grading.states import State, state_of
 from ..intake.notes import note_in_force
+from ..intake.times import due_dates
 from ..notebooks import STAMP
 from ..plain_text import plain
 from ..questions.question import by_test_id
 from ..questions.titles import question_titles
 from ..release.releases import read_published, which_release
 from ..results.banner import state_banner
-from ..results.gradebook import extension_of, lateness_of
+from ..results.gradebook import extension_of, lateness_of, penalty_of
 from .safe_page_exporter import FOLD, HEADING, UNFOLD
 
 _NOTE = (
@@ -152,7 +153,9 @@ def _from_gradebook(course: Course, nb: NotebookNode, ids: Any) -> tuple[str, se
     state, reasons = state_of(stamp.get("verdicts", {}), stamp.get("incidents", ()))
     with Gradebook(ids["db_url"]) as gradebook:
         submission = gradebook.find_submission(ids["assignment"], ids["student"])
-        late = lateness_of(submission, note_in_force(course, *place))
+        penalty = penalty_of(submission, due_dates(course).get(ids["assignment"]))
+        ids["score"], ids["late_penalty"] = submission.score - penalty, penalty
+        late = lateness_of(submission, penalty, note_in_force(course, *place))
         extended = extension_of(submission)
         grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
         waiting = {grade.name for grade in grades if grade.needs_manual_grade}

@@ -15,6 +15,7 @@ from ..grading.states import State, lateness
 from ..intake.intake import submitted_students
 from ..intake.notes import Note, NotPlaced, note_in_force, noted_students, read_not_placed, read_note
 from ..intake.roster import Roster
+from ..intake.times import Due, due_dates
 from ..nbgrader.database import open_gradebook
 from ..nbgrader.scores import SubmissionScores, maxima, scores_of
 from ..plain_text import plain
@@ -45,6 +46,7 @@ def entries(course: Course, assignments: Sequence[str]) -> Iterator[Entry]:
     class_roster = Roster(course)
     enrolled = roster(course)
     published = read_published(course.root)
+    due = due_dates(course)
     loose_files = defaultdict(list)
     for file in read_not_placed(course):
         for part in set(PurePosixPath(file.file).parts):
@@ -52,6 +54,8 @@ def entries(course: Course, assignments: Sequence[str]) -> Iterator[Entry]:
     with open_gradebook(course) as gradebook:
         for assignment in assignments:
             scores, most = scores_of(gradebook, assignment), maxima(gradebook, assignment)
+            for submission in scores.values():
+                submission.late_submission_penalty = penalty_of(submission, due.get(assignment))
             for student in sorted(
                 {*enrolled, *submitted_students(course, assignment), *noted_students(course, assignment)}
             ):
@@ -89,7 +93,8 @@ def _row(
         return Row(student, assignment, state, None, None, None, 0, 0, (Reason(Kind.OTHER, reason),))
     attempts = len(record.earlier) + 1
     release = which_release(published, assignment, record.submitted_version, record.submitted_release)
-    late = lateness_of(scores, note_in_force(course, assignment, student)) if scores else None
+    in_force = note_in_force(course, assignment, student)
+    late = lateness_of(scores, scores.late_submission_penalty, in_force) if scores else None
     reasons = (*record.reasons, *(Reason(Kind.NOTE, note) for note in record.notes), *([late] if late else []))
     if scores is None or not record.questions:
         return Row(student, assignment, record.state, None, None, None, 0, attempts, reasons)
@@ -109,9 +114,16 @@ def _row(
     )
 
 
-def lateness_of(submission: Any, note: Note | None) -> Reason | None:
+def penalty_of(submission: Any, due: Due | None) -> float:
+    """What being late costs now. nbgrader computes it while it grades, and a person may give points afterwards."""
+    if due is not None and due.penalty == "zero" and submission.total_seconds_late > 0:
+        return float(submission.score)
+    return float(submission.late_submission_penalty or 0.0)
+
+
+def lateness_of(submission: Any, penalty: float, note: Note | None) -> Reason | None:
     """How late a submission in the gradebook is: by its time, or because an LMS or a person marks it so."""
-    seconds, penalty = submission.total_seconds_late, submission.late_submission_penalty
+    seconds = submission.total_seconds_late
     # A due date that was met, after an extension for instance, overrules the LMS's mark.
     marked = note.late if note is not None and (seconds > 0 or submission.duedate is None) else ""
     return lateness(seconds, penalty, marked)

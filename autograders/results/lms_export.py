@@ -226,12 +226,11 @@ def _owners(
     apart, and when hardly any line is of this course.
     """
     roster = Roster(course)
-    by_lms_id = {number: student for student, number in roster.lms_ids.items() if number}
     by_email = {address.casefold(): student for student, address in roster.emails.items() if address}
     owners, unclear = [], []
     same_names = Counter(names)
     for number, name in enumerate(names):
-        student = by_lms_id.get(lms_ids[number].strip()) if lms_ids else None
+        student = roster.by_lms_id(lms_ids[number].strip()) if lms_ids else None
         student = student or next((own for text in ids[number] if (own := normal_id(text)) in roster), None)
         student = student or (by_email.get(emails[number].strip().casefold()) if emails else None)
         if student is None:

@@ -136,6 +136,21 @@ def test_an_export_of_an_lms_is_placed_by_the_roster_and_the_rest_is_said(
     assert len(unplaced) == 4
 
 
+def test_canvass_own_number_places_what_its_name_does_not(light: Course, good: bytes, tmp_path: Path) -> None:
+    """Canvas leaves out letters that it does not know, and two students may have one name."""
+    light.roster.write_text(
+        "id,name,lms_id\nzoe,Zoë O'Brien,102\nben,Ben Ng,103\nben2,Ben Ng,104\nli,李 小龍,105\nx,X Y,\n", "utf-8"
+    )
+    names = ["obrienzo_102_7_x.ipynb", "ngben_LATE_104_8_x.ipynb", "_105_9_x.ipynb", "ngben_999_10_x.ipynb"]
+    found = run(light, write_tree(tmp_path / "export", dict.fromkeys(names, good)))
+    assert {label: item.student for label, item in found.items() if not item.problem} == {
+        "obrienzo_102_7_x.ipynb": "zoe",
+        "ngben_LATE_104_8_x.ipynb": "ben2",
+        "_105_9_x.ipynb": "li",
+    }
+    assert "2 students on the roster are called 'ngben'" in str(found["ngben_999_10_x.ipynb"].problem)
+
+
 def test_a_mapping_places_what_names_do_not(light: Course, good: bytes, tmp_path: Path) -> None:
     mapping = tmp_path / "mapping.csv"
     mapping.write_text(
