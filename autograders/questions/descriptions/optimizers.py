@@ -28,7 +28,8 @@ def sgd(inputs: Inputs, nesterov: bool, slip: str = "") -> Path:
     for step, (gradient, rate) in enumerate(zip(inputs["gradients"], inputs["rates"], strict=True)):
         share = 1.0 - (0.0 if nesterov else inputs["dampening"])
         share = {"averaged": 1 - momentum, "dampening ignored": 1.0}.get(slip, share)
-        if step == 0 and slip not in ("averaged", "first dampened"):
+        is_first = not velocity.any() if slip == "first by velocity" else step == 0
+        if is_first and slip not in ("averaged", "first dampened"):
             share = 1.0
         pull = decay * parameter if slip not in ("decoupled", "no decay") else 0.0
         pull = -pull if slip == "decay reversed" else pull
@@ -184,6 +185,13 @@ QUESTION = Description(
             "dampening also reduced the first gradient; PyTorch starts with the whole first gradient as velocity",
             "the velocity after the first step",
             slipped("first dampened", SGD),
+        ),
+        Mistake(
+            "first-step-by-velocity",
+            "a velocity of zero was taken for the first step; a first gradient of 0 leaves it zero, too",
+            "how your code knows that a step is the first one",
+            slipped("first by velocity", SGD),
+            hidden_only=True,
         ),
         Mistake(
             "dampening-ignored",
