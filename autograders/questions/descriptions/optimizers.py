@@ -191,7 +191,6 @@ QUESTION = Description(
             "a velocity of zero was taken for the first step; a first gradient of 0 leaves it zero, too",
             "how your code knows that a step is the first one",
             slipped("first by velocity", SGD),
-            hidden_only=True,
         ),
         Mistake(
             "dampening-ignored",
@@ -335,6 +334,7 @@ QUESTION = Description(
             "the rate falls from 0.4 to 0.1: θ = [1, -2]", [1.0, -2.0], [[1, 0.5], [1, -1], [0, 2]], [0.4, 0.1, 0.1]
         ),
         visible("dampening 0.5: θ = 0", 0.0, [1.0, 2.0, 4.0], [0.1, 0.1, 0.1], dampening=0.5),
+        visible("dampening 0.5, a first gradient of 0: θ = 1", 1.0, [0.0, 2.0, 4.0], [0.1, 0.1, 0.1], dampening=0.5),
         visible("weight decay 0.5: θ = [[2, -4]]", [[2, -4]], [[[1, 1]], [[1, 0]]], [0.2, 0.2], weight_decay=0.5),
         visible(
             "all settings 0, and eps 1e-8", [1, 2], [[3, 0]], [0.1], momentum=0.0, alpha=0.0, betas=[0, 0], eps=1e-8

@@ -650,12 +650,22 @@ def test_a_course_that_is_not_in_order_is_refused_before_anything_is_written(
     assert {path: path.read_bytes() for path in course.root.rglob("*") if path.is_file()} == before
 
 
-def test_a_database_of_another_course_stops_a_release(course: Course) -> None:
-    other_database(course)
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (other_database, "is of another course: it holds homework-1"),
+        (lambda course: course.database.write_bytes(b"x" * 5000), "cannot be read as nbgrader's database"),
+    ],
+    ids=["another course's", "damaged"],
+)
+def test_a_database_of_another_course_stops_a_release(
+    course: Course, spoil: Callable[[Course], object], said: str
+) -> None:
+    spoil(course)
     before = {path: path.read_bytes() for path in course.root.rglob("*") if path.is_file()}
     done = autograde("release", course=course)
     assert done.code == 1
-    assert "is of another course: it holds homework-1" in done.err
+    assert said in done.err
     assert {path: path.read_bytes() for path in course.root.rglob("*") if path.is_file()} == before
 
 

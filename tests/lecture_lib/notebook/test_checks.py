@@ -61,8 +61,7 @@ def test_an_unanswered_question_says_so_and_nothing_else(question) -> None:
 
 
 # The visible cases are small and fixed: these mistakes show in them only as a wrong number.
-# Said of many cases together, or of one that only the practice set has.
-HIDDEN_ONLY = {"constant-answer", CORNER_CASE, "first-step-by-velocity"}
+HIDDEN_ONLY = {"constant-answer", CORNER_CASE}  # said of many cases together
 RAISED = [pair for pair in BANK if pair[1].misconception == "raised"]  # the error's own words are the message
 MISTAKEN = [pair for pair in BANK if pair[1].misconception and pair[1].misconception not in {*HIDDEN_ONLY, "raised"}]
 # Nothing is named that students are to find.
