@@ -181,6 +181,25 @@ def test_a_late_submission_is_called_late_and_says_by_how_much(course: Course) -
     assert "handed in 2 h after the due date" in page
 
 
+def test_a_person_s_points_do_not_count_where_late_means_zero(course: Course) -> None:
+    """nbgrader takes the penalty while it grades, and a person gives points afterwards."""
+    (course.root / "assignments.csv").write_text(
+        f"assignment,due,late_penalty\n{MIXED},2026-03-01 12:00 UTC,zero\n", "utf-8"
+    )
+    with open_gradebook(course) as gradebook:
+        gradebook.update_or_create_assignment(MIXED, duedate="2026-03-01 12:00:00")
+        gradebook.update_or_create_submission(MIXED, "right", timestamp="2026-03-01 14:00:00")
+        for student in ("right", "wrong"):
+            gradebook.find_grade("03a-p5", MIXED, MIXED, student).manual_score = 1.5
+        gradebook.db.commit()
+    scores = {row.student: row.score for row in write_csv(course, [MIXED])}
+    assert (scores["right"], scores["wrong"]) == (0, 8 + 1.5)
+    assert main(["feedback", "--quiet", "--course", str(course.root), "--assignment", MIXED]) == 0
+    page = course.notebook("feedback", MIXED, "right").with_suffix(".html").read_text("utf-8")
+    assert "<strong>0 of 18 points, 17.5 taken off for being late" in page
+    assert "handed in 2 h after the due date, 17.5 points taken off" in page
+
+
 def test_feedback_has_the_state_on_top_and_nbgraders_own_command_gives_the_same_page(
     course: Course, nbgrader_environment: dict[str, str]
 ) -> None:
