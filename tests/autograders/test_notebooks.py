@@ -27,7 +27,7 @@ from autograders.notebooks import (
     text_paths,
     to_text,
 )
-from autograders.questions.question import QUESTIONS
+from autograders.questions.question import QUESTIONS, answers_to
 from autograders.questions.stated_points import with_points
 from autograders.sandbox.limits import Limits
 
@@ -53,6 +53,19 @@ def test_the_notebook_is_built_from_its_text(text: Path) -> None:
     assert content_digest(built) == content_digest(described), "run `make notebooks`"
     assert [cell["id"] for cell in built.cells] == [cell["id"] for cell in described.cells]
     assert built.metadata["lecture"]["built"] == content_digest(built)
+
+
+@each_notebook
+def test_every_answer_cell_has_answers_in_the_bank(text: Path) -> None:
+    """`autograde simulate`, and so `make run`, puts one into each; no other test reads those of 03c-p and its like."""
+    for cell in notebooks.read(notebook_path(text)).cells:
+        names = cell.metadata.get("nbgrader", {})
+        if names.get("solution"):
+            points = [answer.points for answer in answers_to(names["grade_id"])]
+            if names.get("grade"):
+                assert points == [names["points"], names["points"] / 2]
+            else:
+                assert points
 
 
 @each_notebook
