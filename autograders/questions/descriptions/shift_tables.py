@@ -59,6 +59,11 @@ def at_limit(first: Tables, second: Tables) -> np.ndarray:
     return np.asarray(np.isclose(sizes, LIMIT, rtol=0, atol=1e-9).any(axis=0))
 
 
+def occur(tables: Tables) -> np.ndarray:
+    """In which tables, [n, 3, 2], every input and every label occurs: else their conditional shares are 0/0."""
+    return np.all([(tables.sum(axis=axis) > 0).all(axis=1) for axis in (1, 2)], axis=0)
+
+
 class Pairs:
     """Two tables of counts, many times, [n, 3, 2]."""
 
@@ -68,10 +73,8 @@ class Pairs:
 
     def clear(self) -> Pairs:
         """Those with every input and label on both sides, no largest difference near the limit, and no size on it."""
-        both = (self.first, self.second)
-        occurs = [(table.sum(axis=axis) > 0).all(axis=1) for table in both for axis in (1, 2)]
         clear = [(gap <= SAME) | (gap >= CHANGED) for gap in self.gaps.values()]
-        rows = np.flatnonzero(np.all(occurs + clear, axis=0))
+        rows = np.flatnonzero(np.all([occur(self.first), occur(self.second), *clear], axis=0))
         rows = rows[~at_limit(self.first[rows], self.second[rows])]
         return Pairs(self.first[rows], self.second[rows])
 
