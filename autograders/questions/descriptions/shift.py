@@ -25,7 +25,6 @@ from .shift_tables import (
     Source,
     Tables,
     Wanted,
-    at_limit,
     average,
     differences,
     from_zero,
@@ -34,11 +33,11 @@ from .shift_tables import (
     largest_fall,
     largest_rise,
     nearly,
-    occur,
     only_at,
     rows_of,
     subset,
     total,
+    undecided,
 )
 
 Inputs = Any
@@ -167,18 +166,11 @@ PLANS = planned()
 
 
 def depends_on_the_way(case: Case) -> bool:
-    """Whether two ways to compute what the question or a mistake compares may decide differently.
-
-    They may where a half lacks an input or a label, whose shares are then 0/0: nan in one way, 0 in another. And where
-    a difference equals the limit but for rounding.
-    """
+    """Whether two ways to compute what the question or a mistake compares may decide differently."""
     halves = [split(case.inputs) for split in SPLITS]
     pairs = [(counted(case.inputs, "train"), counted(case.inputs, "val"))]
     pairs += [(counted(case.inputs, "train", rows), counted(case.inputs, "train", ~rows)) for rows in halves]
-    return any(
-        not (occur(first[None]) & occur(second[None]))[0] or at_limit(first[None], second[None])[0]
-        for first, second in pairs
-    )
+    return any(undecided(first[None], second[None])[0] for first, second in pairs)
 
 
 def made(source: Source, kind: str) -> Case:

@@ -52,16 +52,17 @@ def average(differences: np.ndarray) -> np.ndarray:
     return np.abs(differences).mean(axis=-1)
 
 
-def at_limit(first: Tables, second: Tables) -> np.ndarray:
-    """In which pairs of tables, [n, 3, 2], a size equals the limit but for rounding: two right answers may differ."""
+def undecided(first: Tables, second: Tables) -> np.ndarray:
+    """For which pairs of tables, [n, 3, 2], two right ways to compare them may differ.
+
+    Where a table lacks an input or a label, whose shares are then 0/0: nan in one way, 0 in another. And where a size
+    equals the limit but for rounding.
+    """
     each = [difference.reshape(len(first), -1) for difference in differences(first, second).values()]
     sizes = [size(flat) for flat in each for size in (largest, largest_rise, largest_fall, total, average)]
-    return np.asarray(np.isclose(sizes, LIMIT, rtol=0, atol=1e-9).any(axis=0))
-
-
-def occur(tables: Tables) -> np.ndarray:
-    """In which tables, [n, 3, 2], every input and every label occurs: else their conditional shares are 0/0."""
-    return np.all([(tables.sum(axis=axis) > 0).all(axis=1) for axis in (1, 2)], axis=0)
+    at_limit = np.isclose(sizes, LIMIT, rtol=0, atol=1e-9).any(axis=0)
+    lacks = [(table.sum(axis=axis) == 0).any(axis=1) for table in (first, second) for axis in (1, 2)]
+    return np.asarray(np.any([at_limit, *lacks], axis=0))
 
 
 class Pairs:
@@ -74,8 +75,8 @@ class Pairs:
     def clear(self) -> Pairs:
         """Those with every input and label on both sides, no largest difference near the limit, and no size on it."""
         clear = [(gap <= SAME) | (gap >= CHANGED) for gap in self.gaps.values()]
-        rows = np.flatnonzero(np.all([occur(self.first), occur(self.second), *clear], axis=0))
-        rows = rows[~at_limit(self.first[rows], self.second[rows])]
+        rows = np.flatnonzero(np.all(clear, axis=0))
+        rows = rows[~undecided(self.first[rows], self.second[rows])]
         return Pairs(self.first[rows], self.second[rows])
 
 
