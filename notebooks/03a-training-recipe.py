@@ -2486,8 +2486,8 @@ reveal("alias", named["weight"].item(), usual={
 #
 # - a list with the validation loss after each epoch: the mean over all validation examples, in eval mode;
 # - the weights and buffers of the epoch with the lowest validation loss, as a dict with every entry of
-#   `model.state_dict()`, each in its own dtype. Two epochs can come close, but no two share the lowest loss. No loss is
-#   `nan`.
+#   `model.state_dict()`, each in its own dtype. The lowest loss differs from every other by at least
+#   three millionths of itself. No loss is `nan`.
 #
 # The model ends with its *last* weights. It may be in train or in eval mode when the function is called, and is trained
 # in train mode. Its `.grad` is empty at the call.
@@ -3049,15 +3049,15 @@ print([name for name, entry in asdict(record).items() if entry not in (None, [],
 #   optimizer from `torch.optim` (AdamW is a good choice) on the training rows without changing them. Each epoch has a
 #   new random order, and no row occurs in it twice. Each step learns from `batch_size` rows and from the gradients of
 #   these alone; the last batch of an epoch may be smaller or be left out. The highest rate of the run is
-#   `learning_rate`; a schedule may stay below it at other steps.
+#   `learning_rate` or a little less (at least 80 % of it); a schedule may stay below it at other steps.
 # - Everything random depends on the seed. The same seed gives the same weights bit for bit; another seed gives other
 #   first weights and another order.
 # - The network that you return has the weights of the epoch with the lowest validation loss.
 # - The record is a `RunRecord`, or a dict with the same names: `config`; `seed`; `data_id` (the `content_id` of `x,
 #   y`); `split_id` (the `content_id` of the two parts, as two arguments); `precision`, here `"fp32"`; `code`, a dict
 #   with the key `commit`, or with the key `reason` if there is no commit; `hardware` with the versions `python` and
-#   `torch`; `metrics`, a row with `val_loss` (the mean cross-entropy of the validation rows, without smoothing) and
-#   `val_metric` (the fraction of correct predictions) for each epoch; `status`, `"finished"`.
+#   `torch`; `metrics`, a row with `val_loss` (the mean cross-entropy of the validation rows in eval mode, without
+#   smoothing) and `val_metric` (the fraction of correct predictions) for each epoch; `status`, `"finished"`.
 #
 # Everything in the library may be used. A fifth of the labels in `y` are wrong. Hidden cases: accuracy of at least 55
 # % on examples that are not given to your notebook 1 point, the rows and settings of the run 1, the seed 1, config,

@@ -773,7 +773,7 @@ print(f"with the suggestion ≈ {after[rate]:.1f}, at the lowest point ≈ {afte
 # 10 %: those that fall do so by at least 18 %, the others by 8 % at most.
 #
 # A sweep may be short, or begin just before the fall, or end just after the lowest loss. It has at least two rates in
-# each power of ten (the lecture's table has one).
+# each power of ten.
 #
 # Hidden curves: 1 point for three clean ones, with losses of hundreds as well as of hundredths. Once these are right,
 # 1 for noisy ones (about 1.5 % of the loss, with a fall of more than half) and diverged ones, and 1 for seven curves

@@ -55,6 +55,25 @@ WIDGETS = {
 }
 
 
+def themes() -> list[Any]:
+    """Each notebook in one theme, in turns; in `make test-full` in both."""
+    return [
+        pytest.param(name, theme, marks=() if number % 2 == place else pytest.mark.full)
+        for number, name in enumerate(assignments())
+        for place, theme in enumerate(("light", "dark"))
+    ]
+
+
+def views() -> list[Any]:
+    """Each notebook on a laptop in one theme and narrow in the other; in `make test-full` all four."""
+    return [
+        pytest.param(name, theme, width, marks=() if (number + place + narrow) % 2 == 0 else pytest.mark.full)
+        for number, name in enumerate(assignments())
+        for place, theme in enumerate(("light", "dark"))
+        for narrow, width in enumerate(WIDTHS)
+    ]
+
+
 @pytest.fixture(scope="module")
 def address(released_in_full: Course, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """JupyterLab on a folder with the released notebooks, and one that shows what no cell of theirs does."""
@@ -98,7 +117,7 @@ def browser(address: str) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def executed(address: str, browser: Any) -> dict[str, Executed]:
-    """Both notebooks, run at the same time."""
+    """All notebooks, run at the same time."""
     opened = {name: OpenNotebook.open(browser, address, f"{name}.ipynb") for name in assignments()}
     for shown in opened.values():
         shown.start()
@@ -135,9 +154,7 @@ def test_all_cells_run_and_every_question_says_that_it_is_not_answered(
     assert checks == sum(cell.source.startswith("check(") for cell in master.cells) > 5
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("name", assignments())
+@pytest.mark.parametrize(("name", "theme", "width"), views())
 def test_no_output_is_wider_than_the_page(executed: dict[str, Executed], name: str, theme: str, width: int) -> None:
     shown = executed[name].shown
     shown.page.bring_to_front()
@@ -147,13 +164,12 @@ def test_no_output_is_wider_than_the_page(executed: dict[str, Executed], name: s
         assert shown.too_wide() == []
 
 
-@pytest.mark.parametrize("name", assignments())
-def test_outputs_and_widgets_can_be_read_by_everybody(executed: dict[str, Executed], name: str) -> None:
+@pytest.mark.parametrize(("name", "theme"), themes())
+def test_outputs_and_widgets_can_be_read_by_everybody(executed: dict[str, Executed], name: str, theme: str) -> None:
     shown = executed[name].shown
     shown.page.bring_to_front()
-    for theme in ("light", "dark"):
-        shown.theme(theme)
-        assert violations(shown.page, ".jp-OutputArea") == []
+    shown.theme(theme)
+    assert violations(shown.page, ".jp-OutputArea") == []
 
 
 @pytest.mark.parametrize("name", assignments())

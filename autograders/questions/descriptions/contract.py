@@ -103,6 +103,8 @@ ENTRIES: dict[str, Change] = {
     "just below -10": changed(x=spoilt(-10.0625, 0)),
     "one large entry": changed(x=spoilt(37.0, 0)),
     "one very negative entry": changed(x=spoilt(-37.0, -1)),
+    # The sum and the mean are those of a batch with 10 and -10 in their places.
+    "two entries that cancel": changed(x=lambda x: spoilt(-12.0, -1)(spoilt(12.0, 0)(np.rint(x * 64) / 64))),
     "one infinite entry": changed(x=spoilt(float("-inf"), 0)),
     "NaN first": changed(x=spoilt(float("nan"), 0)),
     "NaN last": changed(x=spoilt(float("nan"), -1)),

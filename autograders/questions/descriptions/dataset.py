@@ -102,7 +102,7 @@ def reference(case: Case) -> Mapping[str, Any]:
         **dict.fromkeys(TRUE, "yes"),
         "workers.refused": "",
         "workers.copies": 2,
-        "workers.workers": 1,
+        "workers.workers": [1, 1],  # for training and for validation
         WORKERS: [own_images[0], other_images[0], own_images[1], own_images[0], other_images[1]],
         "workers.shared": "no",
     }

@@ -163,9 +163,19 @@ def confident(case: Case, rng: np.random.Generator) -> Case:
     return replace(case, inputs={**case.inputs, **ends, "softness": float(rng.uniform(0.1, 0.15))})
 
 
+def side_by_side(case: Case, rng: np.random.Generator) -> Case:
+    """The same case far from 0, with positives close to their anchors: the difference of large squares loses them."""
+    anchors = np.clip(case.inputs["anchors"], -2, 2) + rng.uniform(4, 5)
+    signs = rng.choice([-1, 1], (2, *anchors.shape))
+    moved = {"anchors": anchors, "positives": anchors + 1e-3 * signs[0], "negatives": anchors + 0.1 * signs[1]}
+    dtype = case.inputs["anchors"].dtype
+    return replace(case, inputs={**case.inputs, **{name: rows.astype(dtype) for name, rows in moved.items()}})
+
+
 def draw(rng: np.random.Generator) -> list[Case]:
-    """Every set has both precisions, one pair alone, an even and an odd batch, and logits at the ends."""
+    """Every set has both precisions, one pair alone, an even and an odd batch, logits at the ends, close embeddings."""
     cases = [case(rng, kind, count) for kind in (DISTINCT, REPEATED) for count in (5, 6)]
+    cases += [side_by_side(case(rng, DISTINCT, 4, np.float32), rng)]
     cases += [case(rng, DISTINCT, 4, np.float32), case(rng, REPEATED, 7, np.float32), case(rng, DISTINCT, 1)]
     return cases + [confident(case(rng, DISTINCT, 3, dtype), rng) for dtype in (np.float32, np.float64)]
 

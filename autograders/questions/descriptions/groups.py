@@ -70,9 +70,14 @@ Rule = Callable[[Parameter], Any]
 
 
 def fields(
-    case: Case, decays: Rule = decays, times: Rule = lambda each: not each.frozen, swap: str = "", only: str = ""
+    case: Case,
+    decays: Rule = decays,
+    times: Rule = lambda each: not each.frozen,
+    swap: str = "",
+    only: str = "",
+    part_of: Rule = lambda each: each.part,
 ) -> Mapping[str, Any]:
-    """The observation, with other rules for what decays and what is listed."""
+    """The observation, with other rules for what decays, what is listed and which part a parameter belongs to."""
     inputs = case.inputs
     rate_of = {"body": inputs["body_rate"], "head": inputs["head_rate"]}
     rate_of |= {"swapped": {"body": inputs["head_rate"], "head": inputs["body_rate"]}}.get(swap, {})
@@ -83,7 +88,7 @@ def fields(
     trained = [each for each in all_of if not each.frozen]
     observed = {
         TIMES: np.array([int(times(each)) for each in all_of]),
-        RATES: np.array([rate_of[each.part] if times(each) else -1.0 for each in trained]),
+        RATES: np.array([rate_of[part_of(each)] if times(each) else -1.0 for each in trained]),
         DECAYS: np.array(
             [(inputs["weight_decay"] if decays(each) else 0.0) if times(each) else -1.0 for each in trained]
         ),
@@ -93,6 +98,11 @@ def fields(
 
 def named(*words: str) -> Rule:
     return lambda each: not any(word in each.name for word in words)
+
+
+def called(word: str, other: str) -> Rule:
+    """The part that a word stands for, where it occurs in the name with which the whole model lists a parameter."""
+    return lambda each: word if word in f"{each.part}.{each.name}" else other
 
 
 def decaying(rule: Rule) -> Simulation:
@@ -158,9 +168,9 @@ def draw(rng: np.random.Generator) -> list[Case]:
     ]
     drawn = []
     for body, head in cases:
-        # A plain layer with a bias in each part, so that no slip about biases can hide.
-        for place in (body, head):
-            place.append(layer("Linear", "out", int(rng.integers(1, 4))))
+        # A plain layer with a bias in each part, so that no slip about biases can hide; named like the other part.
+        for place, name in ((body, "head"), (head, "body")):
+            place.append(layer("Linear", name, int(rng.integers(1, 4))))
         drawn.append(Case("model", {"body": body, "head": head, **settings(rng)}))
     return drawn
 
@@ -177,7 +187,8 @@ def domain(rng: np.random.Generator) -> Case:
     for each in parts[0] + parts[1]:
         if not each["tied"] and rng.integers(8) == 0:
             each["frozen"] = str(rng.choice(["weight", "bias"]))
-    parts[1].append(layer("Linear", "out"))
+    for each, name in zip(parts, ("head", "body"), strict=True):
+        each.append(layer("Linear", name))
     return Case("domain", {"body": parts[0], "head": parts[1], **settings(rng)})
 
 
@@ -219,6 +230,13 @@ QUESTION = Description(
             "the body has the rate of the head, and the head that of the body",
             "which part is already trained",
             partial(fields, swap="swapped", only=RATES),
+        ),
+        Mistake(
+            "part-by-name",
+            "a word in the name of a layer decided its rate: a layer of the body may be called head",
+            "which of model.body and model.head owns the parameter",
+            partial(fields, part_of=called("head", "body"), only=RATES),
+            also=(partial(fields, part_of=called("body", "head"), only=RATES),),
         ),
         Mistake(
             "one-rate",
@@ -290,8 +308,8 @@ QUESTION = Description(
         ),
         visible(
             "a frozen embedding and a tied layer",
-            [layer("Embedding", "words", frozen=True), layer("Linear", "a"), layer("Linear", "b", tied=True)],
-            [layer("Linear", "out")],
+            [layer("Embedding", "words", frozen=True), layer("Linear", "head"), layer("Linear", "b", tied=True)],
+            [layer("Linear", "body")],
         ),
     ),
     draw=draw,

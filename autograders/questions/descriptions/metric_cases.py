@@ -21,9 +21,14 @@ def logits_for(rng: np.random.Generator, predicted: Array, classes: int, size: f
     return logits
 
 
-def bring_together(logits: Array, predicted: Array) -> None:
-    """Give one row neighbouring numbers as its two largest logits; a softmax in the same precision makes them equal."""
-    row = int(np.argmax(predicted > 0))
+def bring_together(logits: Array, predicted: Array, labels: Array) -> None:
+    """Give one row neighbouring numbers as its two largest logits; a softmax in the same precision makes them equal.
+
+    It is a row that is predicted rightly, where there is one, so that another prediction changes the accuracy.
+    """
+    later = predicted > 0
+    right = later & (predicted == labels)
+    row = int(np.argmax(right if right.any() else later))
     largest, first = predicted[row], predicted[row] - 1
     logits[row] = -1
     logits[row, largest] = 0.01
@@ -75,7 +80,7 @@ def case(
     dtype, size = how.get("dtype", np.float64), how.get("size", 3.0)
     logits = logits_for(rng, np.asarray(predicted), classes, size).astype(dtype)
     if how.get("close"):
-        bring_together(logits, np.asarray(predicted))
+        bring_together(logits, np.asarray(predicted), np.asarray(labels))
     inputs = {
         "logits": cut(logits, sizes),
         "labels": cut(np.asarray(labels, dtype=np.int64), sizes),

@@ -13,7 +13,7 @@ from autograders.questions.verify import cells as cells_of
 from lecture_lib.notebook import check_result
 from lecture_lib.notebook.check import CheckResult
 from lecture_lib.notebook.compare import agree, difference
-from lecture_lib.notebook.misconceptions import CORNER_CASE, mistake_of, words_of
+from lecture_lib.notebook.misconceptions import CORNER_CASE, general_mistake, mistake_of, words_of
 from lecture_lib.notebook.observe import WriteItYourself, forbid_ready_made, is_stub, observe, plain
 from lecture_lib.notebook.predict import predict, reveal
 from lecture_lib.notebook.registry import find_question, public_questions
@@ -80,6 +80,13 @@ def test_a_known_mistake_gets_its_own_message(question, answer) -> None:
 @pytest.mark.parametrize(("question", "answer"), RAISED, ids=lambda value: getattr(value, "name", None) or value.id)
 def test_an_answer_that_an_error_stops_gets_the_error(question, answer) -> None:
     assert "your code raised " in repr(checked(question.id, answer.name))
+
+
+def test_numbers_that_are_wrong_by_their_rounding_alone_are_nearly_right() -> None:
+    """As of weights that were saved in float32, where every bit counts; the message said that the sign was wrong."""
+    expected = np.array([[0.1, -0.7]])
+    assert general_mistake(expected.astype(np.float32).astype(np.float64), expected, 0.0) == "nearly-right"
+    assert general_mistake(-expected, expected, 0.0) == "sign"
 
 
 def test_the_worked_numbers_of_the_lecture_are_the_public_cases() -> None:
