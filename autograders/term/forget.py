@@ -11,6 +11,7 @@ from ..course import Course, CourseError
 from ..intake.notes import read_not_placed, update_not_placed
 from ..intake.roster import normal_id
 from ..nbgrader.database import open_gradebook
+from ..release.history import REMOVED_SCORES
 from ..results.gradebook import rows
 from ..tables import original, read_table, separator_of, write_table
 from ..writer import only_writer
@@ -19,7 +20,7 @@ _FOLDERS = ("submitted", "received", "autograded", "feedback", "attempts", "set-
 """Folders with a folder for each student."""
 _TABLES = {
     "roster.csv": "id", "roster-before.csv": "id", "grades.csv": "student", "grades-wide.csv": "student",
-    "questions.csv": "student", "known.csv": "student",
+    "questions.csv": "student", "known.csv": "student", REMOVED_SCORES: "student",
 }  # fmt: skip
 """Tables with lines of students, and the column of the id."""
 _MADE_AGAIN = ("report.html", "export")
