@@ -54,7 +54,7 @@ def graders_of(gradebook: Any, assignment: str) -> dict[tuple[str, str], str]:
     if not inspect(gradebook.engine).has_table(TABLE):
         return {}
     given = text(
-        f"SELECT student, cell, grader FROM {TABLE} WHERE assignment = :name AND what = 'score' ORDER BY rowid"  # noqa: S608
+        f"SELECT student, cell, grader FROM {TABLE} WHERE assignment = :name AND what = 'score' ORDER BY rowid"
     )
     return {(student, cell): grader for student, cell, grader in gradebook.db.execute(given, {"name": assignment})}
 
@@ -63,7 +63,7 @@ def forget_marks(course: Course, student: str) -> None:
     """Delete who marked a student's answers."""
     with closing(sqlite3.connect(course.database)) as database, database:
         database.execute(_CREATE)
-        database.execute(f"DELETE FROM {TABLE} WHERE student = ?", (student,))  # noqa: S608 - a constant
+        database.execute(f"DELETE FROM {TABLE} WHERE student = ?", (student,))
 
 
 def _grade_changed(_: Any, connection: Any, grade: Any) -> None:

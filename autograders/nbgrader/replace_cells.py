@@ -15,11 +15,10 @@ COLUMNS = ("student", "assignment", "cell", "points", "of", "comment")
 
 
 def replace_cells(course: Course, assignment: str, nb: NotebookNode, removed_scores: str) -> None:
-    """Add and remove cells of an assignment so that they are those of `nb`; every submission gets a place for its score.
+    """Add and remove cells of an assignment so that they are those of `nb`, a master, in every submission too.
 
-    What a person gave to a cell that goes is first added to the table `removed_scores` in the course's folder. All in
-    one transaction: killed in between, the same call does the whole again. `nb` is a master, the cells' points and texts
-    are nbgrader's to enter afterwards.
+    What a person gave to a cell that goes is first added to the table `removed_scores` in the course's folder. All is
+    one transaction: killed in between, the same call does the whole again. nbgrader enters points and texts afterwards.
     """
     from nbgrader.api import MissingEntry
 

@@ -60,9 +60,9 @@ def drafted(
     `replace` says that it may follow another release from which students have handed in already.
 
     Raises ReleaseError when the course has no place to be written to, when a question has no judge, no answers or other
-    points than its judge, when students have handed in from another release, when the bundle's content holds a solution, a judge, an answer of the bank or an output of
-    the master, or (unless `verify` is false) when an answer of the bank gets something else than it declares on this
-    course's hidden inputs.
+    points than its judge, when students have handed in from another release (unless `replace` is true), when the
+    bundle's content holds a solution, a judge, an answer of the bank or an output of the master, or (unless `verify` is
+    false) when an answer of the bank gets something else than it declares on this course's hidden inputs.
     """
     _require_place(course.root)
     masters = {name: notebooks.read(notebooks.master_path(name)) for name in assignments}

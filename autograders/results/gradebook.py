@@ -63,7 +63,9 @@ def entries(course: Course, assignments: Sequence[str]) -> Iterator[Entry]:
                 {*enrolled, *submitted_students(course, assignment), *noted_students(course, assignment)}
             ):
                 record = look_up(course, assignment, student)
-                row = _row(course, assignment, student, record, scores.get(student), most, published, loose_files, releases)
+                row = _row(
+                    course, assignment, student, record, scores.get(student), most, published, loose_files, releases
+                )
                 if (extended := extension_of(scores.get(student))) is not None:
                     row = replace(row, reasons=(*row.reasons, extended))
                 if unknown := class_roster.unknown(student):
