@@ -132,7 +132,7 @@ def test_a_notebook_of_the_full_course_is_taken_for_what_it_is(
 
 
 def test_the_quick_look_says_what_reading_says(full: Course) -> None:
-    """`stamped` may leave a file to `which`, and never says anything else; for what students usually send it says it."""
+    """`stamped` may leave a file to `which`, and never says anything else; it knows what students usually send."""
     releases = {name: read(full.notebook("release", name)) for name in assignments()}
     quick = {}
     for name, other in ((FIRST, SECOND), (SECOND, FIRST)):
