@@ -53,10 +53,10 @@ def graders_of(gradebook: Any, assignment: str) -> dict[tuple[str, str], str]:
 
     if not inspect(gradebook.engine).has_table(TABLE):
         return {}
-    given = text(
+    marks = text(
         f"SELECT student, cell, grader FROM {TABLE} WHERE assignment = :name AND what = 'score' ORDER BY rowid"
     )
-    return {(student, cell): grader for student, cell, grader in gradebook.db.execute(given, {"name": assignment})}
+    return {(student, cell): grader for student, cell, grader in gradebook.db.execute(marks, {"name": assignment})}
 
 
 def forget_marks(course: Course, student: str) -> None:
