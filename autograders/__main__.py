@@ -206,11 +206,14 @@ def _feedback(options: argparse.Namespace) -> int:
 
 def _gradebook(options: argparse.Namespace) -> int:
     from .grading.states import State
-    from .results.gradebook import compare_known, table, write_csv, write_wide
+    from .release.history import read_history
+    from .results.gradebook import compare_known, releases_in_use, table, write_csv, write_wide
 
     course, assignments = _course(options)
     rows = write_csv(course, assignments)
     print(table(rows))
+    for line in releases_in_use(rows, read_history(course)):
+        print(plain(line))
     print(f"\nfor the registrar: {course.grades}; by question: {course.root / 'questions.csv'}")
     if options.wide:
         print(f"one row a student: {write_wide(course, rows)}")

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..course import released
+from ..course import Course, released
 from .class_commands import OK, Add, Choose
+
+if TYPE_CHECKING:
+    from ..release.history import History
 
 
 def add_release_commands(add: Add, choose: Choose) -> None:
@@ -30,6 +34,8 @@ def add_release_commands(add: Add, choose: Choose) -> None:
 def _add_verification(command: argparse.ArgumentParser) -> None:
     text = "do not try the bank of answers on this course's hidden inputs first (that takes minutes for a new secret)"
     command.add_argument("--skip-verify", action="store_true", help=text)
+    text = "also when students have handed in from an earlier release; without it the command says what that changes"
+    command.add_argument("--replace", action="store_true", help=text)
     command.add_argument("--quiet", action="store_true", help="no progress bar")
 
 
@@ -44,22 +50,43 @@ def _release(options: argparse.Namespace, choose: Choose) -> int:
         print(f"for students: {folder} (the same as one file: {folder}.zip)")
         return OK
     from ..questions.seeds import read_secret
+    from ..release.history import read_history
     from ..release.release import release
     from ..release.release_check import chosen_variants
 
+    before = read_history(course)
     verify, progress = not options.skip_verify, not options.quiet
-    for name, version in release(course, assignments, verify=verify, progress=progress).items():
+    for name, version in release(
+        course, assignments, verify=verify, progress=progress, replace=options.replace
+    ).items():
         print(f"released {name}, version {version}")
     for variant in chosen_variants(read_secret(course.secret), assignments):
         print(variant)
+    _print_effects(course, assignments, before)
     print(f"for students: {course.bundle} (the same as one file: {course.bundle}.zip)")
     return OK
 
 
 def _publish(options: argparse.Namespace, choose: Choose) -> int:
+    from ..release.history import read_history
     from ..release.publish import publish
 
     course, assignments = choose(options)
+    before = read_history(course)
     verify, progress = not options.skip_verify, not options.quiet
-    print(publish(course, assignments, options.repository, options.to, verify=verify, progress=progress))
+    published = publish(
+        course, assignments, options.repository, options.to, verify=verify, progress=progress, replace=options.replace
+    )
+    print(published)
+    _print_effects(course, assignments, before)
     return OK
+
+
+def _print_effects(course: Course, assignments: list[str], before: History) -> None:
+    """What the releases that were not there before mean for what was handed in."""
+    from ..release.history import effects, read_history
+
+    for name, releases in read_history(course).items():
+        if name in assignments and len(releases) > max(1, len(before.get(name, ()))):
+            for line in effects(course, name, *releases[-2:]):
+                print(line)

@@ -93,4 +93,4 @@ def _graded(
     with Processes(min(workers, len(todo))) if executor is None else ExecutorCrew(executor, workers) as crew:
         for job, outcome in outcomes(crew, todo, pack):
             final = grade_here(course, *job) if outcome is None else enter(course, *job, outcome)
-            yield record_of(course, *job, digests[job], versions[job[0]], final)
+            yield record_of(course, *job, digests.pop(job), versions[job[0]], final)

@@ -15,6 +15,7 @@ from pathlib import Path
 from ..course import LOCK_SECONDS, Course
 from ..intake.reading.archives import RefusedArchive, entries, is_folder, read_file
 from ..nbgrader.gradebook_lock import explain_locks
+from ..nbgrader.graders import TABLE as MARKS
 from ..setting import DESCRIPTIONS, ROOT, SHIPPED_PACKAGES
 
 _MOST_BYTES = 100_000_000
@@ -110,6 +111,7 @@ def _without_students(path: Path) -> bytes:
         source.backup(copy)
         for table in _ABOUT_STUDENTS:
             copy.execute(f"DELETE FROM {table}")
+        copy.execute(f"DROP TABLE IF EXISTS {MARKS}")
         copy.commit()
         # SQLite only marks deleted rows as free; their content would travel in the file.
         copy.execute("VACUUM")

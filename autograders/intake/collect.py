@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..course import Course, CourseError, released
 from ..notebooks import assignments as all_assignments
 from .desk import Desk
-from .notes import NotPlaced, digest_of, update_not_placed
+from .notes import NotPlaced, update_not_placed
 from .placement import PlacedNotebook, Placement, Unplaced
 from .roster import Owners, Roster
 from .times import due_dates
@@ -81,12 +81,14 @@ def collect(
         try:
             if upload.problem is None:
                 placed = placement.place(upload)
+                # A class's notebooks are gigabytes with their outputs.
+                placed = replace(placed, upload=placed.upload.let_go())
                 files.setdefault((placed.student, placed.assignment), _StudentFiles()).notebooks.append(placed)
             else:
-                without_assignment.append((placement.claim(upload).student, upload))
+                without_assignment.append((placement.claim(upload).student, upload.let_go()))
         except Unplaced as error:
             results.append(Collected(upload.source, upload.label, None, (), str(error)))
-            not_placed.append(NotPlaced(upload.label, digest_of(upload.content) if upload.content else "", str(error)))
+            not_placed.append(NotPlaced(upload.label, upload.digest if upload.has_content else "", str(error)))
     for student, upload in without_assignment:
         # A file that does not say for which assignment it is belongs beside the student's notebooks, or to each.
         about = placement.about(upload)
@@ -101,13 +103,11 @@ def collect(
         doubts |= {(student, item.upload.source, item.upload.label): why for item in disputed}
     for (student, assignment), submission in files.items():
         results += _take(desks[student, assignment], assignment, student, submission, owners.roster, doubts)
-    placed_digests = {
-        digest_of(placed.upload.content) for submission in files.values() for placed in submission.notebooks
-    }
+    placed_digests = {placed.upload.digest for submission in files.values() for placed in submission.notebooks}
     update_not_placed(
         course,
         not_placed,
-        placed_digests | {digest_of(upload.content) for _, upload in without_assignment if upload.content},
+        placed_digests | {upload.digest for _, upload in without_assignment if upload.has_content},
     )
     return _by_file(results)
 

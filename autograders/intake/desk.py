@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -42,11 +43,15 @@ class Desk:
 
     def __init__(self, course: Course, assignment: str, student: str) -> None:
         self._course, self._assignment, self._student = course, assignment, student
-        self._release = notebooks.read(course.notebook("release", assignment))
         self._target = course.notebook("submitted", assignment, student)
         is_file = self._target.is_file() and not self._target.is_symlink()
-        self._in_place = self._target.read_bytes() if is_file else None
+        self._digest_in_place = digest_of(self._target.read_bytes()) if is_file else None
         self._note = read_note(course, assignment, student) or Note()
+
+    @functools.cached_property
+    def _release(self) -> NotebookNode:
+        """The released notebook, which few need: most hand in one file."""
+        return notebooks.read(self._course.notebook("release", self._assignment))
 
     def take(
         self,
@@ -60,10 +65,10 @@ class Desk:
         Args: the notebooks, the files that cannot be graded, remarks about the student, and why some of the notebooks
             wait for a person.
         """
-        items = [item for item in items if digest_of(item.upload.content) not in self._note.rejected]
+        items = [item for item in items if item.upload.digest not in self._note.rejected]
         # What a person has not decided stays undecided, also where this run alone would have seen no doubt.
         waiting = {notebook.digest for notebook in self._note.held}
-        undecided = [item for item in items if not item.claim.sure and digest_of(item.upload.content) in waiting]
+        undecided = [item for item in items if not item.claim.sure and item.upload.digest in waiting]
         held = [item for item in items if item in doubts or item in undecided]
         why = next(iter(doubts.values()), self._note.why_held if undecided else "")
         settled = [item for item in items if item not in held]
@@ -76,17 +81,17 @@ class Desk:
         self._keep([item.upload.content for item in settled if item is not chosen])
         notes = [*notes, *remarks]
         self._enter(chosen, held, why, notes, ungraded)
-        has_notebook = chosen is not None or self._in_place is not None or bool(held)
+        has_notebook = chosen is not None or self._digest_in_place is not None or bool(held)
         if not has_notebook:
             self._keep_ungraded(ungraded)
         return DeskResult(chosen, tuple(held), tuple(notes), why, has_notebook)
 
     def disputed(self, items: Sequence[PlacedNotebook]) -> tuple[list[PlacedNotebook], str]:
         """The notebooks whose only evidence is their own id, where other evidence contradicts it; and the reason."""
-        items = [item for item in items if digest_of(item.upload.content) not in self._note.rejected]
-        current = None if self._in_place is None else digest_of(self._in_place)
+        items = [item for item in items if item.upload.digest not in self._note.rejected]
+        current = self._digest_in_place
         # The notebook in place may be collected again: it is a copy, not a dispute.
-        claimed = [item for item in items if not item.claim.sure and digest_of(item.upload.content) != current]
+        claimed = [item for item in items if not item.claim.sure and item.upload.digest != current]
         # Only the one who handed in the notebook in place may replace it without a question. Where there is none, the
         # word of an LMS or a person is worth more than what a file says of itself, and two files can disagree.
         if current is not None:
@@ -103,8 +108,10 @@ class Desk:
     def _choose(self, items: Sequence[PlacedNotebook]) -> tuple[PlacedNotebook | None, list[str], str]:
         """The last notebook that has answers, notes, and what to ask where two of one time contradict each other."""
         notes = []
-        if len({item.upload.content for item in items}) > 1:
+        if len({item.upload.digest for item in items}) > 1:
             notes.append(f"{len(items)} files were handed in for {self._assignment}; one of them counts")
+        if len(items) == 1 and self._digest_in_place in (None, items[0].upload.digest):
+            return items[0], [], ""  # with answers or without
         last: PlacedNotebook | None = None
         # A file without a time comes after all that have one: it counts only where they have no answers.
         for time in sorted({item.time or datetime.min for item in items}, reverse=True):
@@ -124,14 +131,14 @@ class Desk:
                 )
                 return best, [*notes, *remarks], ""
         assert last is not None
-        if self._in_place not in (None, last.upload.content) and self._has_answers(self._in_place or b""):
+        if self._digest_in_place not in (None, last.upload.digest) and self._has_answers(self._target.read_bytes()):
             remark = "what was handed in last has no answers, or cannot be read; the notebook from before still counts"
             return None, [remark], ""
         return last, notes, ""
 
     def _best(self, group: Sequence[PlacedNotebook]) -> PlacedNotebook | None:
         """The notebook that counts among those of one time, or None."""
-        if len({item.upload.content for item in group}) == 1:
+        if len({item.upload.digest for item in group}) == 1:
             return group[-1]
         readable = {item.upload.label: nb for item in group if (nb := _read(item.upload.content)) is not None}
         if not readable:
@@ -147,10 +154,10 @@ class Desk:
     def _write(self, chosen: PlacedNotebook) -> None:
         """Put the notebook in its place; what was there is kept."""
         folder = self._target.parent
-        if self._in_place not in (None, chosen.upload.content):
-            self._keep([self._in_place or b""])
+        if self._digest_in_place not in (None, chosen.upload.digest):
+            self._keep([self._target.read_bytes()])
         # Files that lie here without a notebook (see `_keep_ungraded`) must not compete with the one that comes now.
-        if self._in_place is None and folder.is_dir() and not folder.is_symlink():
+        if self._digest_in_place is None and folder.is_dir() and not folder.is_symlink():
             for path in folder.iterdir():
                 if path.is_file() and path.name != TIMESTAMP and not path.is_symlink():
                     self._attempts.mkdir(parents=True, exist_ok=True)
@@ -178,7 +185,7 @@ class Desk:
         for upload in ungraded:
             # The end of a name that is too long, since it has the suffix.
             name = plain(base_name(upload.label)).replace("/", "_")[-100:]
-            if upload.content and name not in (self._target.name, TIMESTAMP):
+            if upload.has_content and name not in (self._target.name, TIMESTAMP):
                 write_bytes_atomically(self._target.parent / f"handed-in {name}", upload.content)
 
     def _enter(
@@ -191,7 +198,7 @@ class Desk:
     ) -> None:
         note = self._note
         if chosen is not None:
-            note.file, note.digest = chosen.upload.label, digest_of(chosen.upload.content)
+            note.file, note.digest = chosen.upload.label, chosen.upload.digest
             note.origin, note.late = chosen.claim.origin, chosen.claim.late
         # Without a new notebook, what was noted about the one in place stays true.
         note.notes = notes if chosen is not None else list(dict.fromkeys([*note.notes, *notes]))
@@ -199,7 +206,7 @@ class Desk:
         note.others = [*(file for file in note.others if file.file not in new), *new.values()][-_MOST_UNGRADED:]
         for item in held:
             time = f"{item.time:{TIME}}" if item.time else ""
-            digest = digest_of(item.upload.content)
+            digest = item.upload.digest
             entry = HeldNotebook(item.upload.label, digest, item.claim.origin, time, item.claim.late)
             note.held = [*(before for before in note.held if before.digest != digest), entry]
             write_bytes_atomically(held_path(self._course, self._assignment, self._student, entry), item.upload.content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +10,8 @@ from datetime import UTC
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from ..course import CourseError
+from .notes import digest_of
 from .reading.archives import Archive, Entry, RefusedArchive, entries, is_folder, kind_of, read_file
 from .roster import is_own_id
 from .times import TIMESTAMP, handed_in
@@ -43,8 +46,8 @@ class Upload:
     source: Path
     label: str
     """The path inside what was collected: `ID.ipynb`, `Name_1_assignsubmission_file_/x.ipynb`, `export.zip/…`."""
-    content: bytes = b""
-    """The notebook; of a file that is none, what is kept of it."""
+    held: bytes = b""
+    """The file's content while it is in memory."""
     problem: str | None = None
     packed_by: str | None = None
     """The id that the file says it is of, when `lecture submit` made it. A student can write any there."""
@@ -54,6 +57,51 @@ class Upload:
     """The folder of nbgrader's that it lay in."""
     submitted: str | None = None
     """When it says that it was handed in."""
+    members: tuple[str, ...] = ()
+    """Where it is in the archive at `source`: the name there, and in an archive within that one its name in it."""
+    known_digest: str = ""
+    """The digest of a content that was let go."""
+
+    @property
+    def content(self) -> bytes:
+        """The notebook; of a file that is none, what is kept of it. Raises CourseError when it is another by now."""
+        if self.held or not self.known_digest:
+            return self.held
+        try:
+            content = _bytes_at(self.source, self.members)
+        except (OSError, RefusedArchive):
+            content = b""
+        if digest_of(content) != self.known_digest:
+            raise CourseError(f"{self.source} was changed while it was collected: collect it again.")
+        return content
+
+    @property
+    def has_content(self) -> bool:
+        """Whether anything of the file is kept."""
+        return bool(self.held or self.known_digest)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """The digest of the content."""
+        return self.known_digest or digest_of(self.held)
+
+    def let_go(self) -> Upload:
+        """The same upload without its content in memory, which is read again where it is needed."""
+        return replace(self, held=b"", known_digest=self.digest) if self.held else self
+
+
+def _bytes_at(source: Path, members: Sequence[str]) -> bytes:
+    if not members:
+        return read_file(source)
+    content = _archive(source).read(members[0])
+    for name in members[1:]:
+        content = Archive(content).read(name)
+    return content
+
+
+@functools.lru_cache(maxsize=4)  # an export is one archive of thousands of files, or thousands of archives in turn
+def _archive(path: Path) -> Archive:
+    return Archive(path)
 
 
 def uploads_in(
@@ -92,7 +140,7 @@ def _file(
         size = path.lstat().st_size
         content = _read(path) if size <= _KEPT_BYTES else b""
         yield replace(
-            upload, content=content if isinstance(content, bytes) else b"", problem=_no_notebook(path.name, size)
+            upload, held=content if isinstance(content, bytes) else b"", problem=_no_notebook(path.name, size)
         )
 
 
@@ -136,19 +184,19 @@ def _opened(
         yield replace(upload, problem=content)
         return
     if isinstance(content, bytes) and not upload.label.lower().endswith(".zip"):
-        yield replace(upload, content=content)
+        yield replace(upload, held=content)
         return
     original = content if isinstance(content, bytes) and len(content) <= _KEPT_BYTES else b""
     try:
         archive = Archive(content)
         members = [entry for entry in archive.entries() if PurePosixPath(entry.name).name not in _OF_THE_SYSTEM]
     except RefusedArchive as error:
-        yield replace(upload, content=original, problem=str(error))
+        yield replace(upload, held=original, problem=str(error))
         return
     if any(entry.name == MANIFEST for entry in members):
         yield from _packed(upload, archive, assignments, released)
     elif not members:
-        yield replace(upload, content=original, problem="the archive is empty")
+        yield replace(upload, held=original, problem="the archive is empty")
     else:
         for entry in members:
             yield from _member(upload, archive, entry, assignments, released, archive_times, inside=inside)
@@ -164,7 +212,7 @@ def _member(
     *,
     inside: bool,
 ) -> Iterator[Upload]:
-    upload = replace(outer, label=f"{outer.label}/{entry.name}")
+    upload = replace(outer, label=f"{outer.label}/{entry.name}", members=(*outer.members, entry.name))
     # The times in an inner archive are from the student's own machine; only the outer one is the LMS's.
     if archive_times and not inside and entry.modified is not None:
         upload = replace(upload, submitted=f"{entry.modified.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC")
@@ -178,10 +226,10 @@ def _member(
         yield replace(upload, problem=str(error))
         return
     if not expected:
-        yield replace(upload, content=content, problem=_no_notebook(entry.name, entry.size))
+        yield replace(upload, held=content, problem=_no_notebook(entry.name, entry.size))
     elif inside and entry.name.lower().endswith(".zip"):
         problem = "it is an archive in an archive in an archive, which is not opened: hand in the .ipynb itself"
-        yield replace(upload, content=content if len(content) <= _KEPT_BYTES else b"", problem=problem)
+        yield replace(upload, held=content if len(content) <= _KEPT_BYTES else b"", problem=problem)
     else:
         yield from _opened(upload, content, assignments, released, archive_times, inside=True)
 
@@ -209,7 +257,13 @@ def _packed(upload: Upload, archive: Archive, assignments: Sequence[str], releas
         packed = replace(upload, packed_by=student, packed_name=str(name)[:100])
         time = upload.submitted or str(submitted)[:100]
         for assignment, content in contents.items():
-            yield replace(packed, content=content, assignment=assignment, submitted=time)
+            yield replace(
+                packed,
+                held=content,
+                members=(*upload.members, f"{assignment}.ipynb"),
+                assignment=assignment,
+                submitted=time,
+            )
         # Notebooks of assignments that are not collected now belong in the file all the same.
         expected = {MANIFEST, *(f"{name}.ipynb" for name in {*released, *contents})}
         for entry in archive.entries():

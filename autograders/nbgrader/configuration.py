@@ -24,6 +24,7 @@ from traitlets.config.loader import PyFileConfigLoader
 from ..course import CELL_SECONDS, STUB, TEXT_STUB, Course
 from ..notebooks import ROOT
 from ..sandbox.execute import ProbedExecute
+from .graders import note_graders
 from .judge_cells import JudgeCells
 from .late_penalties import LatePenalties
 from .lenient_exporter import CheckMetadataOnce, LenientExporter, RebuildFromMaster
@@ -57,6 +58,7 @@ def own_settings() -> Config:
 
 def configure(config: Any, course: Course) -> None:
     """Enter our settings and preprocessors into an nbgrader configuration."""
+    note_graders()
     config.CourseDirectory.root = str(course.root)
     config.CourseDirectory.db_url = course.gradebook
     config.ClearSolutions.code_stub = {"python": STUB}

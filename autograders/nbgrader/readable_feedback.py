@@ -21,6 +21,7 @@ from ..notebooks import STAMP
 from ..plain_text import plain
 from ..questions.question import by_test_id
 from ..questions.titles import question_titles
+from ..release.history import read_history
 from ..release.releases import read_published, which_release
 from ..results.banner import state_banner
 from ..results.gradebook import extension_of, lateness_of, penalty_of
@@ -71,7 +72,9 @@ class ReadableFeedback(NbGraderPreprocessor):
     def _release(self, nb: NotebookNode, assignment: str) -> str:
         stamp = nb.metadata.get(STAMP, {})
         version, tag = stamp.get("submitted_version"), stamp.get("submitted_release")
-        release = which_release(read_published(Path(self.course_root)), assignment, version, tag)
+        course = Course(Path(self.course_root))
+        releases = read_history(course).get(assignment, [])
+        release = which_release(read_published(course.root), assignment, version, tag, releases)
         return f"<p>Made from release: {html.escape(release)}.</p>"
 
 

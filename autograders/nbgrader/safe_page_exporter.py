@@ -58,8 +58,15 @@ class SafePageExporter(HTMLExporter):
             "highlight_code", lambda source, metadata=None: _highlighted(source, str(lexer or "ipython3"))
         )
         # Past HTMLExporter, which reads the whole page again with BeautifulSoup: half of the time, for one attribute.
-        page, resources = super(HTMLExporter, self).from_notebook_node(nb, self._init_resources(resources), **kwargs)
+        own = _OnePageOnly(nb)
+        page, resources = super(HTMLExporter, self).from_notebook_node(own, self._init_resources(resources), **kwargs)
         return self._whole(page), resources
+
+    def _preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        """Run the steps on the notebook itself; nbconvert copies it twice more, and checks its form once more."""
+        for step in self._preprocessors:
+            nb, resources = step(nb, resources)
+        return nb, resources
 
     def _create_environment(self) -> Environment:
         environment: Environment = super()._create_environment()
@@ -71,13 +78,17 @@ class SafePageExporter(HTMLExporter):
         """What nbconvert's filter of that name does, cleaned."""
         if len(source) > MOST_MARKDOWN or source.count("\\begin{") > _MOST_ENVIRONMENTS:
             return f"<pre>{html.escape(source)}</pre>"
-        renderer = _Renderer(self._noted, attachments=context.get("cell", {}).get("attachments", {}))
-        return clean_fragment(MarkdownWithMath(renderer=renderer).render(source))
+        attachments = context.get("cell", {}).get("attachments", {})
+        page, mark, formulas = _rendered(source) if not attachments else _render(source, attachments)
+        for number, formula in enumerate(formulas):
+            page = page.replace(_place(mark, number), _place(self._mark, len(self._formulas)))
+            self._formulas.append(formula)
+        return page
 
     def _noted(self, formula: str, block: bool) -> str:
         """A place in the page for a formula, which is put there when everything around it is clean."""
         self._formulas.append(mathml(formula, block=block))
-        return f'<span data-formula="{self._mark}-{len(self._formulas) - 1}"></span>'
+        return _place(self._mark, len(self._formulas) - 1)
 
     def _make_harmless(self, output: NotebookNode) -> None:
         """Leave of an output what a page can show without running it."""
@@ -115,8 +126,18 @@ class SafePageExporter(HTMLExporter):
         # What can be scrolled must be reachable with the keyboard.
         body = re.sub(r'<div class="[^"]*\boutput_subarea\b[^"]*"', r'\g<0> tabindex="0"', body)
         for number, formula in enumerate(self._formulas):
-            body = body.replace(f'<span data-formula="{self._mark}-{number}"></span>', formula)
+            body = body.replace(_place(self._mark, number), formula)
         return f"{head}{body}</body>\n</html>\n"
+
+
+class _OnePageOnly(NotebookNode):
+    """A notebook that was read from a file for one page, so that nobody needs a copy of it as it was.
+
+    Copies are a third of a page's computing time.
+    """
+
+    def __deepcopy__(self, memo: Any) -> _OnePageOnly:
+        return self
 
 
 class _Templates(BytecodeCache):
@@ -143,6 +164,30 @@ _TEMPLATES = _Templates()
 def _highlighted(source: str, lexer: str) -> str:
     """Code in colours. Most cells of a notebook are the same for the whole class."""
     return str(Highlight2HTML(pygments_lexer=lexer)(source))
+
+
+def _place(mark: str, number: int) -> str:
+    """Where a formula goes when everything around it is clean."""
+    return f'<span data-formula="{mark}-{number}"></span>'
+
+
+def _render(source: str, attachments: Any) -> tuple[str, str, list[str]]:
+    """A text as HTML, cleaned; the mark of the places for formulas, which nobody knew who wrote it; the formulas."""
+    formulas: list[str] = []
+    mark = secrets.token_hex(8)
+
+    def note(formula: str, block: bool) -> str:
+        formulas.append(mathml(formula, block=block))
+        return _place(mark, len(formulas) - 1)
+
+    renderer = _Renderer(note, attachments=attachments)
+    return clean_fragment(MarkdownWithMath(renderer=renderer).render(source)), mark, formulas
+
+
+@functools.lru_cache(maxsize=500)
+def _rendered(source: str) -> tuple[str, str, list[str]]:
+    """`_render` without attachments. Most texts of a notebook are the same for the whole class."""
+    return _render(source, {})
 
 
 class _Renderer(IPythonRenderer):

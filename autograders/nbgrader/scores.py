@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from .graders import graders_of
+
 
 @dataclass(frozen=True)
 class QuestionScore:
@@ -17,6 +19,8 @@ class QuestionScore:
     score: float
     """The manual score, else the automatic one, with extra credit; 0 without any."""
     needs_manual_grade: bool
+    graded_by: str = field(default="", repr=False)
+    """Who gave the manual score, as far as it was noted. Not in the text from which a page's digest is made."""
 
 
 @dataclass
@@ -83,6 +87,7 @@ def scores_of(gradebook: Any, assignment: str) -> dict[str, SubmissionScores]:
         submission = scores.setdefault(student, SubmissionScores(timestamp, due, extension))
         submission.late_submission_penalty += penalty or 0.0
         student_of[notebook] = student
+    graders = graders_of(gradebook, assignment)
     grades = (
         select(
             Grade.notebook_id,
@@ -99,8 +104,10 @@ def scores_of(gradebook: Any, assignment: str) -> dict[str, SubmissionScores]:
         .where(Assignment.name == assignment)
     )
     for notebook, cell, auto_score, manual_score, score, waits in gradebook.db.execute(grades):
-        question = QuestionScore(question_of(cell), auto_score, manual_score, float(score), bool(waits))
-        scores[student_of[notebook]].questions.append(question)
+        student = student_of[notebook]
+        by = graders.get((student, cell), "") if manual_score is not None else ""
+        question = QuestionScore(question_of(cell), auto_score, manual_score, float(score), bool(waits), by)
+        scores[student].questions.append(question)
     order = {question: number for number, question in enumerate(maxima(gradebook, assignment))}
     for submission in scores.values():
         submission.questions.sort(key=lambda score: order[score.question])

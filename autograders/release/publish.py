@@ -52,6 +52,7 @@ def publish(
     *,
     verify: bool = True,
     progress: bool = True,
+    replace: bool = False,
 ) -> Release:
     """Release assignments and write the repository that students clone into the folder `to`.
 
@@ -62,6 +63,7 @@ def publish(
         to: a folder that does not exist, or is empty.
         verify: try the bank of answers on this course's hidden inputs.
         progress: show how far that is.
+        replace: also when students have handed in from an earlier release.
 
     Raises:
         RepositoryError: no such address.
@@ -74,7 +76,7 @@ def publish(
     to = to.resolve()
     _refuse_target(to)
     commit = clean_commit(ROOT)
-    with drafted(course, assignments, verify=verify, progress=progress) as draft:
+    with drafted(course, assignments, verify=verify, progress=progress, replace=replace) as draft:
         # Of the folder before the tag is written into its notebooks: a tag cannot be part of its own digest.
         tag = f"v{library_version()}-{_digest(draft.bundle)[:8]}"
         folder = draft.bundle.with_name("published")

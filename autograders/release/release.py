@@ -19,11 +19,13 @@ from ..course import Course, ReleaseError
 from ..nbgrader.configuration import configuration
 from ..nbgrader.lost_metadata import refuse_lost_metadata
 from ..nbgrader.nbgrader_api import generate_assignment
+from ..nbgrader.replace_cells import replace_cells
 from ..questions.question import QUESTIONS, answers_to
 from ..questions.seeds import create_secret, new_secret, read_secret
 from ..questions.visible import visible_cases
 from ..setting import ANSWERS, DESCRIPTIONS, ROOT, SHIPPED_PACKAGES
 from .course_check import check_master, refuse_other_database
+from .history import REMOVED_SCORES, effects, note_release, release_of
 from .leaks import LeakCheck, Secret
 from .release_check import WrongVerdicts, verify_on
 from .student_folder import FOLDER, assemble
@@ -51,14 +53,16 @@ class Draft:
 
 @contextlib.contextmanager
 def drafted(
-    course: Course, assignments: Sequence[str], *, verify: bool = True, progress: bool = False
+    course: Course, assignments: Sequence[str], *, verify: bool = True, progress: bool = False, replace: bool = False
 ) -> Iterator[Draft]:
     """Build and check a release of assignments; it is gone afterwards unless `enter` writes it.
 
+    `replace` says that it may follow another release from which students have handed in already.
+
     Raises ReleaseError when the course has no place to be written to, when a question has no judge, no answers or other
-    points than its judge, when the bundle's content holds a solution, a judge, an answer of the bank or an output of
-    the master, or (unless `verify` is false) when an answer of the bank gets something else than it declares on this
-    course's hidden inputs.
+    points than its judge, when students have handed in from another release (unless `replace` is true), when the
+    bundle's content holds a solution, a judge, an answer of the bank or an output of the master, or (unless `verify` is
+    false) when an answer of the bank gets something else than it declares on this course's hidden inputs.
     """
     _require_place(course.root)
     masters = {name: notebooks.read(notebooks.master_path(name)) for name in assignments}
@@ -75,6 +79,8 @@ def drafted(
         draft.root.mkdir()
         create_secret(draft.secret, secret)  # it chooses the variants of questions
         released = {name: _generate(draft, name) for name in assignments}
+        if not replace:
+            _refuse_replacing(course, draft, assignments)
         bundle = Path(folder) / FOLDER
         assemble(bundle, released, versions)
         checked = Draft(bundle, versions, secret, leak_check(masters, released))
@@ -97,6 +103,20 @@ def _require_place(folder: Path) -> None:
         raise ReleaseError(f"{existing} is not a folder that you may write to. Name another place with --course.")
 
 
+def _refuse_replacing(course: Course, draft: Course, assignments: Sequence[str]) -> None:
+    """Raise ReleaseError with what a new release would change, where students have handed in from an earlier one."""
+    lines = []
+    for name in assignments:
+        if course.notebook("release", name).is_file():
+            before, after = (release_of(each.notebook("release", name)) for each in (course, draft))
+            lines += effects(course, name, before, after)
+    if lines:
+        raise ReleaseError(
+            "\n".join(["students have handed in from an earlier release; nothing was written.", *lines])
+            + "\nIf you want that, add --replace."
+        )
+
+
 def refuse_leaks(leaks: Sequence[str]) -> None:
     """Raise ReleaseError when there are any."""
     if leaks:
@@ -109,20 +129,23 @@ def enter(course: Course, draft: Draft) -> None:
     course.root.mkdir(parents=True, exist_ok=True)
     create_secret(course.secret, draft.secret)
     for name in draft.versions:
+        note_release(course, name)  # what is there: by an older checkout, which noted nothing
+        replace_cells(course, name, notebooks.read(notebooks.master_path(name)), REMOVED_SCORES)
         _generate(course, name)
+        note_release(course, name)
     # Last, so that students never get notebooks that the gradebook does not know.
     _replace(draft.bundle, course.bundle)
     shutil.make_archive(str(course.bundle), "zip", draft.bundle.parent, draft.bundle.name)
 
 
 def release(
-    course: Course, assignments: Sequence[str], *, verify: bool = True, progress: bool = False
+    course: Course, assignments: Sequence[str], *, verify: bool = True, progress: bool = False, replace: bool = False
 ) -> dict[str, str]:
     """Release assignments into a course's working folder and build the student's bundle.
 
     Returns assignment -> version. Raises ReleaseError, as `drafted` does, before anything is written.
     """
-    with drafted(course, assignments, verify=verify, progress=progress) as draft:
+    with drafted(course, assignments, verify=verify, progress=progress, replace=replace) as draft:
         enter(course, draft)
     return draft.versions
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..course import Course, CourseError
 from ..files import write_text_atomically
+from .history import PastRelease, in_words
 
 
 @dataclass(frozen=True)
@@ -43,14 +44,21 @@ def add_published(course: Course, tag: str, repository: str, commit: str, assign
     write_text_atomically(course.root / "published.json", text + "\n")
 
 
-def which_release(published: Sequence[Published], assignment: str, version: str | None, tag: str | None) -> str:
+def which_release(
+    published: Sequence[Published],
+    assignment: str,
+    version: str | None,
+    tag: str | None,
+    releases: Sequence[PastRelease] = (),
+) -> str:
     """Which release a submission says it was made from, in words for the gradebook and the student's page.
 
-    Args: what was published, the assignment, and what the submission's stamp says.
+    Args: what was published, the assignment, what the submission's stamp says, and the assignment's releases.
     """
     if tag is None:
-        return f"version {version}" if version else "unknown"
+        return in_words(releases, version) if version else "unknown"
     for entry in published:
         if entry.tag == tag and entry.assignments.get(assignment) == version:
-            return f"{tag}, published {entry.when}"
+            followed = ", an earlier release" if releases and version != releases[-1].version else ""
+            return f"{tag}, published {entry.when}{followed}"
     return f"{tag}, not published from this course"

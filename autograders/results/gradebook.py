@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
@@ -20,6 +20,7 @@ from ..nbgrader.database import open_gradebook
 from ..nbgrader.scores import SubmissionScores, maxima, scores_of
 from ..plain_text import plain
 from ..reasons import Kind, Reason
+from ..release.history import History, PastRelease, in_words, read_history
 from ..release.releases import Published, read_published, which_release
 from ..tables import read_table, write_table
 from .question_rows import QUESTION_COLUMNS, question_rows
@@ -46,6 +47,7 @@ def entries(course: Course, assignments: Sequence[str]) -> Iterator[Entry]:
     class_roster = Roster(course)
     enrolled = roster(course)
     published = read_published(course.root)
+    history = read_history(course)
     due = due_dates(course)
     loose_files = defaultdict(list)
     for file in read_not_placed(course):
@@ -54,13 +56,16 @@ def entries(course: Course, assignments: Sequence[str]) -> Iterator[Entry]:
     with open_gradebook(course) as gradebook:
         for assignment in assignments:
             scores, most = scores_of(gradebook, assignment), maxima(gradebook, assignment)
+            releases = history.get(assignment, ())
             for submission in scores.values():
                 submission.late_submission_penalty = penalty_of(submission, due.get(assignment))
             for student in sorted(
                 {*enrolled, *submitted_students(course, assignment), *noted_students(course, assignment)}
             ):
                 record = look_up(course, assignment, student)
-                row = _row(course, assignment, student, record, scores.get(student), most, published, loose_files)
+                row = _row(
+                    course, assignment, student, record, scores.get(student), most, published, loose_files, releases
+                )
                 if (extended := extension_of(scores.get(student))) is not None:
                     row = replace(row, reasons=(*row.reasons, extended))
                 if unknown := class_roster.unknown(student):
@@ -77,6 +82,7 @@ def _row(
     most: Mapping[str, float],
     published: Sequence[Published],
     loose_files: Mapping[str, Sequence[NotPlaced]],
+    releases: Sequence[PastRelease],
 ) -> Row:
     note = read_note(course, assignment, student)
     if note is not None and note.held:
@@ -92,10 +98,13 @@ def _row(
             state, reason = State.NOT_PLACED, f"nothing was handed in for this assignment; not placed: {listing}"
         return Row(student, assignment, state, None, None, None, 0, 0, (Reason(Kind.OTHER, reason),))
     attempts = len(record.earlier) + 1
-    release = which_release(published, assignment, record.submitted_version, record.submitted_release)
+    release = which_release(published, assignment, record.submitted_version, record.submitted_release, releases)
     in_force = note_in_force(course, assignment, student)
     late = lateness_of(scores, scores.late_submission_penalty, in_force) if scores else None
     reasons = (*record.reasons, *(Reason(Kind.NOTE, note) for note in record.notes), *([late] if late else []))
+    if releases and record.version and record.version != releases[-1].version:
+        text = f"graded as {in_words(releases, record.version)}: `autograde grade` grades it as the newest release"
+        reasons = (Reason(Kind.NOTE, text), *reasons)
     if scores is None or not record.questions:
         return Row(student, assignment, record.state, None, None, None, 0, attempts, reasons)
     return Row(
@@ -134,6 +143,16 @@ def extension_of(submission: Any) -> Reason | None:
     if submission is None or submission.extension is None or submission.duedate is None:
         return None
     return Reason(Kind.NOTE, f"the due date was extended to {submission.duedate:%Y-%m-%d %H:%M} UTC")
+
+
+def releases_in_use(student_rows: Sequence[Row], history: History) -> list[str]:
+    """Where an assignment has had several releases: how many submissions were made from which, a line each."""
+    counts = Counter((row.assignment, row.release) for row in student_rows if row.release)
+    return [
+        f"{assignment}: {count} made from {release}"
+        for (assignment, release), count in counts.items()
+        if len(history.get(assignment, ())) > 1
+    ]
 
 
 def not_placed(course: Course) -> list[Row]:

@@ -43,6 +43,7 @@ class PageInputs:
             course.journal(assignment, student),
             note_path(course, assignment, student),
             course.root / "published.json",
+            course.root / "releases.json",
             course.root / "assignments.csv",
         ):
             digest.update(hashlib.sha256(path.read_bytes() if path.is_file() else b"").digest())

@@ -10,7 +10,10 @@ from ..questions.verdict import UNANSWERED
 from .row import Entry
 
 BY_HAND, WAITING = "graded by hand", "waits for a person"
-QUESTION_COLUMNS = ("student", "assignment", "question", "state", "points", "maximum", "misconception", "what_happened")
+QUESTION_COLUMNS = (
+    *("student", "assignment", "question", "state", "points", "maximum", "misconception", "what_happened"),
+    "graded_by",
+)
 """What of a row a table has, in order."""
 
 
@@ -28,6 +31,8 @@ class QuestionRow:
     what_happened: str
     answered: bool = True
     """Whether anything was answered, as far as that can be told without reading it."""
+    graded_by: str = ""
+    """Who gave the points by hand."""
 
 
 def question_rows(entry: Entry) -> Iterator[QuestionRow]:
@@ -64,4 +69,5 @@ def question_rows(entry: Entry) -> Iterator[QuestionRow]:
             (verdict or {}).get("misconception") or "",
             what_happened,
             answered,
+            score.graded_by,
         )

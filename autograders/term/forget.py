@@ -11,6 +11,8 @@ from ..course import Course, CourseError
 from ..intake.notes import read_not_placed, update_not_placed
 from ..intake.roster import normal_id
 from ..nbgrader.database import open_gradebook
+from ..nbgrader.graders import forget_marks
+from ..release.history import REMOVED_SCORES
 from ..results.gradebook import rows
 from ..tables import original, read_table, separator_of, write_table
 from ..writer import only_writer
@@ -19,7 +21,7 @@ _FOLDERS = ("submitted", "received", "autograded", "feedback", "attempts", "set-
 """Folders with a folder for each student."""
 _TABLES = {
     "roster.csv": "id", "roster-before.csv": "id", "grades.csv": "student", "grades-wide.csv": "student",
-    "questions.csv": "student", "known.csv": "student",
+    "questions.csv": "student", "known.csv": "student", REMOVED_SCORES: "student",
 }  # fmt: skip
 """Tables with lines of students, and the column of the id."""
 _MADE_AGAIN = ("report.html", "export")
@@ -69,6 +71,7 @@ def forget(course: Course, student: str, assignments: Sequence[str], *, keep_sta
         if _in_gradebook(course, student):
             with open_gradebook(course) as gradebook:
                 gradebook.remove_student(student)
+            forget_marks(course, student)
         # What SQLite deletes stays in the file until the file is written anew.
         _vacuum(course)
         for name in _lines(course, student):

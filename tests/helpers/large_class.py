@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
 import uuid
+import zipfile
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
+
+from nbformat import NotebookNode
 
 from autograders.course import Course
 from autograders.grading.journal import read_record, write_record
+from autograders.intake.intake import submission_digest, submitted_students
 
 COPIED = ("submitted", "received", "autograded")
 SHARED = ("release", "source")
@@ -88,3 +94,60 @@ def copy_scores(course: Course, students: dict[str, str]) -> None:
             for table, rows in (*cells.items(), ("submitted_notebook", books), ("submitted_assignment", submissions)):
                 database.executemany(f"DELETE FROM {table} WHERE id = ?", [(row[0],) for row in rows])
             database.execute("DELETE FROM student WHERE id = ?", (model,))
+
+
+def canvas_export(course: Course, to: Path, count: int, assignment: str, masters: NotebookNode) -> None:
+    """An archive as Canvas makes it of `count` students, each with a notebook of their own, and their roster.
+
+    The notebooks are what students hand in, outputs included: half a megabyte each. Their answers are those of the
+    simulated class in the course, in turn.
+
+    Args: a course in which a class was simulated, where the archive goes, its size, the assignment, and a notebook
+        whose cells have outputs.
+    """
+    outputs = {cell["id"]: cell.outputs for cell in masters.cells if cell.cell_type == "code"}
+    models = []
+    for path in sorted(course.step("submitted", "").glob(f"*/{assignment}/{assignment}.ipynb")):
+        nb = json.loads(path.read_text("utf-8"))
+        for cell in nb["cells"]:
+            if cell["cell_type"] == "code":
+                cell["outputs"] = outputs.get(cell["id"], [])
+        models.append(json.dumps(nb, indent=1))
+    with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for number in range(count):
+            content = models[number % len(models)].replace('"cells": [', f'"student": "{number}",\n "cells": [', 1)
+            archive.writestr(f"numberstudent_{number}_{count + number}_{assignment}.ipynb", content)
+    rows = "".join(f"student-{number:05},Student Number{number:05},{number}\n" for number in range(count))
+    course.roster.write_text(f"id,name,lms_id\n{rows}", "utf-8")
+
+
+def queue(graded: Course, to: Path, assignment: str, count: int) -> Course:
+    """A course in which `count` students have handed in a few bytes each, and nothing was graded."""
+    course = Course(to)
+    to.mkdir(parents=True)
+    for name in ("secret", "gradebook.db"):
+        shutil.copy2(graded.root / name, to / name)
+    for name in SHARED:
+        shutil.copytree(graded.root / name, to / name)
+    for number in range(count):
+        path = course.notebook("submitted", assignment, f"student-{number:06}")
+        path.parent.mkdir(parents=True)
+        path.write_text(str(number), "utf-8")
+    return course
+
+
+def record_as_graded(graded: Course, course: Course, assignment: str, model: str) -> None:
+    """Give every submission of a `queue` the record of one that was graded, and a file where its notebook would be.
+
+    The observations are left out: whoever looks for what is done does not read them.
+    """
+    record = read_record(graded, assignment, model)
+    assert record is not None
+    for student in submitted_students(course, assignment):
+        path = course.notebook("autograded", assignment, student)
+        path.parent.mkdir(parents=True)
+        path.touch()
+        digest = submission_digest(course, assignment, student)
+        course.journal(assignment, student).unlink(missing_ok=True)
+        with mock.patch("os.fsync"):  # a power cut may take these
+            write_record(course, replace(record, student=student, digest=digest, observations={}))

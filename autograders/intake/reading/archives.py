@@ -97,6 +97,8 @@ class Archive:
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
             raise RefusedArchive(f"not a zip archive, or a damaged one ({type(error).__name__}: {error})") from None
         members = self._zip.infolist()
+        # `getinfo` would take the last of several members of one name, `entries` has the first.
+        self._members = {member.filename: member for member in reversed(members)}
         unpacked = sum(member.file_size for member in members)
         if len(members) > MAX_FILES or (unpacked > _BOMB_BYTES and unpacked > _BOMB_RATIO * size):
             raise RefusedArchive(
@@ -118,8 +120,7 @@ class Archive:
 
     def read(self, name: str) -> bytes:
         """The bytes of one member. Raises RefusedArchive when it is too large, damaged or encrypted."""
-        # `getinfo` would take the last of several members of one name, `entries` has the first.
-        member = next((candidate for candidate in self._zip.infolist() if candidate.filename == name), None)
+        member = self._members.get(name)
         if member is None:
             raise RefusedArchive(f"there is no {name} in it")
         if (problem := _problem(member)) is not None:

@@ -77,8 +77,8 @@ def _plain(value: Any) -> tuple[NotebookNode, list[str]]:
     version, tag = stamp.get("version"), stamp.get("release")
     assignment = stamp.get("assignment")
     origin = {
-        "assignment": assignment if _is_id(assignment) else None,
-        "version": version if _is_id(version) else None,
+        "assignment": assignment if is_id(assignment) else None,
+        "version": version if is_id(version) else None,
         "release": tag if _is_tag(tag) else None,
     }
     nb = new_notebook(cells=cells, metadata={STAMP: origin})
@@ -127,11 +127,11 @@ def _cell(raw: Any, number: int, notes: list[str]) -> NotebookNode | None:
     if cell.cell_type == "markdown" and (attachments := _attachments(raw.get("attachments"))):
         cell["attachments"] = attachments
     grade_id = _mapping(_mapping(metadata).get("nbgrader")).get("grade_id")
-    if _is_id(grade_id):
+    if is_id(grade_id):
         cell.metadata["nbgrader"] = {"grade_id": grade_id}
     # A notebook that was read once keeps the ids that it came with.
     own_id = _mapping(_mapping(metadata).get(STAMP)).get("id", raw.get("id"))
-    cell.metadata[STAMP] = {"id": own_id if _is_id(own_id) else ""}
+    cell.metadata[STAMP] = {"id": own_id if is_id(own_id) else ""}
     return cell
 
 
@@ -173,7 +173,8 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _is_id(value: Any) -> bool:
+def is_id(value: Any) -> bool:
+    """Whether a value from a file has the form of an id."""
     return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 

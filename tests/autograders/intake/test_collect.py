@@ -37,6 +37,7 @@ from autograders.grading.journal import read_record
 from autograders.intake.collect import Collected, collect
 from autograders.intake.reading.archives import Archive, RefusedArchive
 from autograders.intake.roster import Roster
+from autograders.intake.uploads import uploads_in
 from autograders.nbgrader.database import open_gradebook
 from autograders.results.gradebook import question_points, write_csv
 
@@ -335,6 +336,24 @@ def test_an_export_may_be_larger_than_a_file(light: Course, good: bytes, tmp_pat
     assert (tmp_path / "export.zip").stat().st_size > 2 * len(good)
     run(light, tmp_path / "export.zip")
     assert set(submitted(light)) == {("ada", FIRST), ("ben", FIRST), ("zoe", FIRST)}
+
+
+def test_a_file_that_was_let_go_is_read_again_where_it_lies(light: Course, good: bytes, tmp_path: Path) -> None:
+    """In a folder, in an export, in an archive of a student's in an export, and in what `lecture submit` packed."""
+    inner = io.BytesIO()
+    zipped(inner, {f"{FIRST}.ipynb": good + b" "})
+    folder = write_tree(tmp_path / "in", {"ada/plain.ipynb": good})
+    zipped(folder / "export.zip", {"x.ipynb": good + b"\n", "y.zip": inner.getvalue(), "z.zip": packed("zoe", good)})
+    uploads = list(uploads_in([folder], [FIRST], [FIRST], archive_times=False))
+    assert len(uploads) == 4
+    light_uploads = [upload.let_go() for upload in uploads]
+    assert all(upload.held == b"" for upload in light_uploads)
+    assert [upload.content for upload in light_uploads] == [upload.held for upload in uploads]
+    assert {upload.content for upload in light_uploads} == {good, good + b" ", good + b"\n"}
+    (folder / "ada" / "plain.ipynb").write_bytes(b"{}")
+    (changed,) = [upload for upload in light_uploads if upload.source.name == "plain.ipynb"]
+    with pytest.raises(CourseError, match="was changed while it was collected"):
+        _ = changed.content
 
 
 def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from helpers.submissions import Notebook
 from autograders.course import Course
 from autograders.intake.collect import collect
 from autograders.intake.intake import receive
+from autograders.intake.reading.identify import stamped, which
 from autograders.intake.reading.matching import match_answers
 from autograders.intake.reading.reading import read_notebook
 from autograders.notebooks import assignments, read
@@ -128,6 +129,44 @@ def test_a_notebook_of_the_full_course_is_taken_for_what_it_is(
     for cell in whole["cells"]:
         if _question(cell) in asked:
             assert given[_question(cell)] == cell["source"]
+
+
+def test_the_quick_look_says_what_reading_says(full: Course) -> None:
+    """`stamped` may leave a file to `which`, and never says anything else; it knows what students usually send."""
+    releases = {name: read(full.notebook("release", name)) for name in assignments()}
+    quick = {}
+    for name, other in ((FIRST, SECOND), (SECOND, FIRST)):
+        for form, make in FORMS.items():
+            content = json.dumps(make(answered(full, name), answered(full, other))).encode()
+            quick[name, form] = stamped(content, releases)
+            if quick[name, form] is not None:
+                assert which(read_notebook(content).notebook, releases) == [quick[name, form]]
+        assert quick[name, "as released"] == quick[name, "saved by Colab"] == name
+        assert quick[name, "without a stamp"] is quick[name, "without metadata"] is None
+
+
+BROKEN: dict[str, Callable[[Notebook], Any]] = {
+    "no notebook": lambda _: [],
+    "cells that are none": lambda nb: {**nb, "cells": [1, None, "cell", *nb["cells"]]},
+    "a list as stamp": lambda nb: {**nb, "metadata": {"lecture": {"assignment": ["x"]}}},
+    "a stamp that is text": lambda nb: {**nb, "metadata": {"lecture": FIRST}},
+    "metadata that are none": lambda nb: {**nb, "cells": [{**cell, "metadata": 3} for cell in nb["cells"]]},
+    "sources of numbers": lambda nb: {**nb, "cells": [{**cell, "source": [1, 2]} for cell in nb["cells"]]},
+    "one very long cell": lambda nb: {**nb, "cells": [{**nb["cells"][0], "source": "x" * 300_000}]},
+    "too many cells": lambda nb: {**nb, "cells": nb["cells"][:1] * 6_000},
+    "too long": lambda nb: {**nb, "filling": "x" * 2_000_001},
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_the_quick_look_leaves_odd_files_to_reading(full: Course, broken: str) -> None:
+    nb: Notebook = json.loads(full.notebook("release", FIRST).read_text("utf-8"))
+    assert stamped(json.dumps(BROKEN[broken](nb)).encode(), {FIRST: read(full.notebook("release", FIRST))}) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[" * 100_000, b'{"cells": 1' + b"0" * 5_000 + b"}", b"\0{}"])
+def test_the_quick_look_survives_bytes_of_any_kind(content: bytes) -> None:
+    assert stamped(content, {}) is None
 
 
 def _question(cell: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,9 @@ from helpers.browser import LAPTOP, PATIENCE, chromium, jupyterlab
 from helpers.server_process import TOKEN
 
 from autograders.course import Course
+from autograders.grading.job import Packer
 from autograders.results.gradebook import rows
+from autograders.tables import read_table
 
 pytestmark = pytest.mark.slow
 
@@ -43,6 +46,10 @@ def server(course: Course, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="module")
 def ask(server: str) -> Ask:
+    return asking(server)
+
+
+def asking(server: str) -> Ask:
     """Asks formgrader: `ask("api/…")`, or with `method` and `data`."""
 
     def ask(path: str, method: str = "GET", data: Any = None) -> Any:
@@ -110,6 +117,38 @@ def test_a_question_graded_there_counts_and_survives_every_kind_of_regrade(ask: 
     assert "A good example, Zoë." in page
     assert "9.25" in page
     assert "<strong>graded</strong>" in page
+
+
+def test_who_graded_what_is_in_the_table(course: Course, tmp_path: Path) -> None:
+    """Two people with a JupyterLab each on one course; the second changes a score of the first."""
+
+    def points_by(grader: str, points: dict[str, float], settings: Path) -> None:
+        settings.mkdir()
+        environment = {"LECTURE_COURSE": str(course.root), "LECTURE_GRADER": grader}
+        with jupyterlab(course.root.parent, settings, cwd=ROOT, **environment) as address:
+            ask = asking(address)
+            for student, score in points.items():
+                grades = ask(f"api/grades?submission_id={notebook_id(ask, student)}")
+                (grade,) = [grade for grade in grades if grade["name"] == "03a-p5"]
+                ask(f"api/grade/{grade['id']}", "PUT", {"manual_score": score, "extra_credit": None})
+
+    points_by("Ada", {"right": 2.0, "wrong": 0.5, "killer": 1.0}, tmp_path / "ada")
+    points_by("=Zoë", {"wrong": 0.75, "killer": 1.0}, tmp_path / "zoe")
+    autograde("gradebook", "--assignment", MIXED, course=course)
+    by_hand = {row["student"]: row for row in read_table(course.root / "questions.csv") if row["question"] == "03a-p5"}
+    given = {student: (row["points"], row["graded by"]) for student, row in by_hand.items() if row["graded by"]}
+    # What she saw and left as it was stays Ada's.
+    assert given == {"right": ("2.0", "Ada"), "wrong": ("0.75", "=Zoë"), "killer": ("1.0", "Ada")}
+    # A grading run changes no name, and nothing of it leaves with a parcel or stays of a forgotten student.
+    assert autograde("grade", "--force", "--quiet", "--student", "wrong", course=course).code == 0
+    autograde("gradebook", "--assignment", MIXED, course=course)
+    again = {row["student"]: row for row in read_table(course.root / "questions.csv") if row["question"] == "03a-p5"}
+    assert again == by_hand
+    parcel = Packer(course).pack(MIXED, "wrong")
+    assert parcel is not None
+    assert b"=Zo" not in parcel.course["gradebook.db"]
+    assert autograde("forget", "killer", "--yes", course=course).code == 0
+    assert b"killer" not in course.database.read_bytes()
 
 
 def test_a_graded_submission_is_shown_in_jupyterlab(server: str, ask: Ask) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html.parser
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from helpers.submissions import ACCUMULATE, WORDS, cell_of
 
 from autograders.__main__ import main
 from autograders.course import Course
+from autograders.nbgrader.safe_page_exporter import SafePageExporter, _rendered
 from autograders.results.formulas import mathml
 from autograders.results.safe_html import clean_fragment
 from lecture_lib._common.pictures import image_tag
@@ -129,6 +131,26 @@ def test_a_text_that_takes_the_reader_of_markdown_long_is_shown_as_it_is(
     text = page_of(course, "right").read_text("utf-8")
     assert UNBOUNDED in text
     assert "behind the environments" in text
+
+
+def test_a_text_that_was_rendered_before_has_its_own_formulas_again() -> None:
+    """Rendered texts are kept for the next page of the process; formulas are numbered anew on each page."""
+    texts = ["first $a$ then $$b$$", '$c$ <span data-formula="0-0"></span>', "none", "first $a$ then $$b$$"]
+    formulas = [("a", False), ("b", True), ("c", False), ("a", False), ("b", True)]
+
+    def page() -> str:
+        exporter = SafePageExporter()
+        exporter._formulas, exporter._mark = [], "0123456789abcdef"
+        fragments = "".join(exporter.markdown2html({}, text) for text in texts)
+        return exporter._whole(f"<html><head></head><body>{fragments}</body></html>")
+
+    _rendered.cache_clear()
+    fresh = page()
+    assert re.findall(r"<math.*?</math>", fresh, re.DOTALL) == [mathml(text, block=block) for text, block in formulas]
+    assert page() == fresh
+    texts.reverse()
+    again = re.findall(r"<math.*?</math>", page(), re.DOTALL)
+    assert again == [mathml(text, block=block) for text, block in [*formulas[3:], formulas[2], *formulas[:2]]]
 
 
 def test_nothing_on_the_page_can_run_or_load(hostile: Path) -> None:

@@ -220,7 +220,7 @@ def test_a_term_by_the_commands_of_the_guide(
             for name, act in before.items():
                 if command.startswith(name):
                     act()
-            if command == "release":
+            if command in ("release", "release --replace"):
                 arguments.append("--skip-verify")  # test_release.py verifies
             monkeypatch.setattr("sys.stdin", io.StringIO("a long walk\n" * 2))
             code = main(arguments)
