@@ -79,6 +79,7 @@ def problem(rng: np.random.Generator, kind: str, rate: float, epochs: int, batch
         batch: batch_size of the settings.
         batches: full batches of training rows in an epoch.
         last: rows in its last batch, which is smaller; 0 for none.
+
     """
     classes = int(rng.integers(6, 8))
     centres = 6.0 * np.linalg.qr(rng.normal(size=(FEATURES, FEATURES)))[0][:classes]
