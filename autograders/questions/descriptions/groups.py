@@ -187,8 +187,8 @@ def domain(rng: np.random.Generator) -> Case:
     for each in parts[0] + parts[1]:
         if not each["tied"] and rng.integers(8) == 0:
             each["frozen"] = str(rng.choice(["weight", "bias"]))
-    for each, name in zip(parts, ("head", "body"), strict=True):
-        each.append(layer("Linear", name))
+    for layers, name in zip(parts, ("head", "body"), strict=True):
+        layers.append(layer("Linear", name))
     return Case("domain", {"body": parts[0], "head": parts[1], **settings(rng)})
 
 

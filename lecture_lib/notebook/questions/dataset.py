@@ -139,7 +139,8 @@ def _workers(functions: Functions, inputs: Inputs) -> dict[str, Any]:
     with _opened(functions, inputs) as dataset, _opened(functions, inputs, "other files") as second:
         loader = functions["make_loader"](dataset, inputs["batch_size"], True, inputs["seed"], workers=1)
         validating = functions["make_loader"](dataset, inputs["batch_size"], False, inputs["seed"], workers=1)
-        facts = {"refused": "", "copies": 2, "workers": [loader.num_workers, validating.num_workers]}
+        facts: dict[str, Any] = {"refused": "", "copies": 2}
+        facts["workers"] = [loader.num_workers, validating.num_workers]
         # The second set is opened before the first is read: files kept in a class would now be those of the second.
         images = [dataset[first][0], second[first][0]]
         try:
