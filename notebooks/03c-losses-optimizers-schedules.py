@@ -247,7 +247,8 @@ with warnings.catch_warnings(record=True) as raised:
 # %% tags=["demo"]
 matching = nn.MSELoss()(perfect.squeeze(1), progress[held_out]).item()
 print(f"loss of perfect predictions: {broadcast:.0f} with [142, 1], {matching:.0f} with [142]")
-print(f"twice the variance: {2 * progress[held_out].var(correction=0):.0f}, warnings: {len(raised)}")
+print(f"twice the variance: {2 * progress[held_out].var(correction=0):.0f}")
+print(f"warnings: {len(raised)}")
 
 
 # %% [markdown]

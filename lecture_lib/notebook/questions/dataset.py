@@ -137,10 +137,8 @@ def _workers(functions: Functions, inputs: Inputs) -> dict[str, Any]:
     """Two data sets at once, and copies of the first as two workers would get them; no process is started."""
     first, last = inputs["asked"][0], inputs["asked"][-1]
     with _opened(functions, inputs) as dataset, _opened(functions, inputs, "other files") as second:
-        loader = functions["make_loader"](dataset, inputs["batch_size"], True, inputs["seed"], workers=1)
-        validating = functions["make_loader"](dataset, inputs["batch_size"], False, inputs["seed"], workers=1)
-        facts: dict[str, Any] = {"refused": "", "copies": 2}
-        facts["workers"] = [loader.num_workers, validating.num_workers]
+        workers = [functions["make_loader"](dataset, 1, train, 0, workers=1).num_workers for train in (True, False)]
+        facts: dict[str, Any] = {"refused": "", "copies": 2, "workers": workers}
         # The second set is opened before the first is read: files kept in a class would now be those of the second.
         images = [dataset[first][0], second[first][0]]
         try:
