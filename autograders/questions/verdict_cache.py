@@ -9,6 +9,7 @@ import hashlib
 import json
 import platform
 import sqlite3
+import threading
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -21,6 +22,8 @@ _MOST_ROWS = 300_000  # about 60 MB; the oldest are dropped
 _BUSY_SECONDS = 60
 _QUESTION_FOLDERS = (PUBLIC_HALVES, DESCRIPTIONS)
 _SHARED = ("autograders/probes", *SHIPPED_PACKAGES)
+_PARSING = threading.Lock()
+"""Python 3.11 counts the depth of a syntax tree for all threads together: two that parse at once may fail."""
 
 
 class Result(NamedTuple):
@@ -113,7 +116,9 @@ def _reached(start: Iterable[Path]) -> set[Path]:
         if path in reached:
             continue
         reached.add(path)
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        with _PARSING:
+            tree = ast.parse(path.read_text("utf-8"))
+        for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom):
                 # By the last name alone: a file too many only costs time, one too few would keep a stale verdict.
                 names = {(node.module or "").split(".")[-1], *(alias.name for alias in node.names)}

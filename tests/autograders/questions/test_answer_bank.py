@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import random
 import sqlite3
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,6 +113,24 @@ class TestCache:
         judge = QUESTIONS["03b-overfit"].file
         names = {path.name for path in verdict_cache._reached([judge, *verdict_cache._public_files("03b-overfit")])}
         assert names == {"overfit.py", "branches.py", "overfit_programs.py"}
+
+    def test_one_thread_at_a_time_parses(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """`verify` has a thread for each processor, and two of them that parsed at once stopped it."""
+        parse, busy, together = verdict_cache.ast.parse, threading.Lock(), []
+
+        def watched(*arguments: Any, **settings: Any) -> ast.AST:
+            alone = busy.acquire(blocking=False)
+            together.append(not alone)
+            time.sleep(0.01)
+            if alone:
+                busy.release()
+            return parse(*arguments, **settings)
+
+        monkeypatch.setattr(verdict_cache.ast, "parse", watched)
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(verdict_cache._reached, [[self.question.file]] * 8))
+        assert len(together) >= 8
+        assert not any(together)
 
     def test_the_oldest_results_are_dropped(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(verdict_cache, "_MOST_ROWS", 3)
