@@ -1069,9 +1069,9 @@ show_figure(
 #
 # Logits are `[N, C]` with C at least 2, between −10 and 10. Anchors, positives, negatives, queries and keys are
 # `[N, D]` with D at least 1, and N is at least 1. Entries of embeddings lie between −10 and 10, and every query and key
-# has a length of at least 0.1. `items` is `long`, `[N]`; all items may be equal. Temperatures are numbers from 0.1 to
-# 5, and `margin` is from 0 to 3. All floating-point tensors are float32, or all are float64. Your functions may
-# overwrite the tensors that they get.
+# has a length of at least 0.1. An anchor and its positive may lie very close together. `items` is `long`, `[N]`; all
+# items may be equal. Temperatures are numbers from 0.1 to 5, and `margin` is from 0 to 3. All floating-point tensors
+# are float32, or all are float64. Your functions may overwrite the tensors that they get.
 #
 # Hidden cases: KL divergence 4 points, triplet loss 4, InfoNCE when all items differ 3, when items occur twice 3.
 # Differences of the size of float32 rounding are accepted, and the 1e-6 that PyTorch's distances add. Limit: 30

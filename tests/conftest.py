@@ -23,6 +23,7 @@ from nbformat import NotebookNode
 
 from autograders import notebooks
 from autograders.course import WITHOUT_SANDBOX_VARIABLE, Course
+from autograders.nbgrader.scores import question_of
 from autograders.notebooks import assignments, number_of
 from autograders.questions.question import answer_to
 from autograders.questions.seeds import create_secret
@@ -232,8 +233,7 @@ def kept_assignments() -> list[str]:
 
 
 def _is_kept(cell: NotebookNode) -> bool:
-    question = cell.metadata.get("nbgrader", {}).get("grade_id", KEPT[0])
-    return question.removesuffix("-test").removesuffix("-question") in KEPT
+    return question_of(cell.metadata.get("nbgrader", {}).get("grade_id", KEPT[0])) in KEPT
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from ..grading.journal import Record, look_up
 from ..notebooks import STAMP
 from ..questions.hidden_cases import solutions
 from ..release.history import added_since, read_history, told_since
+from .scores import question_of
 
 
 class SaveGrades(SaveAutoGrades):
@@ -45,7 +46,7 @@ class SaveGrades(SaveAutoGrades):
                     note = self._save(gradebook.find_grade(name, *place), cell, stamp["answers"], record)
                     if note is not None:
                         stamp.setdefault("notes", []).append(note)
-                    if name.removesuffix("-test") in not_asked:
+                    if question_of(name) in not_asked:
                         grade = gradebook.find_grade(name, *place)
                         grade.needs_manual_grade = grade.needs_manual_grade or grade.manual_score is None
                 if is_solution(cell) or is_task(cell):
@@ -62,7 +63,7 @@ class SaveGrades(SaveAutoGrades):
         if grade.manual_score is None:
             grade.needs_manual_grade = grade.auto_score is None
             return None
-        name = str(cell.metadata.nbgrader["grade_id"]).removesuffix("-test")
+        name = question_of(str(cell.metadata.nbgrader["grade_id"]))
         # Compared with the journal, not with the gradebook: that may be of a run that was killed right here.
         if record is not None and name in record.answers and record.answers[name] == answers.get(name):
             earlier = record.questions.get(name)

@@ -48,8 +48,8 @@ class SubmissionScores:
 
 
 def question_of(cell_name: str) -> str:
-    """The id of the question that a test cell belongs to."""
-    return cell_name.removesuffix("-test")
+    """The id of the question that a cell with an nbgrader id belongs to."""
+    return cell_name.removesuffix("-test").removesuffix("-question")
 
 
 def maxima(gradebook: Any, assignment: str) -> dict[str, float]:

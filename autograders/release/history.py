@@ -14,6 +14,7 @@ from ..course import Course, CourseError
 from ..files import write_text_atomically
 from ..grading.journal import look_up
 from ..intake.intake import submitted_students
+from ..nbgrader.scores import question_of
 from ..notebooks import STAMP
 
 REMOVED_SCORES = "removed-scores.csv"
@@ -75,18 +76,13 @@ def release_of(path: Path) -> PastRelease:
     for cell in nb.cells:
         names = cell.metadata.get("nbgrader", {})
         grade_id = names.get("grade_id", "")
-        question = question_of_cell(grade_id)
+        question = question_of(grade_id)
         cells.setdefault(question, []).append((grade_id, cell.source.strip()))
         if names.get("grade"):
             points[question] = float(names["points"])
     when = f"{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y-%m-%d %H:%M} UTC"
     questions = {name: QuestionCells(worth, _digest(cells[name])) for name, worth in points.items()}
     return PastRelease(str(nb.metadata.get(STAMP, {}).get("version", "")), when, questions)
-
-
-def question_of_cell(grade_id: str) -> str:
-    """The question that a cell with an nbgrader id belongs to."""
-    return grade_id.removesuffix("-test").removesuffix("-question")
 
 
 def differences(before: PastRelease, after: PastRelease) -> list[str]:
@@ -147,8 +143,12 @@ def in_words(releases: Sequence[PastRelease], version: str) -> str:
     release = made_from(releases, version)
     if release is None:
         return f"version {version}"
-    followed = ", an earlier release" if version != releases[-1].version else ""
-    return f"version {version}, released {release.when}{followed}"
+    return f"version {version}, released {release.when}{followed(releases, version)}"
+
+
+def followed(releases: Sequence[PastRelease], version: str | None) -> str:
+    """What to add to the name of a release that another one has followed."""
+    return ", an earlier release" if releases and version != releases[-1].version else ""
 
 
 def _path(course: Course) -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..course import Course, CourseError
 from ..files import write_text_atomically
-from .history import PastRelease, in_words
+from .history import PastRelease, followed, in_words
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,5 @@ def which_release(
         return in_words(releases, version) if version else "unknown"
     for entry in published:
         if entry.tag == tag and entry.assignments.get(assignment) == version:
-            followed = ", an earlier release" if releases and version != releases[-1].version else ""
-            return f"{tag}, published {entry.when}{followed}"
+            return f"{tag}, published {entry.when}{followed(releases, version)}"
     return f"{tag}, not published from this course"

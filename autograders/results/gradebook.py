@@ -17,7 +17,7 @@ from ..intake.notes import Note, NotPlaced, note_in_force, noted_students, read_
 from ..intake.roster import Roster
 from ..intake.times import Due, due_dates
 from ..nbgrader.database import open_gradebook
-from ..nbgrader.scores import SubmissionScores, maxima, scores_of
+from ..nbgrader.scores import SubmissionScores, maxima, question_of, scores_of
 from ..plain_text import plain
 from ..reasons import Kind, Reason
 from ..release.history import History, PastRelease, in_words, read_history
@@ -168,7 +168,7 @@ def question_points(course: Course, assignment: str, student: str) -> dict[str, 
     with open_gradebook(course) as gradebook:
         submission = gradebook.find_submission(assignment, student)
         return {
-            grade.name.removesuffix("-test"): grade.auto_score
+            question_of(grade.name): grade.auto_score
             for notebook in submission.notebooks
             for grade in notebook.grades
             if grade.name.endswith("-test")

@@ -117,12 +117,15 @@ def general_mistake(value: Any, expected: Any, relative_tolerance: float) -> str
     ):
         if agree(corrected, expected, relative_tolerance):
             return name
+    if agree(value, expected, _CLOSE):
+        return "nearly-right"  # what differs is rounding: no sign and no order of axes explains it
     leaves = list(_numbers(value, expected))
     if any(not np.isfinite(number).all() and np.isfinite(right).all() for number, right in leaves):
         return "not-finite"
     if _is_permuted(value, expected):
         return "wrong-order"
-    return next((name for name, alike in _RELATIONS.items() if leaves and _explained(leaves, alike)), None)
+    wrong = [pair for pair in leaves if not agree(*pair, _CLOSE)]
+    return next((name for name, alike in _RELATIONS.items() if wrong and all(alike(*pair) for pair in wrong)), None)
 
 
 def _exchanged(number: np.ndarray, right: np.ndarray) -> bool:
@@ -141,17 +144,7 @@ _RELATIONS: dict[str, Callable[[np.ndarray, np.ndarray], bool]] = {
     "axes-exchanged": _exchanged,
     "nearly-right": _near,
 }
-"""How wrong numbers are related to the right ones; the same relation must hold for each array."""
-
-
-def _explained(
-    leaves: Sequence[tuple[np.ndarray, np.ndarray]], alike: Callable[[np.ndarray, np.ndarray], bool]
-) -> bool:
-    """Whether every array that is wrong is related in one way to what is right."""
-    wrong = [pair for pair in leaves if not agree(*pair, _CLOSE)]
-    if not wrong:
-        return alike is _near  # what differs is rounding: no sign and no order of axes explains it
-    return all(alike(number, right) for number, right in wrong)
+"""How wrong numbers are related to the right ones; the same relation must hold for each array that is wrong."""
 
 
 def _numbers(value: Any, expected: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -28,6 +28,7 @@ import nbformat
 from autograders import notebooks
 from autograders.course import Course
 from autograders.grading.grade import grade
+from autograders.nbgrader.scores import question_of
 from autograders.questions.simulate import simulate
 from autograders.release.release import release
 from autograders.sandbox.processes import family, usage
@@ -102,8 +103,7 @@ def made_class(folder: Path, name: str, students: int, short: bool) -> Course:
 
 
 def _kept(cell: nbformat.NotebookNode) -> bool:
-    question = cell.metadata.get("nbgrader", {}).get("grade_id", KEPT[0])
-    return question.removesuffix("-test").removesuffix("-question") in KEPT
+    return question_of(cell.metadata.get("nbgrader", {}).get("grade_id", KEPT[0])) in KEPT
 
 
 def copied(course: Course, name: str) -> Course:

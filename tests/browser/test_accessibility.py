@@ -8,26 +8,18 @@ from typing import Any
 
 import pytest
 from helpers.accessibility import page_violations, violations
-from helpers.browser import chromium
+from helpers.browser import THEMES, chromium, in_turns
 
 from autograders import notebooks
 from autograders.notebooks import notebook_path, text_paths
 
 pytestmark = pytest.mark.slow
 
-THEMES = ("light", "dark")
 
-
-def pages() -> list[Any]:
-    """Each notebook in one theme, in turns; in `make test-full` in both. A theme is the same template for all."""
-    return [
-        pytest.param(text, theme, id=f"{text.stem}-{theme}", marks=() if first else pytest.mark.full)
-        for number, text in enumerate(text_paths())
-        for first, theme in zip((True, False), (THEMES[number % 2], THEMES[1 - number % 2]), strict=True)
-    ]
-
-
-@pytest.mark.parametrize(("text", "theme"), pages())
+# A theme is the same template for all notebooks.
+@pytest.mark.parametrize(
+    ("text", "theme"), in_turns(text_paths(), THEMES), ids=lambda value: getattr(value, "stem", value)
+)
 def test_a_built_notebook_can_be_read_by_everybody(text: Path, theme: str, tmp_path: Path) -> None:
     from nbconvert import HTMLExporter
 

@@ -11,7 +11,7 @@ from typing import Any
 import nbformat
 import pytest
 from helpers.accessibility import violations
-from helpers.browser import OpenNotebook, chromium, jupyterlab
+from helpers.browser import THEMES, OpenNotebook, chromium, in_turns, jupyterlab
 from nbformat import NotebookNode
 
 from autograders import notebooks
@@ -53,25 +53,6 @@ WIDGETS = {
     """,
     "sorted": "print(sorting.labels)",
 }
-
-
-def themes() -> list[Any]:
-    """Each notebook in one theme, in turns; in `make test-full` in both."""
-    return [
-        pytest.param(name, theme, marks=() if number % 2 == place else pytest.mark.full)
-        for number, name in enumerate(assignments())
-        for place, theme in enumerate(("light", "dark"))
-    ]
-
-
-def views() -> list[Any]:
-    """Each notebook on a laptop in one theme and narrow in the other; in `make test-full` all four."""
-    return [
-        pytest.param(name, theme, width, marks=() if (number + place + narrow) % 2 == 0 else pytest.mark.full)
-        for number, name in enumerate(assignments())
-        for place, theme in enumerate(("light", "dark"))
-        for narrow, width in enumerate(WIDTHS)
-    ]
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +135,7 @@ def test_all_cells_run_and_every_question_says_that_it_is_not_answered(
     assert checks == sum(cell.source.startswith("check(") for cell in master.cells) > 5
 
 
-@pytest.mark.parametrize(("name", "theme", "width"), views())
+@pytest.mark.parametrize(("name", "theme", "width"), in_turns(assignments(), THEMES, WIDTHS))
 def test_no_output_is_wider_than_the_page(executed: dict[str, Executed], name: str, theme: str, width: int) -> None:
     shown = executed[name].shown
     shown.page.bring_to_front()
@@ -164,7 +145,7 @@ def test_no_output_is_wider_than_the_page(executed: dict[str, Executed], name: s
         assert shown.too_wide() == []
 
 
-@pytest.mark.parametrize(("name", "theme"), themes())
+@pytest.mark.parametrize(("name", "theme"), in_turns(assignments(), THEMES))
 def test_outputs_and_widgets_can_be_read_by_everybody(executed: dict[str, Executed], name: str, theme: str) -> None:
     shown = executed[name].shown
     shown.page.bring_to_front()

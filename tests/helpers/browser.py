@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,17 @@ SETTINGS = {
     "notebook-extension/tracker": {"windowingMode": "none"},  # cells out of sight are rendered too
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
 }
+
+
+def in_turns(*choices: Iterable[Any]) -> list[Any]:
+    """Every combination as parameters of a test. `make test` takes every second one in each direction."""
+    return [
+        pytest.param(
+            *(value for _, value in chosen),
+            marks=pytest.mark.full if sum(place for place, _ in chosen) % 2 else (),
+        )
+        for chosen in itertools.product(*map(enumerate, choices))
+    ]
 
 
 @contextmanager

@@ -29,12 +29,7 @@ def multiply(graded: Course, to: Path, count: int, assignments: Sequence[str]) -
 
     Files that nobody changes are hard links where the two folders share a disk, so that 5,000 students fit on it.
     """
-    course = Course(to)
-    to.mkdir(parents=True)
-    for name in ("secret", "gradebook.db"):
-        shutil.copy2(graded.root / name, to / name)
-    for name in SHARED:
-        shutil.copytree(graded.root / name, to / name)
+    course = without_submissions(graded, to)
     first = assignments[0]
     models = sorted(path.stem for path in graded.journal(first, "x").parent.glob("*.json"))
     students = {f"student-{number:05}": models[number % len(models)] for number in range(count)}
@@ -52,6 +47,16 @@ def multiply(graded: Course, to: Path, count: int, assignments: Sequence[str]) -
     rows = "".join(f"{student},Student Number{student[-5:]}\n" for student in students)
     course.roster.write_text(f"id,name\n{rows}", "utf-8")
     return course
+
+
+def without_submissions(graded: Course, to: Path) -> Course:
+    """A course with the secret, the gradebook and the releases of another one."""
+    to.mkdir(parents=True)
+    for name in ("secret", "gradebook.db"):
+        shutil.copy2(graded.root / name, to / name)
+    for name in SHARED:
+        shutil.copytree(graded.root / name, to / name)
+    return Course(to)
 
 
 def link(source: Path, target: Path) -> None:
@@ -123,12 +128,7 @@ def canvas_export(course: Course, to: Path, count: int, assignment: str, masters
 
 def queue(graded: Course, to: Path, assignment: str, count: int) -> Course:
     """A course in which `count` students have handed in a few bytes each, and nothing was graded."""
-    course = Course(to)
-    to.mkdir(parents=True)
-    for name in ("secret", "gradebook.db"):
-        shutil.copy2(graded.root / name, to / name)
-    for name in SHARED:
-        shutil.copytree(graded.root / name, to / name)
+    course = without_submissions(graded, to)
     for number in range(count):
         path = course.notebook("submitted", assignment, f"student-{number:06}")
         path.parent.mkdir(parents=True)

@@ -73,17 +73,12 @@ def fields(
     case: Case,
     decays: Rule = decays,
     times: Rule = lambda each: not each.frozen,
-    swap: str = "",
     only: str = "",
     part_of: Rule = lambda each: each.part,
 ) -> Mapping[str, Any]:
     """The observation, with other rules for what decays, what is listed and which part a parameter belongs to."""
     inputs = case.inputs
     rate_of = {"body": inputs["body_rate"], "head": inputs["head_rate"]}
-    rate_of |= {"swapped": {"body": inputs["head_rate"], "head": inputs["body_rate"]}}.get(swap, {})
-    rate_of |= {"head's for all": {"body": inputs["head_rate"]}, "body's for all": {"head": inputs["body_rate"]}}.get(
-        swap, {}
-    )
     all_of = list(parameters(case))
     trained = [each for each in all_of if not each.frozen]
     observed = {
@@ -107,6 +102,10 @@ def called(word: str, other: str) -> Rule:
 
 def decaying(rule: Rule) -> Simulation:
     return partial(fields, decays=rule, only=DECAYS)
+
+
+def rated(part_of: Rule) -> Simulation:
+    return partial(fields, part_of=part_of, only=RATES)
 
 
 def listed(rule: Rule) -> Simulation:
@@ -229,26 +228,26 @@ QUESTION = Description(
             "rates-exchanged",
             "the body has the rate of the head, and the head that of the body",
             "which part is already trained",
-            partial(fields, swap="swapped", only=RATES),
+            rated(lambda each: "head" if each.part == "body" else "body"),
         ),
         Mistake(
             "part-by-name",
             "a word in the name of a layer decided its rate: a layer of the body may be called head",
             "which of model.body and model.head owns the parameter",
-            partial(fields, part_of=called("head", "body"), only=RATES),
-            also=(partial(fields, part_of=called("body", "head"), only=RATES),),
+            rated(called("head", "body")),
+            also=(rated(called("body", "head")),),
         ),
         Mistake(
             "one-rate",
             "the body learns as fast as the head",
             "the lr of the groups that hold the body's parameters",
-            partial(fields, swap="head's for all", only=RATES),
+            rated(lambda each: "head"),
         ),
         Mistake(
             "slow-head",
             "the head learns as slowly as the body",
             "the lr of the groups that hold the head's parameters",
-            partial(fields, swap="body's for all", only=RATES),
+            rated(lambda each: "body"),
         ),
         Mistake(
             "everything-decays",

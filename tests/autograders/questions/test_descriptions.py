@@ -67,8 +67,8 @@ def test_right_answers_agree_on_the_domain_and_wrong_ones_do_not(
     trains = question.id in TRAINING
     count = repetitions(4, EXAMPLES) if trains else EXAMPLES
     answers = question.answers()
-    tried = answers[:3] if trains else random.Random(fresh_secret).sample(answers, min(6, len(answers)))
-    for answer in tried if repetitions(1, 0) else answers:
+    most = min(repetitions(3 if trains else 6, len(answers)), len(answers))
+    for answer in answers[:most] if trains else random.Random(fresh_secret).sample(answers, most):
         differs = difference_on_the_domain(question, answer, count, kept_verdicts)
         if answer.misconception is None and answer.points == question.points:
             assert differs is None, f"{answer.name}: {differs}"

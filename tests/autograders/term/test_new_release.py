@@ -17,6 +17,7 @@ from autograders.__main__ import main
 from autograders.course import Course, ReleaseError
 from autograders.grading.grade import grade
 from autograders.nbgrader.database import open_gradebook
+from autograders.nbgrader.scores import question_of
 from autograders.questions.question import QUESTIONS
 from autograders.release.history import read_history
 from autograders.release.release import release
@@ -38,7 +39,7 @@ def masters(folder: Path, questions: tuple[str, ...], *, words: float, docstring
     cells = []
     for cell in nb.cells:
         names = cell.metadata.get("nbgrader", {})
-        question = names.get("grade_id", questions[0]).removesuffix("-test").removesuffix("-question")
+        question = question_of(names.get("grade_id", questions[0]))
         if question not in questions:
             continue
         if names.get("grade_id") == WORDS:

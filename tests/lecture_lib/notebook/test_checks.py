@@ -89,6 +89,11 @@ def test_numbers_that_are_wrong_by_their_rounding_alone_are_nearly_right() -> No
     assert general_mistake(-expected, expected, 0.0) == "sign"
 
 
+def test_right_numbers_beside_a_wrong_word_have_no_general_name() -> None:
+    numbers = np.array([0.1, -0.7])
+    assert general_mistake({"a": numbers, "b": "no"}, {"a": numbers, "b": "yes"}, 1e-6) is None
+
+
 def test_the_worked_numbers_of_the_lecture_are_the_public_cases() -> None:
     worked = find_question("03a-accumulate").cases[0]
     assert worked.expected["epoch"]["weight"].item() == pytest.approx(0.8, abs=1e-12)
