@@ -541,14 +541,14 @@ reveal("smoothing", distribution[3].item(), tolerance=0.004, usual={
 #
 # Each returns a number, or a tensor with one number. `logits` is `[N, C]` in the first function, with N at least 1 and
 # C at least 2, and `[N, L]` in the second, with N and L at least 1. `labels` is `long`, `[N]`, from 0 to C − 1.
-# `targets` is `[N, L]`, with entries from 0 to 1. `weight` is `[C]` and `pos_weight` is `[L]`, with entries from 0.1 to
-# 10. `label_smoothing` is a number from 0 to 0.5. All tensors but `labels` have the same dtype: float64 with logits
+# `targets` is `[N, L]`, with entries from 0 to 1. `weight` is `[C]` and `pos_weight` is `[L]`, with entries from 0.1
+# to 10. `label_smoothing` is a number from 0 to 0.5. All tensors but `labels` have the same dtype: float64 with logits
 # between −10,000 and 10,000, or float32 with logits between −20 and 20. Your functions may overwrite the tensors that
 # they get.
 #
 # Hidden cases: cross-entropy with moderate logits 2 points, with logits of a thousand 3, with class weights 2, with
-# label smoothing 2, with both 1; the binary loss with moderate logits 1, with logits of a thousand 2, with `pos_weight`
-# 1. Differences of the size of float32 rounding are accepted. Limit: 30 seconds. `cross_entropy`, `nll_loss`,
+# label smoothing 2, with both 1; the binary loss with moderate logits 1, with logits of a thousand 2, with
+# `pos_weight` 1. Differences of the size of float32 rounding are accepted. Limit: 30 seconds. `cross_entropy`, `nll_loss`,
 # `binary_cross_entropy_with_logits`, `multilabel_soft_margin_loss`, `log_softmax`, `logsigmoid` and `softplus` of
 # `torch.nn.functional`, and `torch.log_softmax`, `torch.logsumexp` and `torch.logaddexp` are switched off. The tensor
 # methods with these names work, but then you would not have practised.
@@ -2019,13 +2019,13 @@ probe("03c-schedules", multi_step_rates, warmup_cosine_rates, applied_rates, pla
 # | | the length is known, and the model is a transformer | `warmup_cosine`, `one_cycle` |
 # | | the length is not known | `constant`, `plateau` |
 #
-# Each row is a habit with a reason. The gradient of an outlier grows with its error under `mse`, but not under `huber`,
-# and it decides an `rmse` too. Softmax makes classes compete, so it does not suit several at once. With a rare class,
-# accuracy hides that class, and macro F1 counts all classes alike (03a, section 13). A cosine must know the last step.
-# Transformers are not trained in this notebook; the two rows on them say what is usual. Measure what a habit is worth.
-# The next cells try acceptable recipes on three data sets of scikit-learn: 442 patients with a number that describes
-# their disease (diabetes), 569 tumours of two kinds, and digits. Predict the coefficient of determination $R^2$ for
-# diabetes: 0 is as good as predicting the mean for everyone, 1 is perfect.
+# Each row is a habit with a reason. The gradient of an outlier grows with its error under `mse`, but not under `huber`.
+# A few outliers also decide what an `rmse` says. Softmax makes classes compete, so it does not suit several at once.
+# With a rare class, accuracy hides that class, and macro F1 counts all classes alike (03a, section 13). A cosine must
+# know the last step. Transformers are not trained in this notebook; the two rows on them say what is usual. Measure
+# what a habit is worth. The next cells try acceptable recipes on three data sets of scikit-learn: 442 patients with a
+# number that describes their disease (diabetes), 569 tumours of two kinds, and digits. Predict the coefficient of
+# determination $R^2$ for diabetes: 0 is as good as predicting the mean for everyone, 1 is perfect.
 
 # %% tags=["demo"]
 predict("diabetes", None)

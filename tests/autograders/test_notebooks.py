@@ -56,6 +56,21 @@ def test_the_notebook_is_built_from_its_text(text: Path) -> None:
 
 
 @each_notebook
+def test_no_line_of_a_paragraph_begins_a_list(text: Path) -> None:
+    """A sentence that ends with a number, "...with weights 1.", was shown as the first item of a list."""
+    item = re.compile(r"(\d+[.)]|[-+*]) ")
+    for cell in from_text(text).cells:
+        if cell.cell_type == "markdown":
+            lines = cell.source.splitlines()
+            wrong = [
+                line
+                for before, line in itertools.pairwise(lines)
+                if item.match(line) and before.strip() and not (item.match(before) or before.startswith("  "))
+            ]
+            assert not wrong
+
+
+@each_notebook
 def test_every_answer_cell_has_answers_in_the_bank(text: Path) -> None:
     """`autograde simulate`, and so `make run`, puts one into each; no other test reads those of 03c-p and its like."""
     for cell in notebooks.read(notebook_path(text)).cells:
