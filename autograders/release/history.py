@@ -127,7 +127,7 @@ def effects(course: Course, assignment: str, before: PastRelease, after: PastRel
     lines = [f"{assignment}: version {after.version} follows version {before.version}; {len(students)} handed in."]
     lines += [f"  {line}" for line in differences(before, after)]
     if any(name not in after.questions for name in before.questions):
-        lines.append(f"    Scores and comments that a person gave to it are kept in {REMOVED_SCORES}.")
+        lines.append(f"    Scores and comments that a person gave there are kept in {REMOVED_SCORES}.")
     for name in (name for name in after.questions if name not in before.questions):
         lines.append(f"  {name} is new, {after.questions[name].points:g} points. Where an earlier notebook did not")
         lines.append("    have it, it waits for a person, who gives points or has the student hand in again.")
