@@ -20,13 +20,14 @@ try:  # the setting is read once, while modules are imported
     from .commands.term_commands import add_term_commands
     from .course import Course, default_assignments, released
     from .plain_text import plain
+    from .setting import SETTING
 except CourseSettingError as error:
     sys.exit(f"autograde: {error}")
 
 OK, FAILED, SET_ASIDE = 0, 1, 3
 
-_DESCRIPTION = """\
-Release, collect, grade and report on the course "Training in practice".
+_DESCRIPTION = f"""\
+Release, collect, grade and report on the course "{SETTING.title}".
 
 A first course, from the checkout:
   autograde release                 build what students get, in grading/bundle

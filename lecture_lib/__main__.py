@@ -7,11 +7,13 @@ import os
 import sys
 
 from lecture_lib import __version__
+from lecture_lib._common.course_setting import read_course_setting
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 not done and said why."""
-    parser = argparse.ArgumentParser(prog="lecture", description='The student\'s commands of "Training in practice".')
+    title = read_course_setting().title
+    parser = argparse.ArgumentParser(prog="lecture", description=f'The student\'s commands of "{title}".')
     parser.add_argument("--version", action="version", version=f"lecture-lib {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     text = "Pack your notebooks into one file to hand in, and say which questions are still unanswered."

@@ -130,7 +130,7 @@ LAYERS = (
     ("sandbox",),
     ("grading", "intake", "nbgrader", "release", "results"),
     ("term",),
-    ("commands", "new_notebook", "new_question", "__main__"),
+    ("commands", "new_course", "new_notebook", "new_question", "__main__"),
 )
 LAYER = {room: height for height, rooms in enumerate(LAYERS) for room in rooms}
 
@@ -303,7 +303,7 @@ def test_variables_are_named_by_what_they_hold(room: str) -> None:
 COMMANDS = [
     "release", "publish", "collect", "simulate", "grade", "try", "feedback", "confirm", "regrade", "report", "explain",
     "roster", "export", "extend", "forget", "backup", "restore", "gradebook",
-    "doctor", "verify", "mutate", "build", "text", "new-notebook", "new-question",
+    "doctor", "verify", "mutate", "build", "text", "new-notebook", "new-question", "new-course",
 ]  # fmt: skip
 
 

@@ -1,8 +1,9 @@
-"""The commands about the notebooks: `autograde build`, `text`, `new-notebook` and `new-question`."""
+"""The commands about the notebooks: `autograde build`, `text`, `new-notebook`, `new-question` and `new-course`."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from .class_commands import OK, Add
 
@@ -21,6 +22,12 @@ def add_notebook_commands(add: Add) -> None:
     command = add("new-question", _new_question, text, course=False)
     command.add_argument("id", metavar="ID", help="the notebook's number and a word, such as 03a-clip")
     command.add_argument("function", metavar="FUNCTION", help="the function that students write")
+
+    text = "Write a course of your own into a new folder, with one example question that builds, releases and grades."
+    command = add("new-course", _new_course, text, course=False)
+    command.add_argument("folder", type=Path, metavar="FOLDER", help="where to; is made")
+    command.add_argument("--package", required=True, metavar="NAME", help="the package with the questions' public part")
+    command.add_argument("--title", required=True, help="the course's title, as students read it")
 
 
 def _build(options: argparse.Namespace) -> int:
@@ -68,4 +75,16 @@ def _new_question(options: argparse.Namespace) -> int:
         print(f"wrote {path}: fill in what its lines with FILL IN ask for, without these words")
     print("\nThese cells ask it; put them into the notebook's text:\n")
     print(question_cells(options.id, options.function))
+    return OK
+
+
+def _new_course(options: argparse.Namespace) -> int:
+    from ..new_course import write_course
+
+    for path in write_course(options.folder, options.package, options.title):
+        print(f"wrote {path}")
+    print(
+        "\nNext, in that folder: `make setup`, `make notebooks`, `make verify`, `make run`. Then put your own question"
+    )
+    print("beside the example; autograders/guide/another-course.md goes through it.")
     return OK

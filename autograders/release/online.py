@@ -16,7 +16,7 @@ from .. import notebooks
 from ..notebooks import STAMP
 from .install_cell import with_install_cell
 from .repository import Repository
-from .student_folder import STUDENT, write_readme
+from .student_folder import FOLDER, STUDENT, write_readme
 
 
 def put_online(folder: Path, assignments: Sequence[str], repository: Repository, tag: str) -> None:
@@ -29,7 +29,7 @@ def put_online(folder: Path, assignments: Sequence[str], repository: Repository,
     on_colab = all(repository.colab(tag, name) for name in assignments)
     online = Template((STUDENT / "binder.md").read_text("utf-8") + (STUDENT / "colab.md").read_text("utf-8") * on_colab)
     badges = "\n".join(f"- {name}: {repository.badges(tag, name)}" for name in assignments)
-    get = Template((STUDENT / "clone.md").read_text("utf-8")).substitute(url=repository.url, tag=tag)
+    get = Template((STUDENT / "clone.md").read_text("utf-8")).substitute(url=repository.url, tag=tag, folder=FOLDER)
     write_readme(folder, get.rstrip(), "\n" + online.substitute(badges=badges).rstrip() + "\n")
 
 

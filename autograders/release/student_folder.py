@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tomllib
 from copy import deepcopy
@@ -12,7 +13,7 @@ from string import Template
 import nbformat
 from nbformat import NotebookNode
 
-from ..setting import ROOT, SHIPPED_PACKAGES
+from ..setting import ROOT, SETTING, SHIPPED_PACKAGES
 from .install_cell import with_install_cell
 
 STUDENT = Path(__file__).parent / "student"
@@ -20,7 +21,7 @@ FOLDERS = (*SHIPPED_PACKAGES, "assets", "binder")
 FILES = ("LICENSE", "LICENSE-prose", "CHANGELOG.md")
 _NOT_SHIPPED = ("__pycache__", "*.pyc", "readme", "make_screenshot.py")
 _FIELDS = ("name", "version", "description", "readme", "license", "license-files", "requires-python")
-FOLDER = "training-in-practice"
+FOLDER = re.sub(r"[^a-z0-9]+", "-", SETTING.title.lower()).strip("-") or "course"
 """The folder in the archive that students get."""
 _UNPACKED = f"Unpack the file that you got from your instructor, and open a terminal in its folder `{FOLDER}`. There:"
 
@@ -51,7 +52,8 @@ def write_readme(folder: Path, get: str, online: str) -> None:
     """
     template = Template((STUDENT / "README.md").read_text("utf-8"))
     listed = ", ".join(f"`{path.name}`" for path in sorted((folder / "notebooks").glob("*.ipynb")))
-    (folder / "README.md").write_text(template.substitute(get=get, online=online, notebooks=listed), "utf-8")
+    words = {"title": SETTING.title, "description": _description()}
+    (folder / "README.md").write_text(template.substitute(words, get=get, online=online, notebooks=listed), "utf-8")
 
 
 def write_stamp(folder: Path, stamp: dict[str, object]) -> None:
@@ -62,6 +64,11 @@ def write_stamp(folder: Path, stamp: dict[str, object]) -> None:
 def library_version() -> str:
     """The version in the checkout's pyproject.toml."""
     return str(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"])
+
+
+def _description() -> str:
+    """What the course is about, from the checkout's pyproject.toml."""
+    return str(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["description"]).rstrip(".")
 
 
 def student_pyproject() -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..course import CELL_SECONDS, Course, CourseError
 from ..files import write_text_atomically
+from ..setting import SETTING
 from .report import BUCKETS, AssignmentReport, assignment_report
 from .safe_html import POLICY
 
@@ -34,4 +35,6 @@ def render(assignments: Sequence[AssignmentReport], names: bool) -> str:
         lstrip_blocks=True,
     )
     page = environment.get_template("report.html.j2")
-    return page.render(assignments=assignments, names=names, buckets=BUCKETS, limit=CELL_SECONDS, policy=POLICY)
+    return page.render(
+        assignments=assignments, names=names, buckets=BUCKETS, limit=CELL_SECONDS, policy=POLICY, title=SETTING.title
+    )

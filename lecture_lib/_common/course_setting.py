@@ -15,8 +15,9 @@ class CourseSettingError(RuntimeError):
 
 @dataclass(frozen=True)
 class CourseSetting:
-    """Packages by their dotted names, folders by their paths in the checkout."""
+    """The course's title; packages by their dotted names, folders by their paths in the checkout."""
 
+    title: str
     questions: str
     """The package of the questions' public halves."""
     notebooks: str
@@ -35,7 +36,11 @@ def read_course_setting(path: Path = FILE) -> CourseSetting:
     for name in sorted({*names} ^ {*entries}):
         wrong = "is missing" if name in names else "is not known"
         raise CourseSettingError(f"{path.name}: {name} {wrong}. It holds {', '.join(names)}, each once.")
-    for name, value in entries.items():
+    title = entries["title"]
+    if not isinstance(title, str) or not title.strip() or not title.isprintable():
+        raise CourseSettingError(f"{path.name}: title = {title!r} is not a title. Give a few words in one line.")
+    for name in names[1:]:
+        value = entries[name]
         package = name in ("questions", "descriptions")
         words = str(value).split("." if package else "/")
         if not isinstance(value, str) or not all(map(str.isidentifier, words) if package else words) or ".." in words:

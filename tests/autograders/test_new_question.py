@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import NamedTuple
 import pytest
 from conftest import ROOT
 
+from autograders.new_course import write_course
 from autograders.new_question import question_cells, write_question
 from autograders.notebooks import NotebookError
 from lecture_lib._common.course_setting import CourseSettingError, read_course_setting
@@ -60,6 +62,7 @@ def run(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 OURS = Places("lecture_lib/notebook/questions", "notebooks", "autograders/questions/descriptions", OUR_ANSWERS)
 ELSEWHERE = Places("statistics_course/questions", "lessons", "hidden/descriptions", "hidden/answers")
+TITLE = "Statistics, by hand"
 
 
 @pytest.fixture(
@@ -68,24 +71,30 @@ ELSEWHERE = Places("statistics_course/questions", "lessons", "hidden/description
         pytest.param(ELSEWHERE, id="in folders and a package of its own"),
     ]
 )
-def empty_course(checkout: Path, request: pytest.FixtureRequest) -> tuple[Path, Places]:
-    """The same without a question: another course's checkout before its first one."""
+def other_course(checkout: Path, request: pytest.FixtureRequest) -> tuple[Path, Places]:
+    """A checkout without a question of ours; in folders of its own as `autograde new-course` writes it."""
     places: Places = request.param
+    if places == ELSEWHERE:
+        folder = checkout.with_name("another")
+        guide = (checkout / "autograders/guide/another-course.md").read_text("utf-8")
+        (line,) = re.findall(r"^autograde (new-course .*)", guide, re.MULTILINE)
+        made = run(checkout, *shlex.split(line.replace("../statistics", str(folder))))
+        assert made.returncode == 0, made.stderr
+        return folder, places
     for folder in OURS:
         for path in (checkout / folder).iterdir():
             if path.suffix in (".py", ".json", ".md") and path.name != "__init__.py":
                 path.unlink()
     (checkout / "lecture_lib/notebook/points.json").write_text("{}", "utf-8")
-    if places != OURS:
-        for folder, other in zip(OURS, places, strict=True):
-            (checkout / other).parent.mkdir(exist_ok=True)
-            (checkout / folder).rename(checkout / other)
-        write_setting(checkout, places)
     return checkout, places
 
 
 def write_setting(checkout: Path, places: Places) -> None:
-    entries = {**places._asdict(), **{name: getattr(places, name).replace("/", ".") for name in PACKAGES}}
+    entries = {
+        "title": TITLE,
+        **places._asdict(),
+        **{name: getattr(places, name).replace("/", ".") for name in PACKAGES},
+    }
     text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in entries.items())
     (checkout / "lecture_lib/course.toml").write_text(text, "utf-8")
 
@@ -109,9 +118,12 @@ ANSWERS = """# Answers to 04a-double
 )
 
 
-def test_a_course_of_one_question_is_released_graded_and_reported(empty_course: tuple[Path, Places]) -> None:
-    """Nothing but the course's own four folders names a question, and its setting names the folders."""
-    checkout, places = empty_course
+def test_another_course_is_released_graded_and_reported(other_course: tuple[Path, Places]) -> None:
+    """Nothing but the course's own four folders names a question, and its setting names the folders.
+
+    In folders of its own it has the example question too.
+    """
+    checkout, places = other_course
     made = run(checkout, "new-question", "04a-double", "double")
     assert made.returncode == 0, made.stderr
     assert made.stdout.count(f"wrote {checkout / places.questions}/double.py") == 1
@@ -130,9 +142,16 @@ def test_a_course_of_one_question_is_released_graded_and_reported(empty_course: 
         done = run(checkout, *command)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
     assert '"04a-double": 2' in (checkout / "lecture_lib/notebook/points.json").read_text("utf-8")
-    assert "simulated class: all 10 scores and misconceptions equal the known ones" in done.stdout
+    count = 20 if places == ELSEWHERE else 10
+    assert f"simulated class: all {count} scores and misconceptions equal the known ones" in done.stdout
     grades = (checkout / "course/grades.csv").read_text("utf-8")
     assert re.search(r"\b2(\.0)?,", grades), grades
+    if places == ELSEWHERE:
+        asked = {line.split(",")[2] for line in (checkout / "course/questions.csv").read_text("utf-8").splitlines()[1:]}
+        assert asked == {"01a-centre", "04a-double"}
+        pages = [checkout / "course/report.html", checkout / "course/bundle/README.md"]
+        assert all(TITLE in page.read_text("utf-8") for page in pages)
+        assert not any((checkout / place).exists() for place in OURS)
     check_in_bundle(checkout / "course/bundle", places.questions)
 
 
@@ -157,13 +176,17 @@ WRONG_SETTINGS = {
     "answers that would ship": ({"answers": "lecture_lib/data"}, "students get the whole of lecture_lib. Move it"),
     "descriptions that would ship": ({"descriptions": "lecture_lib/tape"}, "descriptions = 'lecture_lib.tape' lies in"),
     "graders that would ship": ({"questions": "autograders/probes"}, "students get the whole of autograders with it"),
+    "a title of two lines": ({"title": "a\nb"}, "is not a title. Give a few words in one line"),
     "a path out of the checkout": ({"answers": "../answers"}, "answers = '../answers' is not a folder's path from"),
 }
 
 
 @pytest.mark.parametrize(("entries", "message"), WRONG_SETTINGS.values(), ids=WRONG_SETTINGS)
 def test_a_wrong_setting_is_refused_with_the_remedy(checkout: Path, entries: dict[str, str], message: str) -> None:
-    write_setting(checkout, OURS._replace(**entries))
+    write_setting(checkout, OURS._replace(**{name: entry for name, entry in entries.items() if name != "title"}))
+    if "title" in entries:
+        setting = checkout / "lecture_lib/course.toml"
+        setting.write_text(setting.read_text("utf-8").replace(json.dumps(TITLE), json.dumps(entries["title"])), "utf-8")
     refused = run(checkout, "verify")
     assert refused.returncode == 1
     assert message in refused.stderr
@@ -173,10 +196,16 @@ def test_a_wrong_setting_is_refused_with_the_remedy(checkout: Path, entries: dic
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('questions = "a"\n', "course.toml: answers is missing. It holds questions, notebooks, descriptions, answers"),
+        (
+            'questions = "a"\n',
+            "course.toml: answers is missing. It holds title, questions, notebooks, descriptions, answers",
+        ),
         ('answer = "a"\n', "course.toml: answer is not known"),
         ("questions = ", "course.toml cannot be read: Invalid value"),
-        ("questions = 3\nnotebooks = 'n'\ndescriptions = 'd'\nanswers = 'a'", "questions = 3 is not the dotted name"),
+        (
+            "title = 't'\nquestions = 3\nnotebooks = 'n'\ndescriptions = 'd'\nanswers = 'a'",
+            "questions = 3 is not the dotted name",
+        ),
     ],
 )
 def test_what_is_no_setting_is_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -228,3 +257,25 @@ def test_what_cannot_be_a_question_is_refused(question: str, function: str, mess
         write_question(question, function)
     after = sorted(path for path in (ROOT / "autograders/questions").rglob("*.*") if "__pycache__" not in path.parts)
     assert after == before
+
+
+@pytest.mark.parametrize(
+    ("folder", "package", "title", "message"),
+    [
+        ("new", "statistics course", "Title", "'statistics course' cannot be the package's name"),
+        ("new", "lecture_lib", "Title", "'lecture_lib' cannot be the package's name"),
+        ("new", "class", "Title", "'class' cannot be the package's name"),
+        ("new", "statistics", " ", "' ' cannot be the course's title"),
+        ("used", "statistics", "Title", "used is there already, with something in it"),
+        (str(ROOT / "another"), "statistics", "Title", "lies in this checkout"),
+    ],
+)
+def test_what_cannot_be_a_course_is_refused(
+    tmp_path: Path, folder: str, package: str, title: str, message: str
+) -> None:
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "notes.txt").write_text("mine", "utf-8")
+    with pytest.raises(NotebookError, match=re.escape(message)):
+        write_course(tmp_path / folder, package, title)
+    assert [path.name for path in tmp_path.rglob("*")] == ["used", "notes.txt"]
+    assert not (ROOT / "another").exists()
