@@ -9,9 +9,14 @@ setup: .venv/.ready
 
 .venv/.ready: pyproject.toml hatch_build.py
 	$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "Python 3.11 to 3.13 is needed, this is " + sys.version.split()[0])'
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --progress-bar off --editable ".[dev]"
+	if command -v uv >/dev/null; then \
+	  uv venv --quiet --seed --clear --python "$$(command -v $(PYTHON))" .venv && \
+	  uv pip install --python $(BIN)/python --editable ".[dev]"; \
+	else \
+	  $(PYTHON) -m venv .venv && \
+	  $(BIN)/python -m pip install --quiet --upgrade pip && \
+	  $(BIN)/python -m pip install --progress-bar off --editable ".[dev]"; \
+	fi
 	@touch $@
 
 run: setup
