@@ -1,0 +1,147 @@
+"""What students run works on Windows and macOS too: nothing of it needs a POSIX system, and odd folders do no harm.
+
+No such system is at hand here. The first test reads the code, the second takes away what Windows does not have, and
+works in a folder whose name has a space and letters outside ASCII, with files that have Windows' line endings.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import zipfile
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from autograders.course import Course
+
+pytestmark = pytest.mark.slow
+
+# Of Python's documentation: modules and functions whose availability is "Unix", as far as a program would use them.
+MODULES = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty", "readline", "curses"}
+FUNCTIONS = {
+    *("fork", "forkpty", "getuid", "geteuid", "getgid", "getegid", "getpgid", "getpgrp", "killpg", "mkfifo", "nice"),
+    *("setsid", "setuid", "sysconf", "uname", "wait", "wait3", "wait4", "chown", "lchown", "sched_getaffinity"),
+    *("getloadavg", "pread", "pwrite", "statvfs", "ttyname", "waitid", "pipe2", "posix_spawn", "sendfile"),
+}
+SIGNALS = {"SIGKILL", "SIGALRM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGCHLD", "SIGSTOP", "SIGCONT", "SIGPIPE"}
+
+
+def what_windows_lacks(source: str) -> list[tuple[int, str]]:
+    """Line and name of each use, but for those under a condition on the system or beside a handled exception."""
+    tree = ast.parse(source)
+    guarded: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        asks = isinstance(node, (ast.If, ast.IfExp)) and "sys.platform" in ast.unparse(node.test)
+        tries = isinstance(node, ast.Try) and bool(node.handlers)
+        if asks or tries:
+            guarded.update(ast.walk(node))
+    uses = []
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names if alias.name.split(".")[0] in MODULES]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module] if node.module in MODULES else []
+            if node.module in ("os", "signal"):
+                names += [alias.name for alias in node.names if alias.name in FUNCTIONS | SIGNALS]
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            lacking = {"os": FUNCTIONS, "signal": SIGNALS}.get(node.value.id, set())
+            names = [node.attr] if node.attr in lacking else []
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names = [node.value] if node.value.startswith(("/proc/", "/dev/", "/tmp/", "/etc/")) else []
+        uses += [(node.lineno, name) for name in names if node not in guarded]
+    return uses
+
+
+def test_the_library_uses_nothing_that_windows_lacks() -> None:
+    uses = {path: what_windows_lacks(path.read_text("utf-8")) for path in (ROOT / "lecture_lib").rglob("*.py")}
+    # The descriptors that an answer left open are listed where the system lists them, and nowhere else.
+    expected = {"open_files.py": ["/proc/self/fd"]}
+    assert {path.name: [name for _, name in found] for path, found in uses.items() if found} == expected
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["import fcntl", "from os import fork", "import os\nos.fork()", "import signal\nsignal.SIGKILL", "open('/proc/x')"],
+)
+def test_a_use_is_seen(source: str) -> None:
+    assert what_windows_lacks(source)
+    assert not what_windows_lacks("import sys\nif sys.platform == 'linux':\n" + textwrap.indent(source, "    "))
+
+
+WITHOUT = f"""
+import os, signal, sys, threading  # what Python itself loads first keeps what it has
+import multiprocessing, subprocess, tempfile
+for module in {sorted(MODULES)!r}:
+    sys.modules[module] = None
+for name in {sorted(FUNCTIONS)!r}:
+    if hasattr(os, name) and name not in ("wait", "sysconf", "sched_getaffinity", "uname"):  # PyTorch's own import
+        delattr(os, name)
+for name in {sorted(SIGNALS)!r}:
+    if hasattr(signal, name):
+        delattr(signal, name)
+"""
+
+WORK = """
+import sys
+import torch
+from pathlib import Path
+from torch import nn
+from lecture_lib.data import TensorLoader, load_digits
+from lecture_lib.debugging import Program, Spec, climb, record
+from lecture_lib.notebook import check_result
+from lecture_lib.training import train
+
+lines = check_result("03a-clip", lambda *arguments: None, lambda *arguments: None).lines
+print("check:", "right" not in {line.state for line in lines} and len(lines) > 1)
+data = load_digits()
+x, y = data.images.flatten(1)[:300], data.labels[:300]
+model = nn.Linear(64, 10)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loaders = TensorLoader(x, y, batch_size=50, shuffle=True, seed=0), TensorLoader(x, y, batch_size=50)
+history = train(model, *loaders, optimizer, nn.CrossEntropyLoss(), 2, checkpoints="Läufe 1")
+print("epochs:", len(history.rows), "checkpoints:", bool(list(Path("Läufe 1").iterdir())))
+with record(model, optimizer):
+    nn.functional.cross_entropy(model(x), y).backward()
+program = Program(model, optimizer, nn.CrossEntropyLoss(), loaders[0], loaders[1])
+print("rungs:", len(climb(program, Spec(task="classification", classes=10, epochs=1), budget=0).results) > 0)
+"""
+
+
+def test_a_student_works_without_what_windows_lacks(released: Course, tmp_path: Path) -> None:
+    folder = tmp_path / "Jörg Müller" / "Übung 1 (neu)"
+    (folder / "notebooks").mkdir(parents=True)
+    for path in (released.bundle / "notebooks").glob("*.ipynb"):
+        text = path.read_text("utf-8")
+        (folder / "notebooks" / path.name).write_bytes(text.replace("\n", "\r\n").encode())  # as git's autocrlf
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(WITHOUT, "utf-8")
+    home = {"HOME": str(folder), "USERPROFILE": str(folder), "TMPDIR": str(folder)}
+    variables = {**os.environ, **home, "PYTHONPATH": os.pathsep.join([str(site), str(released.bundle)])}
+    (folder / "work.py").write_bytes(WORK.replace("\n", "\r\n").encode())
+    for arguments, expected in {
+        ("work.py",): ["check: True", "epochs: 2 checkpoints: True", "rungs: True"],
+        ("-m", "lecture_lib", "submit", "--id", "17", "--name", "Jörg Müller"): ["packed 2 notebooks", "not answered yet"],
+    }.items():
+        done = subprocess.run(
+            [sys.executable, "-X", "utf8", *arguments],
+            cwd=folder,
+            env=variables,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert [text for text in expected if text not in done.stdout] == [], done.stdout
+    (packed,) = folder.glob("*.zip")
+    with zipfile.ZipFile(packed) as archive:
+        notebooks = [name for name in archive.namelist() if name.endswith(".ipynb")]
+        assert len(notebooks) == len(list((released.bundle / "notebooks").glob("*.ipynb")))
+        assert all(json.loads(archive.read(name))["cells"] for name in notebooks)
