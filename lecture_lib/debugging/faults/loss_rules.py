@@ -147,7 +147,7 @@ def unstable(evidence: Evidence) -> Finding | None:
     where = "the loss is" if broke.quantity == "loss" else "the loss is finite and its gradient is"
     return Finding(
         "L20",
-        f"after {broke.step} steps {where} not finite; the largest weight is {broke.largest:.3g}, inputs and targets are finite",
+        f"after {broke.step} steps {where} not finite; the largest weight is {broke.largest:.3g}, the data are finite",
         {"step": broke.step},
     )
 

@@ -5,7 +5,8 @@ as localised when the first finding lies in a part that the table of faults name
 was put into is not told the same part. What a rule can say is read from its code: the names of faults in it, and in the
 functions of the ladder that it calls. `python tests/benchmarks/ladder.py --leave-one-out`; the budget of a climb is 60
 seconds. `--quick` takes 8 seconds, and 25 faults drawn from each part in turn, in the bank's smallest program for each;
-`--quick --from 26 --first 45` the next 20, which nobody had looked at when they were first run, and with `--budget 60` at the budget that a user has.
+`--quick --from 26 --first 45` the next 20, which nobody had looked at when they were first run, and with `--budget 60`
+the time that a user has.
 """
 
 from __future__ import annotations
