@@ -136,18 +136,18 @@ def unfit(evidence: Evidence) -> Finding | None:
 
 
 def unstable(evidence: Evidence) -> Finding | None:
-    """L20: something is not finite though inputs and weights are, and are of ordinary size."""
+    """L20: something is not finite though inputs, targets and weights are, and are of ordinary size."""
     broke = evidence.run.recording.broke
     if broke is None or broke.largest > LARGE or not math.isfinite(broke.largest):
         return None
     if broke.outputs > LARGE and not _at_once(evidence, broke):  # they grew that large on the way
         return None
-    if evidence.train is not None and evidence.train.x.is_floating_point() and not evidence.train.x.isfinite().all():
-        return None
+    if evidence.train is not None and not all(part.isfinite().all() for part in (evidence.train.x, evidence.train.y)):
+        return None  # then the data are at fault
     where = "the loss is" if broke.quantity == "loss" else "the loss is finite and its gradient is"
     return Finding(
         "L20",
-        f"after {broke.step} steps {where} not finite; the largest weight is {broke.largest:.3g}, inputs are finite",
+        f"after {broke.step} steps {where} not finite; the largest weight is {broke.largest:.3g}, the data are finite",
         {"step": broke.step},
     )
 

@@ -5,7 +5,8 @@ as localised when the first finding lies in a part that the table of faults name
 was put into is not told the same part. What a rule can say is read from its code: the names of faults in it, and in the
 functions of the ladder that it calls. `python tests/benchmarks/ladder.py --leave-one-out`; the budget of a climb is 60
 seconds. `--quick` takes 8 seconds, and 25 faults drawn from each part in turn, in the bank's smallest program for each;
-`--quick --from 26 --first 45` the next 20, which nobody had looked at when they were first run.
+`--quick --from 26 --first 45` the next 20, which nobody had looked at when they were first run, and with `--budget 60`
+the time that a user has.
 """
 
 from __future__ import annotations
@@ -88,6 +89,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help=f"{SAMPLE} faults of all parts, with a small budget")
     parser.add_argument("--from", type=int, default=1, dest="start", metavar="N", help="leave out those before the Nth")
     parser.add_argument("--first", type=int, metavar="N", help="leave out those after the Nth")
+    parser.add_argument("--budget", type=float, metavar="S", help="seconds of a climb, in place of 60 or --quick's 8")
     parser.add_argument("--shard", default="1/1", metavar="I/N", help="only part I of N")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to FILE")
     options = parser.parse_args()
@@ -96,20 +98,21 @@ def main() -> None:
     warnings.simplefilter("ignore")
     last = options.first or (max(SAMPLE, options.start) if options.quick else None)
     cases = (sample() if options.quick else silent())[options.start - 1 : last][part - 1 :: parts]
-    found = list(outcomes(cases, options.quick))
-    report("ladder, one left out", rows_of(found, list(healthy.results(options.quick))), options.json)
+    budget = options.budget or BUDGETS[options.quick]
+    found = list(outcomes(cases, budget))
+    report("ladder, one left out", rows_of(found, list(healthy.results(budget))), options.json)
 
 
-def outcomes(cases: Sequence[Case], quick: bool) -> Iterator[Outcome]:
+def outcomes(cases: Sequence[Case], budget: float) -> Iterator[Outcome]:
     """What is said of each, told as it comes."""
     for number, case in enumerate(cases, 1):
         start = time.process_time()
         with without(case.row):
-            found = climb(*case.make(1), make=case.make, budget=BUDGETS[quick])
+            found = climb(*case.make(1), make=case.make, budget=budget)
         said = [(one.kind, one.part, one.fault) for one in found.findings]
         # Several parts may be at fault in a finding that is right; a certain one must be in one of them.
         false = [f"{part}, {name}" for kind, part, name in said if kind == "violation" and not _fits(case.row, part)]
-        twin = [one.part for one in healthy(case.base, quick).findings]
+        twin = [one.part for one in healthy(case.base, budget).findings]
         one = Outcome(case.row, str(case), said, twin, false, time.process_time() - start)
         parts = ", ".join(FAULTS[one.row].parts)
         told = f"{number} of {len(cases)}: {one.name} ({parts}): {one.how}, {said or 'nothing'}"
@@ -174,19 +177,19 @@ class _Healthy:
     """The healthy base programs, each climbed once, with all rules."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, bool], Climb] = {}
+        self._found: dict[tuple[str, float], Climb] = {}
 
-    def __call__(self, base: str, quick: bool) -> Climb:
+    def __call__(self, base: str, budget: float) -> Climb:
         """What is said of a base program; of one that the bank has only with faults nothing is known."""
         if base not in BASES:
             return Climb(())
-        if (base, quick) not in self._found:
-            self._found[base, quick] = climb(*make(base, 1), make=lambda seed: make(base, seed), budget=BUDGETS[quick])
-        return self._found[base, quick]
+        if (base, budget) not in self._found:
+            self._found[base, budget] = climb(*make(base, 1), make=lambda seed: make(base, seed), budget=budget)
+        return self._found[base, budget]
 
-    def results(self, quick: bool) -> Iterator[Climb]:
+    def results(self, budget: float) -> Iterator[Climb]:
         """Those that were climbed."""
-        return (found for (_, also), found in self._found.items() if also == quick)
+        return (found for (_, also), found in self._found.items() if also == budget)
 
 
 healthy = _Healthy()

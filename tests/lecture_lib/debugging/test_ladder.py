@@ -46,6 +46,7 @@ from lecture_lib.debugging._engine.evidence import Evidence
 from lecture_lib.debugging._engine.measures import MEASURES
 from lecture_lib.debugging._engine.preserve import untouched
 from lecture_lib.debugging.faults.evaluation_rules import trained_in_evaluation_mode
+from lecture_lib.debugging.faults.loss_rules import unstable
 from lecture_lib.debugging.rungs import RUNGS
 
 pytestmark = pytest.mark.slow
@@ -404,6 +405,13 @@ def test_outputs_that_only_overflow_are_not_taken_for_a_division_by_zero(factor:
 
     found = climb(*make("regression", 0, parts=changed("regression", model=Scaled)), budget=0)
     assert ("L20" in {one.fault for one in found.findings}) == named
+
+
+def test_a_missing_target_is_no_fault_of_the_loss() -> None:
+    (case,) = [one for one in all_cases() if str(one) == "D06-missing-target-regression"]
+    evidence = Evidence(*case.make(1), 1)
+    assert evidence.run.recording.broke is not None
+    assert unstable(evidence) is None
 
 
 def test_an_unknown_error_keeps_its_text() -> None:
