@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := build/demo
 
-.PHONY: setup run test test-fast test-full test-question lab text notebooks bench lint
+.PHONY: setup run test test-fast test-full test-question lab text notebooks site bench lint
 
 setup: .venv/.ready
 
@@ -52,6 +52,9 @@ lab: setup
 
 notebooks: setup
 	$(BIN)/autograde build
+
+site: setup
+	$(BIN)/autograde site
 
 text: setup
 	$(BIN)/autograde text

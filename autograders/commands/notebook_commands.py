@@ -1,4 +1,4 @@
-"""The commands about the notebooks: `autograde build`, `text`, `new-notebook`, `new-question` and `new-course`."""
+"""The commands about the notebooks: `autograde build`, `text`, `site`, and those that begin something new."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ def add_notebook_commands(add: Add) -> None:
     command.add_argument("folder", type=Path, metavar="FOLDER", help="where to; is made")
     command.add_argument("--package", required=True, metavar="NAME", help="the package with the questions' public part")
     command.add_argument("--title", required=True, help="the course's title, as students read it")
+
+    text = "Build pages to read: the notebooks with their outputs and without solutions, the guides, the library."
+    command = add("site", _site, text, course=False)
+    command.add_argument("--to", type=Path, default=Path("build/site"), metavar="DIR", help="where to (build/site)")
+    command.add_argument("--solutions", action="store_true", help="with the solutions and what they print")
 
 
 def _build(options: argparse.Namespace) -> int:
@@ -87,4 +92,11 @@ def _new_course(options: argparse.Namespace) -> int:
         "\nNext, in that folder: `make setup`, `make notebooks`, `make verify`, `make run`. Then put your own question"
     )
     print("beside the example; autograders/guide/another-course.md goes through it.")
+    return OK
+
+
+def _site(options: argparse.Namespace) -> int:
+    from ..site.build_site import build_site
+
+    print(f"open {build_site(options.to, solutions=options.solutions)}")
     return OK

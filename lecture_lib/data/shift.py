@@ -37,6 +37,7 @@ def shift_report(
     - concept: labels fit a model of training examples worse or better than held-out training labels do, in the same
       class and, when there is covariate shift, among examples that look alike.
     - temporal: time can be told from inputs and labels, inside training and inside validation.
+
     A kind is found when its effect reaches FLOORS and its p value alpha / 5, so that all stay below alpha.
 
     Source: lecture part 3, validation; Quiñonero-Candela et al. 2009, Dataset Shift in Machine Learning.

@@ -21,7 +21,7 @@ FORMAT = 1
 
 @dataclass
 class RunRecord:
-    """What a run was made of and what came of it. As a `with` block it notes how the run ended.
+    """What a run was made of and what came of it. As a `with` block it notes how the run ended::
 
         with RunRecord.start({"learning_rate": 0.1}, seed=0, data_id=digits.data_id) as record:
             train(..., on_epoch=lambda row: record.log(**asdict(row)))

@@ -27,7 +27,7 @@ class Precision:
     skipped and the scale halved. BF16 has the exponents of FP32 and needs none of that.
     Source: Micikevicius et al. 2018, arXiv:1710.03740; lecture part 2, precision.
 
-    A step, in this order; clipping, where wanted, goes between unscale and step:
+    A step, in this order; clipping, where wanted, goes between unscale and step::
 
         with precision.autocast():
             loss = loss_fn(model(x), y)

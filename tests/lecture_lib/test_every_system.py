@@ -128,7 +128,10 @@ def test_a_student_works_without_what_windows_lacks(released: Course, tmp_path: 
     (folder / "work.py").write_bytes(WORK.replace("\n", "\r\n").encode())
     for arguments, expected in {
         ("work.py",): ["check: True", "epochs: 2 checkpoints: True", "rungs: True"],
-        ("-m", "lecture_lib", "submit", "--id", "17", "--name", "Jörg Müller"): ["packed 2 notebooks", "not answered yet"],
+        ("-m", "lecture_lib", "submit", "--id", "17", "--name", "Jörg Müller"): [
+            "packed 2 notebooks",
+            "not answered yet",
+        ],
     }.items():
         done = subprocess.run(
             [sys.executable, "-X", "utf8", *arguments],

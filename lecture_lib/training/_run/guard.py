@@ -296,6 +296,8 @@ class FiniteGuard:
 
 def all_finite(groups: Iterable[Sequence[Tensor]]) -> bool:
     """Whether all entries of all tensors are finite."""
-    # The largest magnitude, which works for sparse tensors too, and which a tensor without entries has not.
-    tensors = (tensor for group in groups for tensor in group if tensor.numel())
+    # PyTorch before 2.12 has no norm of a sparse tensor.
+    entries = (each.coalesce().values() if each.is_sparse else each for group in groups for each in group)
+    # The largest magnitude, which a tensor without entries has not.
+    tensors = (tensor for tensor in entries if tensor.numel())
     return all(bool(torch.linalg.vector_norm(tensor, math.inf).isfinite()) for tensor in tensors)
