@@ -164,9 +164,15 @@ def sequence_of_rates(runs: Runs, profile: Profile) -> Difference | None:
 
 
 def labels_as_declared(runs: Runs, profile: Profile) -> Difference | None:
-    """Labels outside of the declared classes, and classes that validation has and training has not."""
+    """Labels outside of the declared classes or of 0 to 1, and classes that validation has and training has not."""
     train, val, spec = profile.train, profile.val, profile.spec
-    if train is None or train.y.is_floating_point():
+    if train is None:
+        return None
+    of_yes_and_no = profile.outputs is not None and profile.outputs[0].numel() == train.y[0].numel()
+    if of_yes_and_no and spec.task in ("classification", "multi-label", "segmentation"):
+        low, high = float(train.y.min()), float(train.y.max())
+        return Difference("labels", f"targets lie from {low:g} to {high:g}") if low < 0 or high > 1 else None
+    if train.y.is_floating_point():
         return None
     ignored = -100 if spec.ignore_index is None else spec.ignore_index
     classes = [set(split.y[split.y != ignored].unique().tolist()) for split in (train, val) if split is not None]

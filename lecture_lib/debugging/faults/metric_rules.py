@@ -38,6 +38,7 @@ def metric_prefers_worse_answers(evidence: Evidence) -> Finding | None:
     if program.metric is None or val is None or outputs is None or len(outputs) < LEAST:
         return None
     metric, y = program.metric, val.y[: len(outputs)]
+    _refuse_illegal(y, outputs, evidence.spec.task)
     table = [[float(metric(answer, y)) for answer in answers(outputs, y, draw)] for draw in range(DRAWS)]
     return _judge({"metric": table}, "metric")
 
@@ -47,6 +48,7 @@ def evaluation_prefers_worse_answers(evidence: Evidence) -> Finding | None:
     program, val, outputs = evidence.program, evidence.val, evidence.run.outputs[1]
     if program.evaluate is None or val is None or outputs is None or len(outputs) != len(val.y) or len(outputs) < LEAST:
         return None
+    _refuse_illegal(val.y, outputs, evidence.spec.task)
     tables: dict[str, list[list[float]]] = {}
     for draw in range(DRAWS):
         for answer in answers(outputs, val.y, draw):
@@ -60,6 +62,13 @@ def evaluation_prefers_worse_answers(evidence: Evidence) -> Finding | None:
                         rows.append([])
                     rows[draw].append(sign * float(value))
     return _judge(tables, "evaluation")
+
+
+def _refuse_illegal(y: Tensor, outputs: Tensor, task: str | None) -> None:
+    """Raise NotAskedError where a task of yes and no has other targets: no answer to them is better than another."""
+    outside = y.numel() == outputs.numel() and bool(((y < 0) | (y > 1)).any())
+    if outside and task in ("classification", "multi-label", "segmentation"):
+        raise NotAskedError(f"targets lie from {float(y.min()):g} to {float(y.max()):g}, and the task wants 0 to 1")
 
 
 def metric_counts_what_is_left_out(evidence: Evidence) -> Finding | None:

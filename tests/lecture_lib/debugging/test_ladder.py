@@ -41,12 +41,14 @@ from lecture_lib.debugging import (
     record,
 )
 from lecture_lib.debugging._engine import rung_plots
+from lecture_lib.debugging._engine.assumptions import NotAskedError
 from lecture_lib.debugging._engine.events import Backward, LossCall, Step
 from lecture_lib.debugging._engine.evidence import Evidence
 from lecture_lib.debugging._engine.measures import MEASURES
 from lecture_lib.debugging._engine.preserve import untouched
 from lecture_lib.debugging.faults.evaluation_rules import trained_in_evaluation_mode
 from lecture_lib.debugging.faults.loss_rules import unstable
+from lecture_lib.debugging.faults.metric_rules import metric_prefers_worse_answers
 from lecture_lib.debugging.rungs import RUNGS
 
 pytestmark = pytest.mark.slow
@@ -412,6 +414,15 @@ def test_a_missing_target_is_no_fault_of_the_loss() -> None:
     evidence = Evidence(*case.make(1), 1)
     assert evidence.run.recording.broke is not None
     assert unstable(evidence) is None
+
+
+def test_a_metric_is_not_accused_where_targets_are_not_the_tasks() -> None:
+    """No answer to a mask of 0 and 255 is better than another: what is unequal there says nothing of the metric."""
+    (case,) = [one for one in all_cases() if str(one) == "L11-masks-of-0-and-255-masks"]
+    with pytest.raises(NotAskedError, match="targets lie from 0 to 255, and the task wants 0 to 1"):
+        metric_prefers_worse_answers(Evidence(*case.make(1), 1))
+    (finding, *_) = climb(*case.make(1), budget=0).findings
+    assert finding.fault == "L11"
 
 
 def test_an_unknown_error_keeps_its_text() -> None:
