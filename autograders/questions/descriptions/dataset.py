@@ -154,9 +154,9 @@ def files(rng: np.random.Generator, kind: str, count: int, batch_size: int, seed
 
 
 def draw(rng: np.random.Generator) -> list[Case]:
-    """A last batch that is not full, one that is, and the seed 0 in every set."""
+    """A last batch with one example too few, one that is full, and the seed 0 in every set."""
     return [
-        files(rng, "23 files, batches of 5", 23, 5, int(rng.integers(1, 1000))),
+        files(rng, "24 files, batches of 5", 24, 5, int(rng.integers(1, 1000))),
         files(rng, "18 files, batches of 6", 18, 6, 0),
     ]
 
