@@ -354,7 +354,7 @@ def test_the_wheel_holds_the_library_and_nothing_of_the_autograders(tmp_path: Pa
         archive.extractall(tmp_path / "contents")
     library = {str(path.relative_to(ROOT)) for path in (ROOT / "lecture_lib").rglob("*.py")}
     shipped = {name for name in names if ".dist-info/" not in name}
-    data = {"course.toml", "assets/digits.npz", "assets/digits.json", "notebook/points.json"}
+    data = {"README.md", "course.toml", "assets/digits.npz", "assets/digits.json", "notebook/points.json"}
     cases = {str(path.relative_to(ROOT)) for path in (ROOT / "lecture_lib/notebook/questions").glob("*.json")}
     assert shipped == library | cases | {f"lecture_lib/{name}" for name in data}
     entry_points = next(name for name in names if name.endswith("entry_points.txt"))
