@@ -1,0 +1,70 @@
+"""03d-activations: what each activation gives for a batch, and what the call leaves in the model."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..question import Functions, Inputs, PublicQuestion
+
+
+@torch.no_grad()
+def _layer(layer: Mapping[str, Any]) -> nn.Module:
+    """A layer in float64 with the given weights."""
+    built: nn.Module
+    kind = str(layer["kind"])
+    if kind in ("relu", "tanh"):
+        return nn.ReLU() if kind == "relu" else nn.Tanh()
+    bias = torch.tensor(layer["bias"])
+    if kind == "norm":
+        built = nn.BatchNorm1d(len(bias), dtype=torch.float64)
+        built.running_mean.copy_(torch.tensor(layer["running_mean"]))
+        built.running_var.copy_(torch.tensor(layer["running_var"]))
+    else:
+        weight = torch.tensor(layer["weight"])
+        make = {"linear": nn.Linear, "pointwise": lambda *sizes, dtype: nn.Conv1d(*sizes, 1, dtype=dtype)}[kind]
+        built = make(weight.shape[1], weight.shape[0], dtype=torch.float64)
+        built.weight.copy_(weight.reshape(built.weight.shape))
+    built.bias.copy_(bias)
+    return built
+
+
+def _statistics(functions: Functions, inputs: Inputs) -> dict[str, Any]:
+    layers = OrderedDict((str(layer["name"]), _layer(layer)) for layer in inputs["layers"])
+    model = nn.Sequential(layers).train(bool(inputs["training"]))
+    if inputs["own_hook"]:
+        model.register_forward_hook(lambda module, arguments, output: None)
+    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    statistics = {name: dict(measures) for name, measures in functions["activation_statistics"](
+        model, torch.tensor(inputs["x"])
+    ).items()}
+    activations = [name for name, layer in layers.items() if isinstance(layer, nn.ReLU | nn.Tanh)]
+
+    def measured(measure: str) -> np.ndarray:
+        return np.array([float(statistics.get(name, {}).get(measure, -1.0)) for name in activations])
+
+    moved = [(buffer - before[name]).abs().max() for name, buffer in model.named_buffers() if buffer.is_floating_point()]
+    return {
+        "names": sorted(map(str, statistics)),
+        **{measure: measured(measure) for measure in ("mean", "std", "dead", "saturated")},
+        "hooks": float(sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules())),
+        "modes": [float(module.training) for module in model.modules()],
+        "moved": float(max(moved, default=torch.tensor(0.0))),
+    }
+
+
+QUESTION = PublicQuestion(
+    id="03d-activations",
+    title="statistics of activations",
+    functions=("activation_statistics",),
+    parts={"statistics": _statistics},
+    ready_made=(
+        "lecture_lib.training.activation_statistics",
+        "lecture_lib.training._run.activations.activation_statistics",
+    ),
+)
