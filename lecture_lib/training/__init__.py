@@ -11,7 +11,7 @@ from ._run.processes import ProcessLostError, join_processes, leave_processes
 from ._run.schedule_plot import plot_schedule, schedule_rates
 from ._run.score import accuracy
 from .checkpoint import load_checkpoint, save_atomically
-from .clipping import clip_by_global_norm, clip_by_parameter_norm, clip_by_value, gradient_norms
+from .clipping import clip_by_global_norm, clip_by_parameter_norm, clip_by_value, clip_threshold, gradient_norms
 from .evaluate import Evaluation, evaluate
 from .initialisation import initialise
 from .losses import focal_loss, info_nce
@@ -35,6 +35,7 @@ __all__ = [
     "clip_by_global_norm",
     "clip_by_parameter_norm",
     "clip_by_value",
+    "clip_threshold",
     "evaluate",
     "find_lr",
     "focal_loss",

@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from ._run.checks import require_positive
+from ._run.checks import require_numbers, require_positive
 
 Parameters = Iterable[Tensor] | Tensor
 Groups = dict[torch.device, list[Tensor]]
@@ -149,6 +149,36 @@ class Gradients:
         scale_to_norm(self.groups, self.norm, max_norm)
         if not isinstance(self.norm, Tensor):  # on a GPU nobody needs the norm after clipping
             self.norm = min(self.norm, max_norm)
+
+
+def clip_threshold(norms: Iterable[float], percent: float = 95.0) -> float:
+    """Return the norm below which `percent` of a run's gradient norms lie: a limit that clips only the unusual ones.
+
+    Record the norms without clipping, over a few hundred steps after the warm-up:
+    `clip_by_global_norm(parameters, math.inf)` measures and changes nothing. Norms that are not finite are left out, since such steps say
+    nothing about the usual size. Between two norms the percentile is interpolated, as in `numpy.percentile`.
+    Source: lecture part 3, clipping.
+
+    Args:
+        norms: global norms before clipping, one for each step.
+        percent: from 0 to 100.
+
+    Returns:
+        The threshold, in the unit of the norms.
+
+    Raises:
+        TypeError, ValueError: percent is not a number from 0 to 100; no norm is finite.
+
+    """
+    require_numbers(percent=percent)
+    if not 0 <= percent <= 100:
+        raise ValueError(f"percent is {percent}; pass a number from 0 to 100, such as 95.")
+    finite = sorted(float(norm) for norm in norms if math.isfinite(norm))
+    if not finite:
+        raise ValueError("none of the norms is a finite number: record them over steps that did not overflow.")
+    place = (len(finite) - 1) * percent / 100
+    below, above = finite[math.floor(place)], finite[math.ceil(place)]
+    return below + (place - math.floor(place)) * (above - below)
 
 
 def gradients_by_device(parameters: Parameters) -> Groups:
