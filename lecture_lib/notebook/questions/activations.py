@@ -14,7 +14,7 @@ from ..question import Functions, Inputs, PublicQuestion
 
 
 @torch.no_grad()
-def _layer(layer: Mapping[str, Any]) -> nn.Module:
+def built_layer(layer: Mapping[str, Any]) -> nn.Module:
     """A layer in float64 with the given weights."""
     built: nn.Module
     kind = str(layer["kind"])
@@ -35,7 +35,7 @@ def _layer(layer: Mapping[str, Any]) -> nn.Module:
 
 
 def _statistics(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    layers = OrderedDict((str(layer["name"]), _layer(layer)) for layer in inputs["layers"])
+    layers = OrderedDict((str(layer["name"]), built_layer(layer)) for layer in inputs["layers"])
     model = nn.Sequential(layers).train(bool(inputs["training"]))
     if inputs["own_hook"]:
         model.register_forward_hook(lambda module, arguments, output: None)

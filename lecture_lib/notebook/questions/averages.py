@@ -1,0 +1,55 @@
+"""03d-averages: averages of weights, and the running statistics that belong to averaged weights."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..question import Functions, Inputs, PublicQuestion
+from .activations import built_layer
+from .float64 import in_float64
+
+
+def _moved(before: list[Any], after: list[torch.Tensor]) -> float:
+    return max(float((new - torch.tensor(old)).abs().max()) for old, new in zip(before, after, strict=True))
+
+
+def _ema(functions: Functions, inputs: Inputs) -> dict[str, Any]:
+    weights = [torch.tensor(weight) for weight in inputs["weights"]]
+    averages = functions["moving_averages"](weights, inputs["decay"])
+    return {"values": [in_float64(average) for average in averages], "changed": _moved(inputs["weights"], weights)}
+
+
+def _swa(functions: Functions, inputs: Inputs) -> dict[str, Any]:
+    weights = [torch.tensor(weight) for weight in inputs["weights"]]
+    average = functions["mean_weights"](weights)
+    return {"value": in_float64(average).clone(), "changed": _moved(inputs["weights"], weights)}
+
+
+def _statistics(functions: Functions, inputs: Inputs) -> dict[str, Any]:
+    layers = OrderedDict((str(layer["name"]), built_layer(layer)) for layer in inputs["layers"])
+    model = nn.Sequential(layers).train(bool(inputs["training"]))
+    functions["refresh_statistics"](model, [torch.tensor(batch) for batch in inputs["batches"]])
+    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm1d)]
+    return {
+        "means": [in_float64(module.running_mean) for module in norms],
+        "variances": [in_float64(module.running_var) for module in norms],
+        "modes": [float(module.training) for module in model.modules()],
+        "momenta": [-1.0 if module.momentum is None else float(module.momentum) for module in norms],
+    }
+
+
+QUESTION = PublicQuestion(
+    id="03d-averages",
+    title="averaged weights",
+    functions=("moving_averages", "mean_weights", "refresh_statistics"),
+    parts={"ema": _ema, "swa": _swa, "statistics": _statistics},
+    ready_made=(
+        "torch.optim.swa_utils.update_bn",
+        "torch.optim.swa_utils.AveragedModel",
+        "lecture_lib.training.ExponentialMovingAverage",
+    ),
+)
