@@ -6,14 +6,18 @@ from .buckets import Bucket, Buckets, bucket_errors
 from .ceilings import Stage, ceiling_analysis
 from .curves import Diagnosis, diagnose
 from .errors import Mistake, Slice, error_table, slices
+from .landscape import LossLandscape, loss_landscape
 from .metrics import probabilities
+from .non_finite import NonFinite, find_non_finite
 from .outputs import collect_outputs, evaluate_metrics
 
 __all__ = [
     "Bucket",
     "Buckets",
     "Diagnosis",
+    "LossLandscape",
     "Mistake",
+    "NonFinite",
     "Slice",
     "Stage",
     "bucket_errors",
@@ -22,6 +26,8 @@ __all__ = [
     "diagnose",
     "error_table",
     "evaluate_metrics",
+    "find_non_finite",
+    "loss_landscape",
     "probabilities",
     "slices",
 ]
