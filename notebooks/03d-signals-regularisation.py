@@ -679,14 +679,19 @@ norms = {
     "RMS": nn.RMSNorm,
 }
 
+
+# %% tags=["demo"]
+def normed_accuracy(make_norm, batch, rate, seed):
+    network = initialised(deep_network(2, make_norm=make_norm), "default", seed)
+    return accuracy_of(fit(network, rate=rate, batch=batch, seed=seed))
+
+
 # %% tags=["demo", "nbval-ignore-output"]
 by_batch = {}
 print("accuracy in %, mean of three seeds")
 for batch, rate in [(2, 0.002), (4, 0.005), (32, 0.02)]:
     for name, make_norm in norms.items():
-        networks = [initialised(deep_network(2, make_norm=make_norm), "default", s) for s in (0, 1, 2)]
-        fitted = [fit(net, rate=rate, batch=batch, seed=s) for s, net in enumerate(networks)]
-        by_batch[batch, name] = np.mean([accuracy_of(network) for network in fitted])
+        by_batch[batch, name] = np.mean([normed_accuracy(make_norm, batch, rate, s) for s in range(3)])
     print(f"batches of {batch:2}:", *(f"{name} {by_batch[batch, name]:.0f} " for name in norms))
 
 # %% tags=["demo", "nbval-ignore-output"]
@@ -814,7 +819,8 @@ layer_norms = {}
 for make, scheme in [(nn.Sigmoid, "xavier"), (nn.Tanh, "xavier"), (nn.ReLU, "he")]:
     network = initialised(deep_network(8, make), scheme)
     F.cross_entropy(network(pixels[training]), labels[training]).backward()
-    layer_norms[make.__name__] = [network[place].weight.grad.norm().item() for place in range(0, 17, 2)]
+    layers = network[::2]
+    layer_norms[make.__name__] = [layer.weight.grad.norm().item() for layer in layers]
     values = layer_norms[make.__name__]
     print(f"{make.__name__:8} first layer {values[0]:.1g}, last layer {values[-1]:.1g}")
 
@@ -893,7 +899,7 @@ reveal("ratio", round(best_ratio, 3), tolerance=0.006, usual={
 
 # %% tags=["demo"]
 def run_with_spikes(limit, seed, spoilt=True, steps=300):
-    """Train on batches of which every sixtieth has eight spoilt images; return norms and accuracy."""
+    """Train; every sixtieth batch has eight spoilt images. Return norms and accuracy."""
     network = initialised(small_network(), "default", seed)
     optimizer = torch.optim.SGD(network.parameters(), 0.05, momentum=0.9)
     generator = torch.Generator().manual_seed(seed)
@@ -913,7 +919,8 @@ def run_with_spikes(limit, seed, spoilt=True, steps=300):
 # %% tags=["demo"]
 recorded, _ = run_with_spikes(math.inf, seed=0, spoilt=False)
 threshold = clip_threshold(recorded, 95)
-print(f"median {np.median(recorded):.1f}, 95th percentile {threshold:.1f}, largest {max(recorded):.1f}")
+print(f"median {np.median(recorded):.1f}, largest {max(recorded):.1f}")
+print(f"95th percentile {threshold:.1f}")
 
 # %% [markdown]
 # Then eight images of every sixtieth batch are multiplied by 1,000, as if somebody had mixed up two units. Predict with
@@ -924,7 +931,9 @@ predict("spikes", None)
 
 # %% tags=["demo", "nbval-ignore-output"]
 limits = {"no limit": math.inf, "95th percentile": threshold, "0.1": 0.1}
-clipped = {name: [run_with_spikes(value, seed) for seed in range(3)] for name, value in limits.items()}
+clipped = {
+    name: [run_with_spikes(value, seed) for seed in range(3)] for name, value in limits.items()
+}
 for name, runs in clipped.items():
     print(f"{name:16} accuracy of three seeds:", *(f"{accuracy:.0f} %" for _, accuracy in runs))
 
@@ -1002,7 +1011,8 @@ def global_norm(gradients):
 def update_ratios(before, after):
     """Return the norm of each update over the norm of the old weights."""
     ### BEGIN SOLUTION
-    return [((new - old).norm() / old.norm()).item() for old, new in zip(before, after, strict=True)]
+    pairs = zip(before, after, strict=True)
+    return [((new - old).norm() / old.norm()).item() for old, new in pairs]
     ### END SOLUTION
 
 
@@ -1315,7 +1325,7 @@ def hidden_layers(dropout, width=256):
 
 # %% tags=["setup"]
 def record(seed, decay=0.0, dropout=0.0, shift=False, smoothing=0.0, mixup=0.0, steps=600):
-    """Train once and return what happened: losses and accuracies, at the end and at the best step."""
+    """Train once; return losses and accuracies at the end and at the best step."""
     torch.manual_seed(seed)
     generator, numbers = torch.Generator().manual_seed(seed), np.random.default_rng(seed)
     network = hidden_layers(dropout)
@@ -1482,7 +1492,8 @@ pasted, pasted_targets = v2.CutMix(alpha=5.0, num_classes=2)(photographs, both)
 # %% tags=["demo"]
 figure, axes = plt.subplots(1, 4, figsize=(9, 2))
 shown = [photographs[0], photographs[1], blend[0], pasted[0]]
-titles = ["temple", "flower"] + [f"{100 * t[0, 0]:.0f} % temple" for t in (blend_targets, pasted_targets)]
+titles = ["temple", "flower"]
+titles += [f"{100 * t[0, 0]:.0f} % temple" for t in (blend_targets, pasted_targets)]
 for axis, image, title in zip(axes, shown, titles, strict=True):
     axis.imshow(image.permute(1, 2, 0).numpy())
     axis.set_title(title, fontsize=9)
@@ -1748,7 +1759,9 @@ for normalise in (False, True):
     kind = "filter-normalised" if normalise else "raw"
     for name, network in [("trained", trained), ("twin", twin)]:
         radius = 1.0 if normalise else 0.05
-        landscape = loss_landscape(network, training_loss, radius=radius, points=9, normalise=normalise)
+        landscape = loss_landscape(
+            network, training_loss, radius=radius, points=9, normalise=normalise
+        )
         rises[normalise, name] = landscape.sharpness
         print(f"{kind:17} {name:8} rise ≈ {landscape.sharpness:.3f}")
 
@@ -1766,7 +1779,8 @@ reveal("sharp", round(rises[False, "twin"] / rises[False, "trained"]), tolerance
 landscape = loss_landscape(trained, training_loss, points=15)
 show_figure(
     landscape.plot(),
-    caption="The loss of the trained network around its weights (cross), along two random directions.",
+    caption="The loss of the trained network around its weights (cross), along two random "
+    "directions.",
     alt="Contour lines of the loss around a cross in the middle: nearly round, rising from about 0 "
     "in the middle to several nats at the border.",
 )
