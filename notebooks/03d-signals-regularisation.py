@@ -691,7 +691,8 @@ by_batch = {}
 print("accuracy in %, mean of three seeds")
 for batch, rate in [(2, 0.002), (4, 0.005), (32, 0.02)]:
     for name, make_norm in norms.items():
-        by_batch[batch, name] = np.mean([normed_accuracy(make_norm, batch, rate, s) for s in range(3)])
+        values = [normed_accuracy(make_norm, batch, rate, seed) for seed in range(3)]
+        by_batch[batch, name] = np.mean(values)
     print(f"batches of {batch:2}:", *(f"{name} {by_batch[batch, name]:.0f} " for name in norms))
 
 # %% tags=["demo", "nbval-ignore-output"]

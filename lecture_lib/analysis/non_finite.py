@@ -85,7 +85,9 @@ def _watch(name: str, first: list[NonFinite]) -> Callable[..., None]:
         if not all(map(_finite, arguments)):
             first.append(NonFinite("inputs", name, f"what goes into {name} ({kind}) is not finite already"))
         elif not _finite(output):
-            first.append(NonFinite("forward", name, f"{name} ({kind}) makes it: its inputs are finite, its output is not"))
+            first.append(
+                NonFinite("forward", name, f"{name} ({kind}) makes it: its inputs are finite, its output is not")
+            )
 
     return hook
 

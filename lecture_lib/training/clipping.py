@@ -155,8 +155,9 @@ def clip_threshold(norms: Iterable[float], percent: float = 95.0) -> float:
     """Return the norm below which `percent` of a run's gradient norms lie: a limit that clips only the unusual ones.
 
     Record the norms without clipping, over a few hundred steps after the warm-up:
-    `clip_by_global_norm(parameters, math.inf)` measures and changes nothing. Norms that are not finite are left out, since such steps say
-    nothing about the usual size. Between two norms the percentile is interpolated, as in `numpy.percentile`.
+    `clip_by_global_norm(parameters, math.inf)` measures and changes nothing. Norms that are not finite are left out,
+    since such steps say nothing about the usual size. Between two norms the percentile is interpolated, as in
+    `numpy.percentile`.
     Source: lecture part 3, clipping.
 
     Args:

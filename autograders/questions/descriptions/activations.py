@@ -113,12 +113,12 @@ def only(simulate: Simulation, *fields: str) -> Simulation:
     return lambda case: {field: simulate(case)[field] for field in fields}
 
 
-def with_measure(field: str, **measure: Measure) -> Simulation:
+def with_measure(field: str, **measure: Any) -> Simulation:
     return only(lambda case: statistics(case, **measure), field)
 
 
 def linear(rng: np.random.Generator, name: str, before: int, after: int, dead: int, kind: str = "linear") -> Layer:
-    """Weights of a layer; the first units of a random order have a bias so low that a ReLU behind them is never open."""
+    """Weights of a layer; the first units of a random order have so low a bias that a ReLU behind them never opens."""
     bias = rng.uniform(-0.5, 0.5, after)
     bias[rng.permutation(after)[:dead]] = -60.0
     return {"name": name, "kind": kind, "weight": rng.normal(size=(after, before)), "bias": bias}
@@ -137,9 +137,7 @@ def activation(name: str, kind: str) -> Layer:
 
 
 def made(kind: str, x: Any, layers: list[Layer], training: bool, own_hook: bool) -> Case:
-    return Case(
-        kind, {"x": np.asarray(x, np.float64), "layers": layers, "training": training, "own_hook": own_hook}
-    )
+    return Case(kind, {"x": np.asarray(x, np.float64), "layers": layers, "training": training, "own_hook": own_hook})
 
 
 def rows(rng: np.random.Generator, training: bool, own_hook: bool, names: tuple[str, ...]) -> Case:
@@ -295,9 +293,7 @@ QUESTION = Description(
             "units-for-entries",
             "saturation was counted in units that are saturated for every example; the question counts entries",
             "the definition of `saturated`",
-            with_measure(
-                SATURATED, saturated=lambda output: float((np.abs(output) > 0.97).all(others(output)).mean())
-            ),
+            with_measure(SATURATED, saturated=lambda output: float((np.abs(output) > 0.97).all(others(output)).mean())),
         ),
         Mistake(
             "before-the-activation",

@@ -146,7 +146,9 @@ def domain(rng: np.random.Generator) -> Case:
     """One to six steps, a decay from 0 to 1, one to five batches."""
     drawn = case(rng, "domain", bool(rng.integers(2)), int(rng.integers(1, 7)), int(rng.integers(1, 3)))
     decay = float(rng.choice([0.0, 1.0, rng.uniform()]))
-    return Case("domain", {**drawn.inputs, "decay": decay, "batches": drawn.inputs["batches"][: int(rng.integers(1, 6))]})
+    return Case(
+        "domain", {**drawn.inputs, "decay": decay, "batches": drawn.inputs["batches"][: int(rng.integers(1, 6))]}
+    )
 
 
 VISIBLE = np.random.default_rng(3)

@@ -16,6 +16,7 @@ TRAINING, ONE, EVALUATION = "training", "p = 1", "evaluation"
 NAMES = {OUTPUT: "x", GRADIENT: "gradient"}
 
 
+@np.errstate(all="ignore")  # mistakes divide by p, which may be 0, and by 1 - p
 def value(case: Case, field: str, slip: str = "") -> Any:
     x, p, uniform = case.inputs[NAMES[field]], np.float64(case.inputs["p"]), case.inputs["uniform"]
     training = case.inputs["training"] or slip == "always"
@@ -27,7 +28,9 @@ def value(case: Case, field: str, slip: str = "") -> Any:
     scales = {"p for keep": 1 / p, "divided by p": 1 / p, "no scale": np.float64(1), "multiplied": 1 - p}
     scale = scales.get(slip, 1 / (1 - p))
     # Zero times the infinite scale of p = 1 is nan; what is not computed there stays 0.
-    return np.where(kept, x, 0.0) * scale if slip == "nan at one" else np.where(kept & np.isfinite(scale), x * scale, 0.0)
+    return (
+        np.where(kept, x, 0.0) * scale if slip == "nan at one" else np.where(kept & np.isfinite(scale), x * scale, 0.0)
+    )
 
 
 def fields(case: Case, slip: str = "", only: tuple[str, ...] = (OUTPUT, GRADIENT)) -> dict[str, Any]:
@@ -97,7 +100,7 @@ QUESTION = Description(
         Graded("gradient", 3, (GRADIENT,), on=(TRAINING,)),
         Graded("gradient in evaluation", 1, (GRADIENT,), on=(EVALUATION,)),
     ),
-    reference=np.errstate(all="ignore")(fields),
+    reference=fields,
     mistakes=(
         Mistake(
             "not-scaled",

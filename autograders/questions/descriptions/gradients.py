@@ -142,7 +142,13 @@ def as_clipped(slip: str, *fields: str) -> Simulation:
 
 
 def made(
-    kind: str, gradients: list[Any], limit: float, before: list[Any], after: list[Any], norms: list[float], percent: float
+    kind: str,
+    gradients: list[Any],
+    limit: float,
+    before: list[Any],
+    after: list[Any],
+    norms: list[float],
+    percent: float,
 ) -> Case:
     arrays = [[None if each is None else np.asarray(each, np.float64) for each in gradients]]
     arrays += [[np.asarray(each, np.float64) for each in weights] for weights in (before, after)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -138,7 +139,7 @@ def made(
 def case(rng: np.random.Generator, name: str, shape: Shape, matrix: tuple[int, int], rectified: bool) -> Case:
     """A gain that is neither 1 nor 2, and layers of different widths whose mean squares stay near 1."""
     widths = [int(width) for width in rng.choice(np.arange(2, 40), 4, replace=False)]
-    shapes = [[after, before] for before, after in zip(widths, widths[1:], strict=False)]
+    shapes = [[after, before] for before, after in pairwise(widths)]
     if len(shape) > 2:
         shapes.append([int(rng.integers(2, 9)), widths[-1], 3, 2])
     deviations = [float(rng.uniform(0.8, 1.6) / np.sqrt(fans(each)[0])) for each in shapes]
@@ -204,7 +205,7 @@ QUESTION = Description(
         ),
         Mistake(
             "kernel-in-fan-in-only",
-            "fan_out has no kernel: each input contributes to as many outputs as the kernel has places, for each channel",
+            "fan_out lacks the kernel: in every channel an input contributes to as many outputs as it has places",
             "the backward pass: how many outputs pass a gradient to one input",
             **with_fans("kernel in fan_in only"),
         ),
@@ -259,7 +260,7 @@ QUESTION = Description(
         ),
         Mistake(
             "bound-is-deviation",
-            "the bound is the standard deviation itself; a uniform variable stays inside its bound and has a smaller one",
+            "the bound is the standard deviation itself; that of a uniform variable is smaller than its bound",
             "the standard deviation of a uniform variable between -1 and 1",
             as_field(BOUND, bound, "one"),
         ),

@@ -133,9 +133,14 @@ def case(rng: np.random.Generator, kind: str, share: float, height: int, width: 
     labels = [int(label) for label in rng.permutation(rows + 1)[:rows]]
     sides = [int(0.5 * np.sqrt(1 - share) * length) for length in (height, width)]
     if kind == INSIDE:
-        centre = tuple(int(rng.integers(half, length - half + 1)) for half, length in zip(sides, (height, width), strict=True))
+        centre = tuple(
+            int(rng.integers(half, length - half + 1)) for half, length in zip(sides, (height, width), strict=True)
+        )
     else:
-        centre = (int(rng.integers(0, max(sides[0], 1))), int(rng.integers(min(width - sides[1] + 1, width - 1), width)))
+        centre = (
+            int(rng.integers(0, max(sides[0], 1))),
+            int(rng.integers(min(width - sides[1] + 1, width - 1), width)),
+        )
     images = rng.uniform(0.1, 2.0, (rows, channels, height, width))
     return made(kind, images, labels, rows + 1, share, cycle(rng, rows), (centre[0], centre[1]))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,10 @@ def distance_of_roots(case: Case) -> dict[str, Any]:
     """Right, with nan in the gradient of equal rows."""
     right = distance(case)
     equal = (case.inputs["a"] == case.inputs["b"]).all(1)
-    return {**right, GRADIENT["distance"]: [np.where(equal[:, None], np.nan, each) for each in right[GRADIENT["distance"]]]}
+    return {
+        **right,
+        GRADIENT["distance"]: [np.where(equal[:, None], np.nan, each) for each in right[GRADIENT["distance"]]],
+    }
 
 
 def masked(case: Case, count: str = "mask", least: float = 0.0) -> dict[str, Any]:
@@ -176,9 +180,9 @@ def draw(rng: np.random.Generator) -> list[Case]:
     first = case(rng, "usual", 6, int(rng.integers(3, 5)), 10.0)
     large = case(rng, "large", 5, 3, float(rng.uniform(5_000, 9_000)))
     empty = case(rng, "nothing kept", 4, 2, 1.0)
-    empty.inputs["mask"][:] = False  # type: ignore[index]
+    empty.inputs["mask"][:] = False
     full = case(rng, "everything kept", 2, 4, 30.0)
-    full.inputs["mask"][:] = True  # type: ignore[index]
+    full.inputs["mask"][:] = True
     full.inputs["x"][:] = np.exp(rng.uniform(-20, 3, full.inputs["x"].shape))
     return [first, large, empty, full]
 
@@ -187,12 +191,14 @@ def domain(rng: np.random.Generator) -> Case:
     """One to six rows of one to four numbers; logits up to 10,000."""
     drawn = case(rng, "domain", int(rng.integers(1, 7)), int(rng.integers(1, 5)), 10 ** rng.uniform(0, 3.3))
     if rng.integers(4) == 0:
-        drawn.inputs["mask"][:] = False  # type: ignore[index]
+        drawn.inputs["mask"][:] = False
     return drawn
 
 
 def visible(name: str, a: Any, b: Any, x: Any, mask: Any, logits: Any, **inputs: Any) -> Case:
-    arrays = {name: np.asarray(values, np.float64) for name, values in (("a", a), ("b", b), ("x", x), ("logits", logits))}
+    arrays = {
+        name: np.asarray(values, np.float64) for name, values in (("a", a), ("b", b), ("x", x), ("logits", logits))
+    }
     usual = {"finite": [True, False, *[True] * 5, False, True], "scale": 1024.0, "growth": 2.0, "backoff": 0.5}
     slopes = np.array([1.0, -2.0, 0.5, 1.5][: len(a)])
     return Case(name, {**arrays, "mask": np.asarray(mask), "slopes": slopes, **usual, "interval": 2, **inputs})
@@ -225,7 +231,7 @@ QUESTION = Description(
             "the distance of two rows that differ by 0.0005",
             lambda case: distance(case, eps=1e-8),
             also=tuple(
-                (lambda case, eps=eps, least=least: distance(case, eps, least))
+                partial(distance, eps=eps, least=least)
                 for eps, least in ((1e-6, 0.0), (1e-7, 0.0), (1e-9, 0.0), (1e-10, 0.0), (0.0, 1e-8), (0.0, 1e-6))
             ),
         ),
@@ -253,7 +259,7 @@ QUESTION = Description(
             "small entries were kept above a limit, so their logarithms are wrong and their gradients 0",
             "the logarithm of 1e-9",
             lambda case: masked(case, least=1e-8),
-            also=tuple((lambda case, least=least: masked(case, least=least)) for least in (1e-7, 1e-6)),
+            also=tuple(partial(masked, least=least) for least in (1e-7, 1e-6)),
         ),
         Mistake(
             "log-of-softmax",
@@ -264,7 +270,7 @@ QUESTION = Description(
         ),
         Mistake(
             "nan-replaced",
-            "the value was repaired and the gradient is still nan: replacing nan afterwards does not change the way back",
+            "the value was repaired and the gradient is still nan: replacing nan afterwards is too late for the gradient",
             "the operation that made the nan",
             only(lambda case: entropy(case, broken="gradient"), GRADIENT["entropy"]),
         ),
@@ -298,7 +304,7 @@ QUESTION = Description(
             "the gradient of a row of zeros, as the question defines it",
             only(lambda case: cosine(case, "units", 1e-12), GRADIENT["cosine"]),
             also=tuple(
-                only(lambda case, kind=kind, eps=eps: cosine(case, kind, eps), GRADIENT["cosine"])  # type: ignore[misc]
+                only(partial(cosine, broken=kind, eps=eps), GRADIENT["cosine"])
                 for kind, eps in (("units", 1e-8), ("rows", 1e-8), ("rows", 1e-12), ("units", 1e-6), ("rows", 1e-6))
             ),
         ),

@@ -34,9 +34,11 @@ def scaled(x: Array, mean: Array | float, variance: Array, eps: float, slip: str
 def over(x: Array, axes: tuple[int, ...], eps: float, slip: str) -> Array:
     """x with mean 0 and variance 1 over some axes."""
     correction = 1 if slip == "sample variance" else 0
-    mean = 0.0 if slip == "not centred" else x.mean(axes, keepdims=True)
-    variance = x.var(axes, keepdims=True, ddof=correction)
-    return scaled(x, mean, variance, eps, slip)
+    centre = x.mean(axes, keepdims=True)
+    squares = ((x - centre) ** 2).sum(axes, keepdims=True)
+    # Not `var`: it warns where a group has a single entry, for which n - 1 is 0.
+    variance = squares / (x.size // squares.size - correction)
+    return scaled(x, 0.0 if slip == "not centred" else centre, variance, eps, slip)
 
 
 def affine(x: Array, inputs: Inputs, channel_axis: int, slip: str, bias: bool = True) -> Array:
@@ -109,7 +111,7 @@ NORMS: dict[str, Callable[..., Any]] = {
 
 
 def outcome(case: Case, slip: str = "", only: tuple[str, ...] = tuple(NORMS)) -> dict[str, Any]:
-    fields = {}
+    fields: dict[str, Any] = {}
     for name in only:
         result = NORMS[name](case.inputs, slip=slip)
         fields |= {f"{name}.{field}": value for field, value in result.items()} if isinstance(result, dict) else {}
@@ -132,7 +134,8 @@ def anywhere(slip: str, *only: str, also: tuple[Simulation, ...] = ()) -> dict[s
 def made(name: str, batch: Any, rows: Any, groups: int, momentum: float, eps: float, rng: np.random.Generator) -> Case:
     batch, rows = np.asarray(batch, np.float64), np.asarray(rows, np.float64)
     channels = batch.shape[1]
-    assert rows.shape[-1] == channels and channels % groups == 0
+    assert rows.shape[-1] == channels
+    assert channels % groups == 0
     return Case(
         name,
         {

@@ -16,21 +16,22 @@ from ..question import Functions, Inputs, PublicQuestion
 @torch.no_grad()
 def built_layer(layer: Mapping[str, Any]) -> nn.Module:
     """A layer in float64 with the given weights."""
-    built: nn.Module
     kind = str(layer["kind"])
     if kind in ("relu", "tanh"):
         return nn.ReLU() if kind == "relu" else nn.Tanh()
-    bias = torch.tensor(layer["bias"])
+    state = {
+        name: torch.tensor(layer[name]) for name in ("weight", "bias", "running_mean", "running_var") if name in layer
+    }
+    size = len(state["bias"])
+    built: nn.Module
     if kind == "norm":
-        built = nn.BatchNorm1d(len(bias), dtype=torch.float64)
-        built.running_mean.copy_(torch.tensor(layer["running_mean"]))
-        built.running_var.copy_(torch.tensor(layer["running_var"]))
+        built = nn.BatchNorm1d(size, dtype=torch.float64)
+    elif kind == "linear":
+        built = nn.Linear(state["weight"].shape[1], size, dtype=torch.float64)
     else:
-        weight = torch.tensor(layer["weight"])
-        make = {"linear": nn.Linear, "pointwise": lambda *sizes, dtype: nn.Conv1d(*sizes, 1, dtype=dtype)}[kind]
-        built = make(weight.shape[1], weight.shape[0], dtype=torch.float64)
-        built.weight.copy_(weight.reshape(built.weight.shape))
-    built.bias.copy_(bias)
+        built = nn.Conv1d(state["weight"].shape[1], size, 1, dtype=torch.float64)
+        state["weight"] = state["weight"][..., None]
+    built.load_state_dict(state, strict=False)
     return built
 
 
@@ -40,15 +41,18 @@ def _statistics(functions: Functions, inputs: Inputs) -> dict[str, Any]:
     if inputs["own_hook"]:
         model.register_forward_hook(lambda module, arguments, output: None)
     before = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    statistics = {name: dict(measures) for name, measures in functions["activation_statistics"](
-        model, torch.tensor(inputs["x"])
-    ).items()}
+    statistics = {
+        name: dict(measures)
+        for name, measures in functions["activation_statistics"](model, torch.tensor(inputs["x"])).items()
+    }
     activations = [name for name, layer in layers.items() if isinstance(layer, nn.ReLU | nn.Tanh)]
 
     def measured(measure: str) -> np.ndarray:
         return np.array([float(statistics.get(name, {}).get(measure, -1.0)) for name in activations])
 
-    moved = [(buffer - before[name]).abs().max() for name, buffer in model.named_buffers() if buffer.is_floating_point()]
+    moved = [
+        (buffer - before[name]).abs().max() for name, buffer in model.named_buffers() if buffer.is_floating_point()
+    ]
     return {
         "names": sorted(map(str, statistics)),
         **{measure: measured(measure) for measure in ("mean", "std", "dead", "saturated")},

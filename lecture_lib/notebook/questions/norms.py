@@ -46,12 +46,9 @@ QUESTION = PublicQuestion(
     title="four normalisations",
     functions=("batch_norm", "layer_norm", "group_norm", "rms_norm"),
     parts={"train": _batch(True), "evaluation": _batch(False), "layer": _layer, "group": _group, "rms": _rms},
-    ready_made=tuple(
-        f"torch.nn.{name}"
-        for name in (
-            *(f"functional.{norm}" for norm in ("batch_norm", "layer_norm", "group_norm", "rms_norm", "instance_norm")),
-            *("BatchNorm1d", "LayerNorm", "GroupNorm", "RMSNorm", "InstanceNorm1d"),
-        )
-    )
-    + ("torch.batch_norm", "torch.layer_norm", "torch.group_norm", "torch.rms_norm", "torch.native_layer_norm"),
+    ready_made=(
+        *(f"torch.nn.functional.{norm}_norm" for norm in ("batch", "layer", "group", "rms", "instance")),
+        *(f"torch.nn.{norm}" for norm in ("BatchNorm1d", "LayerNorm", "GroupNorm", "RMSNorm", "InstanceNorm1d")),
+        *(f"torch.{norm}_norm" for norm in ("batch", "layer", "group", "rms", "native_layer")),
+    ),
 )
