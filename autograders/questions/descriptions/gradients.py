@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,8 +46,6 @@ def ratios(before: list[Array], after: list[Array], slip: str = "") -> list[floa
             update = measure(new)
         elif slip == "lengths subtracted":
             update = abs(measure(new) - measure(old))
-        elif slip == "signed lengths subtracted":
-            update = measure(new) - measure(old)
         values.append(size / update if slip == "inverse" else update / size)
     return values
 
@@ -65,14 +64,12 @@ def percentile(norms: list[float], percent: float, slip: str = "") -> float:
         "median": lambda: float(np.median(values)),
         "from the top": lambda: float(np.percentile(values, 100 - percent)),
         "share of the largest": lambda: float(values.max() * percent / 100),
-        "lower": lambda: float(np.percentile(values, percent, method="lower")),
-        "higher": lambda: float(np.percentile(values, percent, method="higher")),
-        "nearest": lambda: float(np.percentile(values, percent, method="nearest")),
         "by length": lambda: float(np.sort(values)[min(int(percent / 100 * len(values)), len(values) - 1)]),
         "two deviations": lambda: float(values.mean() + 2 * values.std()),
         "not sorted": lambda: float(values[int(percent / 100 * (len(values) - 1))]),
     }
-    return wrong.get(slip, lambda: float(np.percentile(values, percent)))()
+    method: Any = slip if slip in ("lower", "higher", "nearest") else "linear"
+    return wrong.get(slip, lambda: float(np.percentile(values, percent, method=method)))()
 
 
 def clipped(gradients: list[Array | None], limit: float, slip: str = "") -> dict[str, Any]:
@@ -117,22 +114,21 @@ def as_norm(*slips: str) -> dict[str, Any]:
 
         return fields
 
-    forms = [form(slip) for slip in slips for form in (simulate, everywhere)]
-    return {"simulate": forms[0], "also": tuple(forms[1:])}
+    simulations = [form(slip) for slip in slips for form in (simulate, everywhere)]
+    return {"simulate": simulations[0], "also": tuple(simulations[1:])}
 
 
 def as_ratios(*slips: str) -> dict[str, Any]:
-    def simulate(slip: str) -> Simulation:
-        return lambda case: {RATIOS: ratios(case.inputs["before"], case.inputs["after"], slip)}
-
-    return {"simulate": simulate(slips[0]), "also": tuple(map(simulate, slips[1:]))}
+    return forms(RATIOS, lambda case, slip: ratios(case.inputs["before"], case.inputs["after"], slip), slips)
 
 
 def as_threshold(*slips: str) -> dict[str, Any]:
-    def simulate(slip: str) -> Simulation:
-        return lambda case: {THRESHOLD: percentile(case.inputs["norms"], case.inputs["percent"], slip)}
+    return forms(THRESHOLD, lambda case, slip: percentile(case.inputs["norms"], case.inputs["percent"], slip), slips)
 
-    return {"simulate": simulate(slips[0]), "also": tuple(map(simulate, slips[1:]))}
+
+def forms(field: str, compute: Callable[[Case, str], Any], slips: tuple[str, ...]) -> dict[str, Any]:
+    simulations = [partial(lambda slip, case: {field: compute(case, slip)}, slip) for slip in slips]
+    return {"simulate": simulations[0], "also": tuple(simulations[1:])}
 
 
 def as_clipped(slip: str, *fields: str) -> Simulation:
@@ -232,15 +228,9 @@ QUESTION = Description(
         ),
         Mistake(
             "mean-of-norms",
-            "this is the mean of the tensors' norms",
+            "this is the mean of the tensors' norms, or the largest of them",
             "the norm of all entries as one vector",
-            **as_norm("mean"),
-        ),
-        Mistake(
-            "largest-norm",
-            "this is the largest of the tensors' norms",
-            "the norm of all entries as one vector",
-            **as_norm("largest"),
+            **as_norm("mean", "largest"),
         ),
         Mistake(
             "no-root",
@@ -276,7 +266,7 @@ QUESTION = Description(
             "lengths-subtracted",
             "the lengths were subtracted and not the weights: an update that only turns a weight seems to be 0",
             "the update from [1, 0] to [0, 1]",
-            **as_ratios("lengths subtracted", "signed lengths subtracted"),
+            **as_ratios("lengths subtracted"),
         ),
         Mistake(
             "relative-to-new",

@@ -270,7 +270,7 @@ QUESTION = Description(
         ),
         Mistake(
             "nan-replaced",
-            "the value was repaired and the gradient is still nan: replacing nan afterwards is too late for the gradient",
+            "the value was repaired and the gradient is still nan: replacing nan afterwards is too late",
             "the operation that made the nan",
             only(lambda case: entropy(case, broken="gradient"), GRADIENT["entropy"]),
         ),

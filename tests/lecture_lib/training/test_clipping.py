@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from lecture_lib.training.clipping import clip_by_global_norm, clip_by_parameter_norm, clip_by_value
+from lecture_lib.training.clipping import clip_by_global_norm, clip_by_parameter_norm, clip_by_value, clip_threshold
 
 ALL = [clip_by_global_norm, clip_by_parameter_norm, clip_by_value]
 
@@ -269,3 +269,25 @@ def test_a_limit_that_is_not_above_0_is_refused(clip, limit):
 def test_a_limit_that_is_no_number_is_refused(clip, limit):
     with pytest.raises(TypeError, match=rf"of type {type(limit).__name__}; pass a number above 0"):
         clip(with_gradients([3.0, 4.0]), limit)
+
+
+# ---------------------------------------------------------------- a threshold from a run
+
+
+@given(
+    norms=st.lists(st.floats(0, 1e6) | st.sampled_from([math.nan, math.inf]), min_size=1, max_size=30),
+    percent=st.floats(0, 100),
+)
+def test_the_threshold_is_numpys_percentile_of_the_finite_norms(norms: list[float], percent: float) -> None:
+    finite = [norm for norm in norms if math.isfinite(norm)]
+    if finite:
+        assert clip_threshold(norms, percent) == pytest.approx(np.percentile(finite, percent), rel=1e-9, abs=1e-9)
+    else:
+        with pytest.raises(ValueError, match="none of the norms"):
+            clip_threshold(norms, percent)
+
+
+@pytest.mark.parametrize("percent", [-1, 101, math.nan])
+def test_a_percentage_outside_its_range_is_refused(percent: float) -> None:
+    with pytest.raises(ValueError, match="percent"):
+        clip_threshold([1.0, 2.0], percent)

@@ -335,3 +335,21 @@ def test_a_loss_in_float32_is_weighed_too() -> None:
         return F.cross_entropy(outputs, labels, weight=weight)
 
     assert evaluate(model, batches, loss_fn).loss == pytest.approx(loss_fn(model(x), y).item(), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "loss_fn",
+    [nn.CrossEntropyLoss(), nn.CrossEntropyLoss(label_smoothing=0.1), nn.CrossEntropyLoss(weight=WEIGHT)],
+)
+def test_mixed_labels_are_weighed_exactly(loss_fn: nn.Module) -> None:
+    """Targets of mixup, one distribution for each example: windows of uneven batches are one step on all examples."""
+    x = torch.randn(22, 3)
+    targets = torch.softmax(torch.randn(22, CLASSES), dim=1)
+    batches = [(x[rows], targets[rows]) for rows in torch.arange(22).split(8)]
+    validation = [(x, targets.argmax(1))]
+    first, second = nn.Linear(3, CLASSES), nn.Linear(3, CLASSES)
+    second.load_state_dict(first.state_dict())
+    train(first, batches, validation, torch.optim.SGD(first.parameters(), 0.3), loss_fn, 1, accumulate=3)
+    loss_fn(second(x), targets).backward()
+    torch.optim.SGD(second.parameters(), 0.3).step()
+    torch.testing.assert_close(first.weight, second.weight, rtol=EXACT, atol=EXACT)
