@@ -918,10 +918,10 @@ reveal("versions", len(made_in_advance), usual={
 # `make_loader`.
 #
 # - The length is the number of files. Item `index` (0 or more) is a pair: the file as a `float32` tensor `[3, H, W]`,
-#   with every channel value divided by 255, and its label. Files are grey (mode L), coloured (RGB) or partly
-#   transparent (RGBA), and of different sizes; `Image.open(path).convert("RGB")` turns each of them into an image with
-#   three channels. If there is a transform, it is called with this tensor *whenever the item is asked for*, and its
-#   result replaces the tensor. The transform may also change its argument in place.
+#   with every channel value divided by 255, and its label, as it was given (an integer). Files are grey (mode L),
+#   coloured (RGB) or partly transparent (RGBA), and of different sizes; `Image.open(path).convert("RGB")` turns each
+#   of them into an image with three channels. If there is a transform, it is called with this tensor *whenever the
+#   item is asked for*, and its result replaces the tensor. The transform may also change its argument in place.
 # - `make_loader(dataset, batch_size, training, seed, workers=0)` returns a `DataLoader` of any data set with these
 #   two methods; `training` is `True` or `False`, `seed` is an integer, 0 or larger. For training: a new random order
 #   of all examples in every epoch, and a last batch that is not full is left out; there are enough examples for at
@@ -1324,6 +1324,8 @@ reveal("accumulation", 0.0 - 0.1 * w.grad.item(), usual={
 #   window would need the memory of the big batch, so it is not allowed.
 # - `.grad` is empty at the first call. The function is called again with the same list for the next epoch: gradients
 #   that are left from one epoch must not count in the next one. The function returns nothing.
+#
+# Weights may differ by float32 rounding, which is a hundred times less than any mistake changes them.
 #
 # Hidden cases: micro-batches of equal size 1 point, one micro-batch at a time 2, micro-batches of different sizes 3,
 # a short last window 1, a second epoch 1. Limit: 30 seconds.
@@ -1899,6 +1901,8 @@ print(f"steepest central difference at {rates[1 + slopes.index(min(slopes))]:g}"
 # `choose_rate(rates, losses)` takes two lists of Python floats, all finite and positive; the lowest loss occurs only
 # once. It returns a tenth of the rate with the lowest loss, or `None` when the curve hardly falls, which means that
 # its lowest loss is more than 90 % of its first. (The lowest loss is never within 0.1 % of this limit.)
+#
+# Gradients and torch's random stream are not checked afterwards. Rates and losses may be kept in float32.
 #
 # Hidden cases: the rates 1 point, the losses 2, the early end 1, everything put back 2, the choice 1, no suggestion 1.
 # Limit: 30 seconds.
@@ -2710,9 +2714,9 @@ reveal("pickle", try_to_load("object.pt", False).split(",")[0], usual={
 # Write two functions. Together they let a run continue in a new process with the same weights to the last bit.
 #
 # - `save_run(path, model, optimizer, scheduler, epoch)` writes one file at exactly `path` (an absolute path, as text,
-#   with any ending or none), or replaces it. `epoch` is the number of epochs that are done, 0 or more. The file must
-#   load with `torch.load(path, weights_only=True)` and hold the model's weights as tensors. Saving changes nothing in
-#   the run.
+#   with any ending or none), or replaces it. `epoch` is the number of epochs that are done, 0 or more. There is no
+#   second file. The file must load with `torch.load(path, weights_only=True)` and hold the model's weights as tensors.
+#   Saving changes nothing in the run.
 # - `resume_run(path, model, optimizer, scheduler)` runs in another process. Of everything that `save_run` wrote or
 #   stored, only this file is available there. It gets a new model, optimizer and scheduler, made with the same
 #   arguments as the old ones; only the model starts from other values. It brings them, and torch's random stream, back

@@ -526,8 +526,8 @@ print(f"loss ≈ {losses[0]:.2f} at the start, ≈ {losses[-1]:.3f} after 100 st
 #   intended, so it fails. A loss of `nan` fails as well. No program ends near the limit of 0.15.
 #
 # A check must leave no trace. Whatever the verdict, all parameters and all buffers (also those that `state_dict()`
-# leaves out) have their old values afterwards, and every module is in training mode again. (The optimizer's state and
-# the gradients are not checked.)
+# leaves out) have their old values afterwards, and every module is in training mode again. (The optimizer's state,
+# the gradients and torch's random stream are not checked.)
 #
 # Hidden programs, healthy and broken: 3 points for what needs the floor (smoothed labels, a second softmax, a loss
 # below the floor), 2 for the wiring (slow, diverging and normalised programs among them), 1 for programs whose loss
@@ -665,7 +665,8 @@ print(f"mean gain ≈ {mean:.2f} nats, twice the spread ≈ {2 * spread:.2f}")
 # 3. whether the rung holds, `True` or `False`: `True` when there are at least three seeds, none of them diverged, and
 #    the gain is above twice the spread. The two are never nearly equal in a hidden table.
 #
-# Where a seed diverged, the first two values are not checked. Hidden tables, in float32 and float64: 1 point for each
+# A tensor with one number, or one truth value, is accepted for each. Where a seed diverged, the first two values are
+# not checked. Hidden tables, in float32 and float64: 1 point for each
 # value. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>

@@ -279,7 +279,8 @@ reveal("lengths", spread["Gaussian"], tolerance=3, usual={
 #   `[out, in, *kernel]` for a convolution whose kernel has one to three sides. One output adds up fan_in products; one
 #   input contributes to fan_out of them. Stride and padding are left out.
 # - `weight_std(shape, scheme, gain)` returns the standard deviation of the weights. `"xavier"`: gain times the root of
-#   $2/(\text{fan_in} + \text{fan_out})$. `"he"`: gain over the root of fan_in. The gain of a ReLU is $\sqrt 2$.
+#   $2/(n_\text{in} + n_\text{out})$, with the two fans. `"he"`: gain over the root of fan_in. The gain of a ReLU is
+#   $\sqrt 2$.
 # - `uniform_bound(std)` returns the bound $b$ for which numbers drawn uniformly between $-b$ and $b$ have this standard
 #   deviation.
 # - `orthogonal(matrix, gain)` makes a matrix of the same shape `[R, C]` from a random one. Its rows, if $R \le C$, or
