@@ -49,9 +49,9 @@
 # | [1 Initialisation](#1-Initialisation:-a-signal-through-twenty-layers) | 15 | [03d-init](#Question-03d-init-·-12-points) 22 |
 # | [2 Activations](#2-Activations:-dead-and-saturated-units) | 12 | [03d-activations](#Question-03d-activations-·-12-points) 22 |
 # | [3 Normalisation](#3-Normalisation:-four-norms,-two-modes) | 14 | [03d-norms](#Question-03d-norms-·-16-points) 28 |
-# | [4 Gradients](#4-Gradients:-what-to-watch-while-training) | 14 | [03d-gradients](#Question-03d-gradients-·-14-points) 20 |
-# | [5 Instabilities](#5-Instabilities:-where-nan-comes-from) | 14 | [03d-nan](#Question-03d-nan-·-14-points) 28 |
-# | [6 Overfit, then regularise](#6-Overfit,-then-regularise:-a-run-with-a-record) | 14 | |
+# | [4 Gradients](#4-Gradients:-what-to-watch-while-training) | 17 | [03d-gradients](#Question-03d-gradients-·-14-points) 20 |
+# | [5 Instabilities](#5-Instabilities:-where-nan-comes-from) | 15 | [03d-nan](#Question-03d-nan-·-14-points) 28 |
+# | [6 Overfit, then regularise](#6-Overfit,-then-regularise:-a-run-with-a-record) | 16 | |
 # | [7 Dropout, mixup, CutMix](#7-Dropout,-mixup,-CutMix:-noise-that-helps) | 14 | [03d-dropout](#Question-03d-dropout-·-10-points) 12, [03d-mixup](#Question-03d-mixup-·-12-points) 22 |
 # | [8 Averages](#8-Averages:-of-weights,-and-the-loss-around-them) | 14 | [03d-averages](#Question-03d-averages-·-6-points) 15, [03d-p](#Question-03d-p-·-4-points,-graded-by-hand) 12 |
 
@@ -583,6 +583,7 @@ probe("03d-activations", activation_statistics)
 # | layer | example (and position) | all features |
 # | group | example and group of channels | the channels of the group and all positions |
 # | RMS | example (and position) | all features; nothing is subtracted, and there is no bias |
+# | instance | example and channel | all positions: a group norm with one channel in each group |
 #
 # Batch norm couples the examples of a batch. For a prediction of one example there is no batch, so it keeps *running*
 # averages of mean and variance while it trains, and uses these in evaluation mode. The other norms treat each example
@@ -893,11 +894,48 @@ reveal("ratio", round(best_ratio, 3), tolerance=0.006, usual={
     0.001: "This is the rule of thumb. In a run of 100 steps it is far too slow.",
 })
 
-
 # %% [markdown]
 # In this short run the best rate has a ratio of about one hundredth, ten times the rule of thumb. At the rule's ratio
 # 100 steps are not enough. So the rule is a start for long runs, no law. What it does show: with the largest rate the
 # ratio is no larger than with 0.01. The weights have grown, and the accuracy is worse.
+#
+# **Noise.** The gradient of a batch is an estimate of the gradient of all training examples. How far is it off? Predict
+# by what factor the distance from the full gradient shrinks when batches grow from 16 to 64 examples.
+
+# %% tags=["demo"]
+predict("noise", None)
+
+
+# %% tags=["demo"]
+def first_gradient(network, rows):
+    """Return the gradient of the first layer for some rows."""
+    network.zero_grad()
+    F.cross_entropy(network(pixels[rows]), labels[rows]).backward()
+    return network[0].weight.grad.clone()
+
+
+# %% tags=["demo"]
+network = fit(initialised(small_network(), "default"), steps=20)
+full, generator = first_gradient(network, training), torch.Generator().manual_seed(0)
+distances_of = {}
+for batch in (4, 16, 64, 256):
+    draws = [training[torch.randint(539, (batch,), generator=generator)] for _ in range(50)]
+    off = [(first_gradient(network, rows) - full).norm() / full.norm() for rows in draws]
+    distances_of[batch] = torch.stack(off).mean().item()
+    print(f"batches of {batch:3}: off by ≈ {distances_of[batch]:.2f} of the full gradient")
+
+# %% tags=["demo"]
+reveal("noise", round(distances_of[16] / distances_of[64], 1), tolerance=0.4, usual={
+    4: "Four times as many examples halve the noise: it falls with the root of their number.",
+    1: "Every batch has the same mean, but not the same spread around it.",
+})
+
+
+# %% [markdown]
+# Four times as many examples halve the noise. A small batch therefore wastes part of each step, and a large one pays
+# more and more for less and less. That the noise of small batches *helps* to generalise is often said. On large image
+# sets it was measured that very large batches did worse with the same settings, and that longer warm-up and another
+# rate closed most of the gap. So compare batch sizes with a rate that was tuned for each (03a, section 11).
 #
 # **Clipping.** Most steps have a usual gradient and a few do not. A threshold from a *percentile* of recorded norms
 # leaves the usual ones alone. Record first, without clipping.
@@ -1152,6 +1190,13 @@ reveal("forward", early, usual={
 # **Spikes and collapse.** A loss that jumps once and recovers is usually harmless: a rare batch, or an FP16 overflow
 # whose step was skipped. A loss that jumps and stays is a collapse. Go back to a checkpoint, lower the rate or clip,
 # and look at the batch.
+#
+# **Oscillation.** A validation loss that goes up and down from epoch to epoch, while the training loss falls, has one
+# of two causes. The steps may be too long for the valley, which is common late in fine-tuning. Or the validation set is
+# so small that a handful of examples decide. To tell the two apart, evaluate the same weights on two halves of the
+# validation set. If the halves disagree as much as the epochs do, the set is too small. If they rise and fall together,
+# lower the rate, let it decay to 0, or average the weights (section 8). Do not choose the luckiest epoch and report its
+# score.
 #
 # **FP16** has a smallest number of about $6 \cdot 10^{-8}$. Gradients below it become 0. *Loss scaling* multiplies the
 # loss by a large number before `backward()`, and divides the gradients by it afterwards, in FP32. Predict the share of
@@ -1450,8 +1495,31 @@ show_figure(
 # too: they save you from trying them again in a month. When nothing gains more than the spread any more, collect data,
 # or look at the mistakes one by one (03b, rung 7).
 #
-# A record like this one does not need much: settings, seed, commit, losses and the best step. `lecture_lib.experiments`
-# writes it for you (03a, section 16). TensorBoard and Weights & Biases draw the same numbers as they arrive.
+# A record does not need much: a line for each run with its settings, seed, losses and best step, in a file that only
+# grows. The next cells write it and read it back, sorted by what counts.
+
+# %% tags=["demo"]
+import json
+from pathlib import Path
+from tempfile import mkdtemp
+
+log = Path(mkdtemp()) / "runs.jsonl"
+with log.open("a") as file:
+    for name, three in runs.items():
+        for seed, run in enumerate(three):
+            file.write(json.dumps({"setting": name, "seed": seed, **run}) + "\n")
+
+# %% tags=["demo", "nbval-ignore-output"]
+lines = [json.loads(line) for line in log.read_text().splitlines()]
+print(f"{len(lines)} runs; the three with the lowest loss at their best step:")
+for line in sorted(lines, key=lambda line: line["best"][0])[:3]:
+    best_loss, _, step = line["best"]
+    print(f"{line['setting']:16} seed {line['seed']}: {best_loss:.2f} at step {step}")
+
+# %% [markdown]
+# With such a file nothing is lost when a notebook is closed. `lecture_lib.experiments` adds the commit, the versions
+# and the machine (03a, section 18). TensorBoard and Weights & Biases draw the same numbers while they arrive, which
+# helps with runs of hours, and they keep histograms of weights and gradients.
 
 # %% [markdown]
 # ## 7 Dropout, mixup, CutMix: noise that helps
