@@ -228,9 +228,29 @@ reveal("deep", round(np.mean(deep_results["default"])), "%", tolerance=3, usual=
 # setting that gives $1/(3n)$, a sixth of He's variance. In a shallow network that does no harm.
 #
 # Two more schemes. If all weights start at *zero*, all units of a layer compute the same, get the same gradient and
-# stay alike for ever. And an *orthogonal* matrix keeps the length of every vector exactly, not only on average. Predict
-# by what factor twenty random He-like layers without an activation ($\sigma^2 = 1/n$, $n = 64$) change the length of a
-# vector, in the typical case of 200 vectors: the ratio of the largest to the smallest length.
+# stay alike for ever. The next cell starts all weights of a small network at 0.1 instead, so that a gradient flows, and
+# counts the different units of its first layer after training.
+
+# %% tags=["demo"]
+alike = initialised(deep_network(2), "he")
+with torch.no_grad():
+    for layer in alike[::2]:
+        layer.weight.fill_(0.1)
+fit(alike)
+
+# %% tags=["demo"]
+different = len(alike[0].weight.detach().unique(dim=0))
+print(f"{different} different unit of 64, accuracy ≈ {accuracy_of(alike):.0f} %")
+
+# %% [markdown]
+# After 300 steps the 64 units of a layer are still one unit, written down 64 times. Their gradients are equal in every
+# step, so no optimizer can tell them apart, and the network is hardly better than chance. Random weights are needed to
+# break this symmetry, and they are needed in every layer. Biases may start at 0, because the weights differ already.
+# The exception is a bias that should hold a gate open, such as that of an LSTM's forget gate, which often starts at 1.
+#
+# An *orthogonal* matrix keeps the length of every vector exactly, not only on average. Predict by what factor twenty
+# random layers without an activation ($\sigma^2 = 1/n$, $n = 64$) change the length of a vector, in the typical case of
+# 200 vectors: the ratio of the largest to the smallest length.
 
 # %% tags=["demo"]
 predict("lengths", None)
@@ -1011,8 +1031,8 @@ show_figure(
 #
 # Look at step 50 in the figure. Both runs meet the same spoilt batch there. The one without a limit takes a step that
 # is hundreds of times too long, and the next batches, which are all right, have large gradients as well: the weights
-# are damaged. The clipped run has learned to live with spoilt images a few hundred steps later. Record the norm
-# *before* clipping. The norm after clipping never exceeds the limit, so it cannot show a spike.
+# are damaged. In the clipped run the later spoilt batches give no large gradients any more. Record the norm *before*
+# clipping. The norm after clipping never exceeds the limit, so it cannot show a spike.
 #
 # **In your own program.** Log three numbers at every step: the loss, the global norm before clipping, and the rate.
 # Once in an epoch, log the norm of each layer. A norm of exactly 0 in one layer means that it gets no gradient
@@ -1226,8 +1246,8 @@ reveal("underflow", lost[1], "%", tolerance=4, usual={
 # **In your own program.** Check the inputs first: `torch.isfinite(x).all()`. Then save the weights before each step for
 # as long as it takes to see the nan again, and ask `find_non_finite` with the last good weights and that batch. Check
 # also whether the optimizer's state was already damaged: a single step with an infinite gradient makes Adam's averages
-# nan, and no later batch repairs them. That is why `train` of this course refuses such a step, or skips it with
-# `non_finite='skip'`, before it touches anything.
+# infinite and the weights nan, and no later batch repairs them. That is why `train` of this course refuses such a step,
+# or skips it with `non_finite='skip'`, before it touches anything.
 #
 # ### Question 03d-nan · 14 points
 #
@@ -1800,9 +1820,9 @@ reveal("averaged", round(gain, 1), "points", tolerance=1.5, usual={
 # %% [markdown]
 # Both averages beat the last weights with all three seeds, by about two points. The third row shows a trap that costs
 # more than one point of that: batch norms keep running statistics of activations, and these belong to the weights of
-# the run, not to the average. (`AveragedModel` copies the buffers of its first update.) After averaging, pass some
-# training batches through the averaged model in training mode: `torch.optim.swa_utils.update_bn`. Models without batch
-# norm do not need it.
+# the run, not to the average. (`AveragedModel` takes over the buffers of the run at each update.) After averaging, pass
+# some training batches through the averaged model in training mode: `torch.optim.swa_utils.update_bn`. Models without
+# batch norm do not need it.
 #
 # A schedule that lets the rate fall to 0 has much the same effect as averaging. Do not expect both to add up.
 #

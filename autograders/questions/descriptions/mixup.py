@@ -127,9 +127,9 @@ def cycle(rng: np.random.Generator, rows: int) -> list[int]:
     return [int(each) for each in order]
 
 
-def case(rng: np.random.Generator, kind: str, share: float, height: int, width: int) -> Case:
-    """Each class once, sides of different lengths, and a centre from which the box reaches the border or does not."""
-    rows, channels = int(rng.integers(4, 7)), int(rng.integers(1, 4))
+def case(rng: np.random.Generator, kind: str, share: float, height: int, width: int, corner: str = "top right") -> Case:
+    """Each label once, two classes without a label, and a box that reaches two borders or none."""
+    rows, channels = int(rng.integers(4, 6)), int(rng.integers(1, 3))
     labels = [int(label) for label in rng.permutation(rows + 1)[:rows]]
     sides = [int(0.5 * np.sqrt(1 - share) * length) for length in (height, width)]
     if kind == INSIDE:
@@ -137,12 +137,14 @@ def case(rng: np.random.Generator, kind: str, share: float, height: int, width: 
             int(rng.integers(half, length - half + 1)) for half, length in zip(sides, (height, width), strict=True)
         )
     else:
-        centre = (
-            int(rng.integers(0, max(sides[0], 1))),
-            int(rng.integers(min(width - sides[1] + 1, width - 1), width)),
-        )
+        near = [int(rng.integers(0, max(half, 1))) for half in sides]
+        far = [
+            int(rng.integers(min(length - half + 1, length - 1), length))
+            for half, length in zip(sides, (height, width), strict=True)
+        ]
+        centre = (near[0], far[1]) if corner == "top right" else (far[0], near[1])
     images = rng.uniform(0.1, 2.0, (rows, channels, height, width))
-    return made(kind, images, labels, rows + 1, share, cycle(rng, rows), (centre[0], centre[1]))
+    return made(kind, images, labels, rows + 2, share, cycle(rng, rows), (centre[0], centre[1]))
 
 
 def draw(rng: np.random.Generator) -> list[Case]:
@@ -152,7 +154,7 @@ def draw(rng: np.random.Generator) -> list[Case]:
         case(rng, INSIDE, high, int(rng.integers(8, 11)), int(rng.integers(14, 18))),
         case(rng, INSIDE, low, int(rng.integers(15, 18)), int(rng.integers(9, 12))),
         case(rng, BORDER, high, int(rng.integers(12, 15)), int(rng.integers(8, 11))),
-        case(rng, BORDER, low, int(rng.integers(7, 10)), int(rng.integers(12, 15))),
+        case(rng, BORDER, low, int(rng.integers(7, 10)), int(rng.integers(12, 15)), "bottom left"),
         case(rng, VALIDATION, high, 6, 8),
         case(rng, VALIDATION, low, 8, 5),
     ]
