@@ -148,29 +148,20 @@ def made(
 ) -> Case:
     arrays = [[None if each is None else np.asarray(each, np.float64) for each in gradients]]
     arrays += [[np.asarray(each, np.float64) for each in weights] for weights in (before, after)]
-    return Case(
-        kind,
-        {
-            "gradients": arrays[0],
-            "limit": limit,
-            "before": arrays[1],
-            "after": arrays[2],
-            "norms": norms,
-            "percent": percent,
-        },
-    )
+    inputs = dict(zip(("gradients", "before", "after"), arrays, strict=True))
+    return Case(kind, {**inputs, "limit": limit, "norms": norms, "percent": percent})
 
 
-def tensors(rng: np.random.Generator, count: int, size: float = 1.0) -> list[Array]:
-    """Arrays with no, one and two axes, of different sizes."""
+def tensors(rng: np.random.Generator, count: int) -> list[Array]:
+    """Arrays with one to three axes, of different sizes."""
     shapes: list[tuple[int, ...]] = [(3,), (2, 4), (5,), (1, 2), (2, 1, 3)]
     return [
-        np.asarray(size * rng.uniform(0.5, 2.0) * rng.normal(size=shapes[place % len(shapes)]))
+        np.asarray(rng.uniform(0.5, 2.0) * rng.normal(size=shapes[place % len(shapes)]))
         for place in rng.permutation(max(count, 2))[:count]
     ]
 
 
-def case(rng: np.random.Generator, kind: str, missing: int, share: float) -> Case:
+def case(rng: np.random.Generator, kind: str, missing: int, share: float, percent: float = -1) -> Case:
     """A limit of `share` times the global norm; updates of different sizes; norms with a long tail."""
     gradients: list[Array | None] = [*tensors(rng, int(rng.integers(3, 6)))]
     for place in rng.permutation(len(gradients))[:missing]:
@@ -179,7 +170,7 @@ def case(rng: np.random.Generator, kind: str, missing: int, share: float) -> Cas
     updates = [rng.uniform(0.05, 0.3) * rng.normal(size=weights.shape) for weights in before]
     count = int(rng.integers(12, 25))
     norms = [float(value) for value in np.exp(rng.normal(size=count))]
-    percent = float(rng.choice([rng.uniform(30, 45), rng.uniform(55, 70)]))
+    percent = percent if percent >= 0 else float(rng.choice([rng.uniform(30, 45), rng.uniform(55, 70)]))
     if kind == BROKEN:
         for value in (np.nan, np.inf, np.nan, np.inf):
             norms.insert(int(rng.integers(len(norms) + 1)), value)
@@ -188,11 +179,12 @@ def case(rng: np.random.Generator, kind: str, missing: int, share: float) -> Cas
 
 
 def draw(rng: np.random.Generator) -> list[Case]:
-    """Norms above and below the limit, parameters without a gradient, and norms that are not finite."""
+    """Norms above and below the limit, no gradient, norms that are not finite, and both ends of the percentiles."""
     return [
         case(rng, FINITE, 0, 0.3),
         case(rng, FINITE, 1, float(rng.uniform(1.5, 3))),
-        case(rng, FINITE, 2, 0.6),
+        case(rng, FINITE, 2, 0.6, percent=100.0),
+        case(rng, FINITE, 0, 0.8, percent=0.0),
         case(rng, BROKEN, 0, 0.15),
         case(rng, BROKEN, 1, float(rng.uniform(1.2, 2))),
     ]
