@@ -22,8 +22,14 @@ class MalformedObservation(ValueError):  # noqa: N818 - a state of an observatio
     """What came out of the student's process is not an observation."""
 
 
-def encode(value: Any) -> Any:
-    """Plain data as JSON-ready data. Arrays keep dtype, shape and every bit. Raises TypeError for other kinds."""
+def encode(value: Any, depth: int = 0) -> Any:
+    """Plain data as JSON-ready data. Arrays keep dtype, shape and every bit.
+
+    Raises TypeError for other kinds, and for what `decode` would refuse: a student's own odd result must cost the part
+    that returned it, and not look like something that was forged.
+    """
+    if depth > MAX_DEPTH:
+        raise TypeError(f"lists and dicts within each other are carried up to {MAX_DEPTH} levels")
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -33,13 +39,17 @@ def encode(value: Any) -> Any:
         array = np.ascontiguousarray(value).reshape(np.shape(value))
         if array.dtype.name not in DTYPES:
             raise TypeError(f"arrays of dtype {array.dtype} are not carried; use one of {', '.join(DTYPES)}")
+        if array.ndim > MAX_DEPTH:
+            raise TypeError(f"this array has {array.ndim} axes; arrays are carried with up to {MAX_DEPTH}")
         # One byte order, whatever the machines have on which an answer runs and is judged.
         data = base64.b64encode(array.astype(array.dtype.newbyteorder("<")).tobytes()).decode("ascii")
+        if len(data) > MAX_BYTES:
+            raise TypeError(f"this array of shape {list(array.shape)} is too large to be carried")
         return {"array": data, "dtype": array.dtype.name, "shape": list(array.shape)}
     if isinstance(value, list | tuple):
-        return {"list": [encode(item) for item in value]}
+        return {"list": [encode(item, depth + 1) for item in value]}
     if isinstance(value, dict):
-        return {"dict": {str(key): encode(item) for key, item in value.items()}}
+        return {"dict": {str(key): encode(item, depth + 1) for key, item in value.items()}}
     raise TypeError(f"cannot carry a {type(value).__name__}")
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
-from autograders.probes.codec import DTYPES, MAX_BYTES, MalformedObservation, decode, encode
+from autograders.probes.codec import DTYPES, MAX_BYTES, MAX_DEPTH, MalformedObservation, decode, encode
 
 arrays = st.sampled_from(DTYPES).flatmap(
     lambda dtype: st_numpy.arrays(dtype, st_numpy.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4))
@@ -96,3 +96,27 @@ def test_nesting_is_limited() -> None:
 def test_other_kinds_are_refused(value: object) -> None:
     with pytest.raises(TypeError):
         encode(value)
+
+
+def nested(levels: int) -> object:
+    value: object = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [np.zeros([1] * (MAX_DEPTH + 1)), np.zeros(MAX_BYTES, dtype=np.uint8), nested(MAX_DEPTH + 1)],
+    ids=["axes", "bytes", "levels"],
+)
+def test_what_decode_would_refuse_is_not_encoded(value: object) -> None:
+    """An answer that returned 13 axes was set aside as forged."""
+    with pytest.raises(TypeError, match="carried"):
+        encode(value)
+
+
+@given(st.integers(0, MAX_DEPTH), st.integers(0, MAX_DEPTH))
+def test_whatever_is_encoded_is_decoded(axes: int, levels: int) -> None:
+    for value in (np.zeros([1] * axes), nested(levels)):
+        decode(json.loads(json.dumps(encode(value))))
