@@ -531,8 +531,9 @@ reveal("saturated", round(saturated_norms[1] / saturated_norms[20], 1), toleranc
 # The model is an `nn.Sequential` of linear layers, convolutions with a kernel of 1, batch norms, ReLUs and tanhs, with
 # one to seven layers, and each activation is called once. All is float64. N is at least 2.
 #
-# Hidden cases: mean and deviation 2 points, dead units 3, dead channels 2, saturated entries 1, hooks 2, mode and
-# buffers 2. Limit: 30 seconds. `lecture_lib.training.activation_statistics` is switched off.
+# Hidden cases: names 1 point, mean and deviation 2, dead units 2, dead channels 2, saturated entries 1. Once one of
+# these is right, hooks 2, and mode and buffers 2. Limit: 30 seconds. `lecture_lib.training.activation_statistics` is
+# switched off.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -1653,8 +1654,8 @@ reveal("border", error, tolerance=0.04, usual={
 # `x`, `gradient` and `uniform` have the same shape, with one to three axes, and are float64. The entries of `uniform`
 # are from 0 to 1, and one may equal `p` exactly. You may overwrite the tensors.
 #
-# Hidden cases: training 3 points, p of one 1, evaluation 2, gradient 3, gradient in evaluation 1. Limit: 30 seconds.
-# PyTorch's dropout is switched off.
+# Hidden cases: training 3 points, evaluation 2, gradient 3, gradient in evaluation 1, and p of one 1 once another part
+# is right. Limit: 30 seconds. PyTorch's dropout is switched off.
 #
 # <details><summary>Hint</summary>
 #
@@ -1905,8 +1906,8 @@ show_figure(
 # `weights` has one to six float64 tensors of one shape, which must not change. The batches are one to five tensors of
 # the same shape. All modules of the model are in one mode, which may be either.
 #
-# Hidden cases: moving average 2 points, plain average 1, running statistics 2, mode and momentum 1. Limit: 30 seconds.
-# `AveragedModel` and `update_bn` are switched off.
+# Hidden cases: moving average 2 points, plain average 1, running statistics 2, and mode and momentum 1 once these are
+# right. Limit: 30 seconds. `AveragedModel` and `update_bn` are switched off.
 #
 # <details><summary>Hint</summary>
 #

@@ -181,16 +181,35 @@ def with_positions(rng: np.random.Generator, training: bool, own_hook: bool, nam
 
 
 NUMBERS = ("0", "1", "2", "3", "4", "5", "6")
-WORDS = ("embed", "gate", "mix", "scale", "relu", "head", "squash")
+WORDS = (
+    "embed",
+    "gate",
+    "mix",
+    "scale",
+    "relu",
+    "head",
+    "squash",
+    "stem",
+    "open",
+    "join",
+    "body",
+    "block",
+    "bend",
+    "last",
+)
+
+
+def words(rng: np.random.Generator) -> tuple[str, ...]:
+    return tuple(str(word) for word in rng.permutation(WORDS)[:7])
 
 
 def draw(rng: np.random.Generator) -> list[Case]:
     """Both shapes in both modes, with and without a hook of the model's own."""
     return [
-        rows(rng, True, False, NUMBERS),
-        rows(rng, False, True, WORDS),
-        positions(rng, True, True, WORDS),
-        positions(rng, False, False, NUMBERS),
+        rows(rng, True, False, words(rng)),
+        rows(rng, False, True, words(rng)),
+        positions(rng, True, True, words(rng)),
+        positions(rng, False, False, words(rng)),
     ]
 
 
@@ -206,12 +225,14 @@ VISIBLE = np.random.default_rng(12)
 QUESTION = Description(
     id="03d-activations",
     parts=(
-        Graded("mean and deviation", 2, (NAMES, MEAN, STD)),
-        Graded("dead units", 3, (DEAD,), on=(UNITS,)),
+        # Names are drawn: who measures nothing, and so leaves nothing behind, earns nothing for that.
+        Graded("names", 1, (NAMES,)),
+        Graded("mean and deviation", 2, (MEAN, STD)),
+        Graded("dead units", 2, (DEAD,), on=(UNITS,)),
         Graded("dead channels", 2, (DEAD,), on=(CHANNELS,)),
         Graded("saturated entries", 1, (SATURATED,)),
-        Graded("hooks", 2, (HOOKS,)),
-        Graded("mode and buffers", 2, (MODES, MOVED)),
+        Graded("hooks", 2, (HOOKS,), after=1),
+        Graded("mode and buffers", 2, (MODES, MOVED), after=1),
     ),
     reference=reference,
     mistakes=(
@@ -322,7 +343,7 @@ QUESTION = Description(
             False,
             True,
         ),
-        rows(VISIBLE, True, False, WORDS),
+        rows(VISIBLE, True, False, WORDS[:7]),
         positions(VISIBLE, False, True, NUMBERS),
     ),
     draw=draw,

@@ -159,7 +159,7 @@ QUESTION = Description(
         Graded("moving average", 2, (EMA, EMA_CHANGED)),
         Graded("plain average", 1, (SWA, SWA_CHANGED)),
         Graded("running statistics", 2, (MEANS, VARIANCES)),
-        Graded("mode and momentum", 1, (MODES, MOMENTA)),
+        Graded("mode and momentum", 1, (MODES, MOMENTA), needs="running statistics"),
     ),
     reference=reference,
     mistakes=(

@@ -95,10 +95,11 @@ QUESTION = Description(
     id="03d-dropout",
     parts=(
         Graded("training", 3, (OUTPUT,), on=(TRAINING,)),
-        Graded("p of one", 1, (OUTPUT, GRADIENT), on=(ONE,)),
         Graded("evaluation", 2, (OUTPUT,), on=(EVALUATION,)),
         Graded("gradient", 3, (GRADIENT,), on=(TRAINING,)),
         Graded("gradient in evaluation", 1, (GRADIENT,), on=(EVALUATION,)),
+        # Zeros for everything are right here, so one of the others must be right, too.
+        Graded("p of one", 1, (OUTPUT, GRADIENT), on=(ONE,), after=1),
     ),
     reference=fields,
     mistakes=(
