@@ -47,7 +47,10 @@ def _for_the_keyboard(app: Any, exception: Exception | None) -> None:
     for path in Path(app.outdir).rglob("*.html"):
         text = path.read_text("utf-8")
         text = text.replace('<p class="caption" role="heading">', '<p class="caption" role="heading" aria-level="2">')
-        path.write_text(text.replace("<pre>", '<pre tabindex="0">'), "utf-8")
+        text = text.replace("<pre>", '<pre tabindex="0">').replace(
+            '<div class="table-wrapper', '<div tabindex="0" class="table-wrapper'
+        )
+        path.write_text(text, "utf-8")
 
 
 def setup(app: Any) -> None:
