@@ -176,7 +176,7 @@ def run(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def draw(rng: np.random.Generator) -> list[Case]:
-    """Every set has an empty mask, a full one, and logits of ten thousand."""
+    """Every set has an empty mask, a full one, one with a single entry, and logits of ten thousand."""
     first = case(rng, "usual", 6, int(rng.integers(3, 5)), 10.0)
     large = case(rng, "large", 5, 3, float(rng.uniform(5_000, 9_000)))
     empty = case(rng, "nothing kept", 4, 2, 1.0)
@@ -184,7 +184,10 @@ def draw(rng: np.random.Generator) -> list[Case]:
     full = case(rng, "everything kept", 2, 4, 30.0)
     full.inputs["mask"][:] = True
     full.inputs["x"][:] = np.exp(rng.uniform(-20, 3, full.inputs["x"].shape))
-    return [first, large, empty, full]
+    alone = case(rng, "one kept", 1, 3, 5.0)
+    alone.inputs["mask"][:] = [[False, True, False]]
+    alone.inputs["x"][:, 1] = rng.uniform(0.01, 0.5)
+    return [first, large, empty, full, alone]
 
 
 def domain(rng: np.random.Generator) -> Case:
