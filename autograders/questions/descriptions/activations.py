@@ -85,7 +85,7 @@ def statistics(
         NAMES: sorted(case.inputs["layers"][place]["name"] for place in places),
         MEAN: np.array([output.mean() for output in outputs]),
         STD: np.array([output.std(ddof=correction) for output in outputs]),
-        DEAD: np.array([dead(out) if kind == "relu" else 0.0 for kind, out in zip(kinds, outputs, strict=True)]),
+        DEAD: np.array([dead(output) for kind, output in zip(kinds, outputs, strict=True) if kind == "relu"]),
         SATURATED: np.array(
             [saturated(out) if kind == "tanh" else 0.0 for kind, out in zip(kinds, outputs, strict=True)]
         ),
@@ -119,9 +119,12 @@ def with_measure(field: str, **measure: Any) -> Simulation:
 
 def linear(rng: np.random.Generator, name: str, before: int, after: int, dead: int, kind: str = "linear") -> Layer:
     """Weights of a layer; the first units of a random order have so low a bias that a ReLU behind them never opens."""
-    bias = rng.uniform(-0.5, 0.5, after)
-    bias[rng.permutation(after)[:dead]] = -60.0
-    return {"name": name, "kind": kind, "weight": rng.normal(size=(after, before)), "bias": bias}
+    weight, bias = rng.normal(size=(after, before)), rng.uniform(-0.5, 0.5, after)
+    order = rng.permutation(after)
+    bias[order[:dead]] = -60.0
+    if dead:  # a unit that is nearly 0 for every example, and lives
+        weight[order[-1]], bias[order[-1]] = 0.0, 1e-5
+    return {"name": name, "kind": kind, "weight": weight, "bias": bias}
 
 
 def norm(rng: np.random.Generator, name: str, size: int, dead: int) -> Layer:

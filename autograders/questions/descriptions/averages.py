@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from lecture_lib.notebook.questions.activations import BATCHES
+
 from ..cases import Case
 from ..description import Description
 from ..graded_parts import Graded, Mistake, Simulation
@@ -79,7 +81,7 @@ def statistics(case: Case, slip: str = "") -> dict[str, Any]:
             mean, variance = np.zeros_like(mean), np.ones_like(variance)
         for step, (own_mean, own_variance) in enumerate(measured, 1):
             share = MOMENTUM if slip in ("momentum", "reset, momentum") else 1 / step
-            share = 1 / (step + 1) if slip == "not reset" else share
+            share = 1 / (step + BATCHES) if slip == "not reset" else share
             share = {"not updated": 0.0, "last batch": 1.0}.get(slip, share)
             mean = (1 - share) * mean + share * own_mean
             variance = (1 - share) * variance + share * own_variance

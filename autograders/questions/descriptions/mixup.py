@@ -53,14 +53,16 @@ def box(case: Case, slip: str = "") -> tuple[slice, slice]:
         slip, np.sqrt(1 - case.inputs["share"])
     )
     half = 1.0 if slip == "whole sides" else 0.5
-    half_rows, half_columns = int(half * side * height), int(half * side * width)
+    whole = round if slip == "rounded" else int
+    half_rows, half_columns = whole(half * side * height), whole(half * side * width)
     if slip == "sides exchanged":
         half_rows, half_columns = half_columns, half_rows
     if slip == "centre exchanged":
         row, column = column, row
+    more = 1 if slip == "end included" else 0
     return (
-        slice(max(row - half_rows, 0), min(row + half_rows, height)),
-        slice(max(column - half_columns, 0), min(column + half_columns, width)),
+        slice(max(row - half_rows, 0), min(row + half_rows + more, height)),
+        slice(max(column - half_columns, 0), min(column + half_columns + more, width)),
     )
 
 
@@ -129,7 +131,7 @@ def cycle(rng: np.random.Generator, rows: int) -> list[int]:
 
 def case(rng: np.random.Generator, kind: str, share: float, height: int, width: int, corner: str = "top right") -> Case:
     """Each label once, two classes without a label, and a box that reaches two borders or none."""
-    rows, channels = int(rng.integers(4, 6)), int(rng.integers(1, 3))
+    rows, channels = 4, 2
     labels = [int(label) for label in rng.permutation(rows + 1)[:rows]]
     sides = [int(0.5 * np.sqrt(1 - share) * length) for length in (height, width)]
     if kind == INSIDE:
@@ -269,6 +271,18 @@ QUESTION = Description(
             "the box reaches a whole side from its centre in each direction: it is four times too large",
             "the distance from the centre to the border of the box",
             in_cutmix("whole sides"),
+        ),
+        Mistake(
+            "end-included",
+            "the box has one row and one column too many: it ends before centre + half",
+            "how many rows a slice from 2 to 5 has",
+            in_cutmix("end included"),
+        ),
+        Mistake(
+            "rounded-sides",
+            "the half sides of the box were rounded; `int` cuts off what is behind the point",
+            "int(2.7), and round(2.7)",
+            in_cutmix("rounded"),
         ),
         Mistake(
             "axes-exchanged",

@@ -12,6 +12,9 @@ from torch import nn
 
 from ..question import Functions, Inputs, PublicQuestion
 
+BATCHES = 7
+"""How many batches a norm has seen, as one in a trained network has."""
+
 
 @torch.no_grad()
 def built_layer(layer: Mapping[str, Any]) -> nn.Module:
@@ -32,6 +35,9 @@ def built_layer(layer: Mapping[str, Any]) -> nn.Module:
         built = nn.Conv1d(state["weight"].shape[1], size, 1, dtype=torch.float64)
         state["weight"] = state["weight"][..., None]
     built.load_state_dict(state, strict=False)
+    if isinstance(built, nn.BatchNorm1d):
+        assert built.num_batches_tracked is not None
+        built.num_batches_tracked.fill_(BATCHES)
     return built
 
 
@@ -47,15 +53,16 @@ def _statistics(functions: Functions, inputs: Inputs) -> dict[str, Any]:
     }
     activations = [name for name, layer in layers.items() if isinstance(layer, nn.ReLU | nn.Tanh)]
 
-    def measured(measure: str) -> np.ndarray:
-        return np.array([float(statistics.get(name, {}).get(measure, -1.0)) for name in activations])
+    def measured(measure: str, names: list[str] = activations) -> np.ndarray:
+        return np.array([float(statistics.get(name, {}).get(measure, -1.0)) for name in names])
 
     moved = [
         (buffer - before[name]).abs().max() for name, buffer in model.named_buffers() if buffer.is_floating_point()
     ]
     return {
         "names": sorted(map(str, statistics)),
-        **{measure: measured(measure) for measure in ("mean", "std", "dead", "saturated")},
+        **{measure: measured(measure) for measure in ("mean", "std", "saturated")},
+        "dead": measured("dead", [name for name in activations if isinstance(layers[name], nn.ReLU)]),
         "hooks": float(sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules())),
         "modes": [float(module.training) for module in model.modules()],
         "moved": float(max(moved, default=torch.tensor(0.0))),

@@ -98,8 +98,9 @@ def test_activations_are_those_of_the_model(seed):
         close(reference[activations.MEAN], [output.mean() for _, output in outputs])
         close(reference[activations.STD], [output.std(correction=0) for _, output in outputs])
         dead = [
-            (output.abs().amax([0, *range(2, output.ndim)]) == 0).double().mean() if isinstance(layer, nn.ReLU) else 0.0
+            (output.abs().amax([0, *range(2, output.ndim)]) == 0).double().mean()
             for layer, output in outputs
+            if isinstance(layer, nn.ReLU)
         ]
         close(reference[activations.DEAD], dead)
 
