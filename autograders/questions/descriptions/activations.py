@@ -16,7 +16,7 @@ Array = np.ndarray
 Layer = dict[str, Any]
 NAMES, MEAN, STD, DEAD, SATURATED = (f"statistics.{field}" for field in ("names", "mean", "std", "dead", "saturated"))
 HOOKS, MODES, MOVED = "statistics.hooks", "statistics.modes", "statistics.moved"
-UNITS, CHANNELS = "rows", "positions"
+UNITS, CHANNELS = "units [N, H], with a batch norm", "channels [N, C, L], with a batch norm"
 EPS = 1e-5  # of PyTorch's batch norms
 MOMENTUM = 0.1
 
