@@ -155,7 +155,8 @@ SIGNATURE = "def clip_by_global_norm(gradients, max_norm):"
 ANSWERS = {
     "fields": (FIELDS + ALL_RIGHT.replace(SIGNATURE, f"{SIGNATURE}\n    forge()") + "\nforge()\n", True, State.GRADED),
     "surrogate": (f"{FIELDS}{ALL_RIGHT}\n{SIGNATURE}\n    raise ValueError('\\ud800')\n", False, State.GRADED),
-    "large": (f"{ALL_RIGHT}\n{SIGNATURE}\n    return [torch.zeros(700, 1000)] * 2, 1.0\n", False, State.PARTIAL),
+    "large": (f"{ALL_RIGHT}\n{SIGNATURE}\n    return [torch.zeros(400, 500)] * 4, 1.0\n", False, State.PARTIAL),
+    "one array": (f"{ALL_RIGHT}\n{SIGNATURE}\n    return [torch.zeros(900, 1000)] * 2, 1.0\n", False, State.GRADED),
 }
 
 
