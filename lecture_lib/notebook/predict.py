@@ -32,8 +32,8 @@ def reveal(
         actual: the result, a number or a word.
         unit: shown behind a number.
         tolerance: how far a predicted number may be off, in the same unit; default: 10 % of the actual number.
-        usual: the usual wrong predictions, each with a sentence on what it would have meant. A prediction within the
-            tolerance of one of them gets its sentence.
+        usual: the usual wrong predictions, each with a sentence on what it would have meant. A prediction gets the
+            sentence of the nearest one if it is within the tolerance and at most a factor of two away from it.
 
     """
     result = f'The answer is "{actual}".' if isinstance(actual, str) else f"It is {_shown(actual, unit)}."
@@ -63,8 +63,10 @@ def _verdict(
     allowed = abs(actual) / 10 if tolerance is None else tolerance
     if _near(number, actual, allowed):
         return f"You predicted {_shown(number, unit)}: right, or close to it."
-    meanings = [text for value, text in usual.items() if _near(number, float(value), allowed)]
-    return f"You predicted {_shown(number, unit)}, {_distance(number, actual, unit)}. {(meanings or [_UNEXPLAINED])[0]}"
+    nearest = min((float(value) for value in usual), key=lambda value: abs(number - value), default=math.nan)
+    meant = _near(number, nearest, allowed) and (nearest == 0 or 0.5 <= number / nearest <= 2)
+    meaning = {float(value): text for value, text in usual.items()}[nearest] if meant else _UNEXPLAINED
+    return f"You predicted {_shown(number, unit)}, {_distance(number, actual, unit)}. {meaning}"
 
 
 def _near(number: float, target: float, allowed: float) -> bool:

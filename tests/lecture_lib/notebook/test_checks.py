@@ -268,6 +268,9 @@ def test_a_prediction_is_compared_with_what_happened(capsys, guess, actual, mess
     [
         (12, 2.0, {11.0: "That counts both."}, "10 items too high. That counts both."),
         (6, 2.0, {11.0: "That counts both."}, "4 items too high. Find out why before you read on."),
+        (10, 86.0, {9.0: "Only one layer.", 10.0: "The square is missing."}, "too low. The square is missing."),
+        (0.3, 9.0, {1.0: "Nothing changes."}, "too low by a factor of 30. Find out why before you read on."),
+        (0.3, 9.0, {0.0: "Nothing is left."}, "too low by a factor of 30. Nothing is left."),
         (2.05, 2.0, {2.0: "never shown"}, "You predicted 2.05 items: right, or close to it."),
         (
             "Flat ",
