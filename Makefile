@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := build/demo
 
-.PHONY: setup run test test-fast test-full test-question lab text notebooks site bench lint
+.PHONY: setup run test test-fast test-full test-question learn lab text notebooks site bench lint
 
 setup: .venv/.ready
 
@@ -46,6 +46,10 @@ test-question: setup
 	$(if $(ID),,$(error name a question: make test-question ID=03a-clip))
 	$(BIN)/autograde verify --question $(ID)
 	$(BIN)/python -m pytest -q tests/lecture_lib/notebook/test_checks.py tests/autograders/questions -k "$(ID)"
+
+learn: setup
+	test -d grading/bundle || $(BIN)/autograde release --skip-verify
+	$(BIN)/jupyter lab grading/bundle/notebooks
 
 lab: setup
 	$(BIN)/jupyter lab notebooks

@@ -1666,7 +1666,7 @@ reveal("border", error, tolerance=0.04, usual={
 #   `gradient` is that with respect to the output, with the same random numbers.
 #
 # `x`, `gradient` and `uniform` have the same shape, with one to three axes, and are float64. The entries of `uniform`
-# are from 0 to 1, and one may equal `p` exactly. You may overwrite the tensors.
+# are at least 0 and below 1, as those of `torch.rand`, and one may equal `p` exactly. You may overwrite the tensors.
 #
 # Hidden cases: training 3 points, evaluation 2, gradient 3, gradient in evaluation 1, and p of one 1 once another part
 # is right. Limit: 30 seconds. PyTorch's dropout is switched off.

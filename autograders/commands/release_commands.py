@@ -54,7 +54,7 @@ def _release(options: argparse.Namespace, choose: Choose) -> int:
     from ..release.release import release
     from ..release.release_check import chosen_variants
 
-    before = read_history(course)
+    before, kept_before = read_history(course), set(_kept(course))
     verify, progress = not options.skip_verify, not options.quiet
     for name, version in release(
         course, assignments, verify=verify, progress=progress, replace=options.replace
@@ -63,8 +63,15 @@ def _release(options: argparse.Namespace, choose: Choose) -> int:
     for variant in chosen_variants(read_secret(course.secret), assignments):
         print(variant)
     _print_effects(course, assignments, before)
+    for folder in set(_kept(course)) - kept_before:
+        print(f"files that somebody had changed in {course.bundle} were kept: {folder}")
     print(f"for students: {course.bundle} (the same as one file: {course.bundle}.zip)")
     return OK
+
+
+def _kept(course: Course) -> list[Path]:
+    """Where earlier releases kept what had been changed in the student's folder."""
+    return list(course.bundle.parent.glob("edited-*"))
 
 
 def _publish(options: argparse.Namespace, choose: Choose) -> int:

@@ -10,7 +10,7 @@ import io
 import itertools
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,17 +50,24 @@ class Cost:
         return self.observing + self.judging
 
 
+def observed(question: Question, functions: Mapping[str, Callable[..., Any]], inputs: str) -> Any:
+    """What a grading observes of these functions for these encoded inputs.
+
+    Through JSON, as in a real grading: encoding is a part of what every submission costs.
+    """
+    with contextlib.redirect_stdout(io.StringIO()):
+        return json.loads(json.dumps(observe_question(question.id, tuple(functions.values()), json.loads(inputs))))
+
+
 def cost_of(question: Question, answer: Answer, index: int = 0) -> Cost:
     """The computing time of grading one answer on one set of hidden inputs, as in a notebook's kernel."""
     functions = functions_of(question, answer)
     clock = [time.process_time()]
     cases, inputs = question.draw(Sets.secret, Sets.version, index), question.inputs(Sets.secret, Sets.version, index)
     clock.append(time.process_time())
-    with contextlib.redirect_stdout(io.StringIO()):
-        # Through JSON, as in a real grading: encoding is a part of what every submission costs.
-        published = json.dumps(observe_question(question.id, tuple(functions.values()), json.loads(inputs)))
+    published = observed(question, functions, inputs)
     clock.append(time.process_time())
-    question.judge(cases, [json.loads(published)])
+    question.judge(cases, [published])
     clock.append(time.process_time())
     drawing, observing, judging = (after - before for before, after in itertools.pairwise(clock))
     return Cost(question.id, answer.name, drawing, observing, judging)

@@ -152,17 +152,27 @@ class Judgement:
         return general or (CORNER_CASE if any(map(self._is_corner_case, lost)) else None)
 
     def _is_corner_case(self, part: Graded) -> bool:
-        """Whether a part is right on most kinds of cases, so that what is special about the others is the cause."""
-        wrong: dict[str, bool] = {}
-        for case, observation, expected in self._selected(part):
-            for owner, entry in map(split, part.fields):
-                value, _ = read_field(observation, owner, entry)
-                differs = difference(value, expected[owner][entry], self.tolerance) is not None
-                wrong[case.kind] = wrong.get(case.kind, False) or differs
-        return 0 < sum(wrong.values()) <= len(wrong) / _KINDS_FOR_ONE_WRONG
+        """Whether the fields of a part are right on most kinds of cases, so that the others are special somehow.
+
+        All cases of the question count, because a part may be asked for the special ones alone. Either most kinds of the
+        part are right, or most cases and kinds of the question.
+        """
+        wrong_of: dict[str, list[bool]] = {}
+        for case, observation, expected in zip(self.cases, self.observations, self.expected, strict=True):
+            values = [
+                (read_field(observation, owner, entry)[0], expected[owner][entry])
+                for owner, entry in map(split, part.fields)
+                if entry in expected.get(owner, {})
+            ]
+            if values:
+                wrong = any(difference(*pair, self.tolerance) is not None for pair in values)
+                wrong_of.setdefault(case.kind, []).append(wrong)
+        own = [any(wrong_of[kind]) for kind in wrong_of if not part.on or kind in part.on]
+        kinds, cases = [any(wrong) for wrong in wrong_of.values()], [each for wrong in wrong_of.values() for each in wrong]
+        return _few(own) or (_few(kinds) and _few(cases))
 
     def _general(self, part: Graded) -> str | None:
-        """The general mistake that explains every wrong value of a part."""
+        """The general mistake that explains every wrong value of a part; an error goes before wrong values."""
         names: set[str | None] = set()
         for _, observation, expected in self._selected(part):
             for owner, entry in map(split, part.fields):
@@ -177,7 +187,12 @@ class Judgement:
                     continue
                 if not agree(fields.get(entry), expected[owner][entry], self.tolerance):
                     names.add(general_mistake(fields.get(entry), expected[owner][entry], self.tolerance))
-        return names.pop() if len(names) == 1 else None
+        raised = STOPPED["raised"]
+        return raised if raised in names else names.pop() if len(names) == 1 else None
+
+
+def _few(wrong: Sequence[bool]) -> bool:
+    return 0 < sum(wrong) <= len(wrong) / _KINDS_FOR_ONE_WRONG
 
 
 def _only(fields: Fields, paths: Sequence[str]) -> Fields:

@@ -25,6 +25,7 @@ from ..questions.seeds import create_secret, new_secret, read_secret
 from ..questions.visible import visible_cases
 from ..setting import ANSWERS, DESCRIPTIONS, ROOT, SHIPPED_PACKAGES
 from .course_check import check_master, refuse_other_database
+from .edits import keep_edits
 from .history import REMOVED_SCORES, effects, note_release, release_of
 from .leaks import LeakCheck, Secret
 from .release_check import WrongVerdicts, verify_on
@@ -134,6 +135,7 @@ def enter(course: Course, draft: Draft) -> None:
         _generate(course, name)
         note_release(course, name)
     # Last, so that students never get notebooks that the gradebook does not know.
+    keep_edits(course.bundle, course.bundle.with_name(f"{course.bundle.name}.zip"))
     _replace(draft.bundle, course.bundle)
     shutil.make_archive(str(course.bundle), "zip", draft.bundle.parent, draft.bundle.name)
 

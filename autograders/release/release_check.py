@@ -55,10 +55,13 @@ def verify_on(secret: bytes, versions: Mapping[str, str], *, new_secret: bool, p
 
 
 def chosen_variants(secret: bytes, assignments: Iterable[str]) -> Iterator[str]:
-    """A line for each question of these assignments that is not the same in every course: what this course has."""
+    """A line for each question of these assignments that is not the same in every course.
+
+    Not what is special about the chosen variant: whoever learns alone would read the answer.
+    """
     for question in (question for name in assignments for question in _questions(name)):
         if chosen := question.of_course(secret).variant:
-            yield f"{question.id} has {chosen.name} of {len(question.variants)} in this course: {chosen.about}"
+            yield f"{question.id} has {chosen.name} of {len(question.variants)} in this course"
 
 
 def _questions(assignment: str) -> list[Question]:

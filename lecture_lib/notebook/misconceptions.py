@@ -73,6 +73,10 @@ GENERAL = {
         "the numbers are right, in another shape than asked for",
         "the `shape` of your result beside the one that the question states",
     ),
+    "wrong-size": Misconception(
+        "the result has another number of entries than asked for",
+        "what the length or the `shape` of the result depends on: which argument, or which entries",
+    ),
     "raised": Misconception(
         "an input that the question allows stopped your code with an error",
         "the line that the error names, and which inputs of the question's wording it was not made for",
@@ -111,6 +115,8 @@ def general_mistake(value: Any, expected: Any, relative_tolerance: float) -> str
     """Which of the general mistakes makes `value` differ from what is right, or None."""
     if _lacks(value, expected):
         return "nothing-returned"
+    if _has_other_size(value, expected):
+        return "wrong-size"
     for name, corrected in (
         ("wrong-dtype", _like(value, expected, reshape=False)),
         ("wrong-shape", _like(value, expected, reshape=True)),
@@ -172,6 +178,14 @@ def _is_permuted(value: Any, expected: Any) -> bool:
     )
 
 
+def _has_other_size(value: Any, expected: Any) -> bool:
+    """Whether a list, or an array that is due, has more or fewer entries than the right one."""
+    if isinstance(expected, list | tuple) and isinstance(value, list | tuple):
+        return len(value) != len(expected) or any(map(_has_other_size, value, expected))
+    arrays = isinstance(value, np.ndarray) and isinstance(expected, np.ndarray)
+    return arrays and value.ndim == expected.ndim and value.size != expected.size
+
+
 def _lacks(value: Any, expected: Any) -> bool:
     """Whether there is None in the place of something."""
     if isinstance(expected, list | tuple) and isinstance(value, list | tuple):
@@ -182,8 +196,7 @@ def _lacks(value: Any, expected: Any) -> bool:
 def _like(value: Any, expected: Any, *, reshape: bool) -> Any:
     """`value` with the dtypes of `expected`, and with its shapes too where they hold as many numbers."""
     if isinstance(expected, list | tuple) and isinstance(value, list | tuple):
-        # Not strict: with another length nothing agrees in the end, whatever is compared here.
-        return [_like(part, right, reshape=reshape) for part, right in zip(value, expected, strict=False)]
+        return [_like(part, right, reshape=reshape) for part, right in zip(value, expected, strict=True)]
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf" or isinstance(expected, str | dict | None):
         return value
     right = np.asarray(expected)

@@ -170,14 +170,14 @@ def switched(rng: np.random.Generator, on: bool) -> Case:
     return replace(case, kind="switched")
 
 
-def experiment(rng: np.random.Generator, half_widths: float, first: str = "") -> Case:
-    """One change whose mean difference is so many half widths of its interval away from 0."""
+def experiment(rng: np.random.Generator, half_widths: float, first: str = "", noise: float = 1.0) -> Case:
+    """One change whose mean difference is so many half widths of its interval away from 0, with this much noise."""
     base, settings = configuration(rng, first)
     # The seeds' own luck is ten times larger than what is left of it in the differences; the middle is not the mean.
     luck = rng.uniform(70, 80) + rng.permutation([-4.0, 0.0, 4.0]) + rng.uniform(-0.5, 0.5, 3)
-    noise = rng.uniform(0.2, 0.45) * (rng.permutation([-1.0, -0.4, 1.4]) + rng.uniform(-0.1, 0.1, 3))
-    half = QUANTILE * stdev(noise.tolist()) / math.sqrt(3)
-    after = luck + noise - noise.mean() + half_widths * half
+    left = noise * rng.uniform(0.2, 0.45) * (rng.permutation([-1.0, -0.4, 1.4]) + rng.uniform(-0.1, 0.1, 3))
+    half = QUANTILE * stdev(left.tolist()) / math.sqrt(3)
+    after = luck + left - left.mean() + half_widths * half
     kind = verdict_of(half_widths - 1, half_widths + 1)
     return Case(kind, inputs(rng, base, dict(settings[:1]), luck, after))
 
@@ -216,6 +216,7 @@ def draw(rng: np.random.Generator) -> list[Case]:
     )
     cases = [
         *(experiment(rng, *drawn) for drawn in zip(half_widths, rng.permutation(2 * TRUE).tolist(), strict=True)),
+        *(experiment(rng, sign * rng.uniform(1.3, 1.6), noise=0.4) for sign in (-1, 1)),  # small and certain
         *(switched(rng, on) for on in (False, True)),
         *(refused(rng, reason) for reason in FAULTS),
     ]

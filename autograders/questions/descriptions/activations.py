@@ -101,7 +101,8 @@ def left(case: Case, hooks: str = "", mode: bool | None = None, moved: bool = Fa
     layers = case.inputs["layers"]
     training = case.inputs["training"] if mode is None else mode
     more = {"activations": sum(layer["kind"] in ("relu", "tanh") for layer in layers), "layers": len(layers)}
-    own = 0 if hooks == "removed" else int(case.inputs["own_hook"])
+    lost = {"removed": len(layers) + 1, "removed from activations": more["activations"]}.get(hooks, 0)
+    own = (len(layers) + 1 - lost) * case.inputs["own_hook"]
     return {
         HOOKS: float(own + more.get(hooks, 0)),
         MODES: [float(training)] * (len(layers) + 1),
@@ -251,6 +252,7 @@ QUESTION = Description(
             "a hook that the model had before the call is gone",
             "whose hooks you remove",
             partial(left, hooks="removed"),
+            also=(partial(left, hooks="removed from activations"),),
         ),
         Mistake(
             "evaluation-mode",

@@ -54,17 +54,17 @@ def swa(case: Case, slip: str = "") -> dict[str, Any]:
     return {SWA: value, SWA_CHANGED: 0.0}
 
 
-def changed(case: Case, moved: bool = True) -> dict[str, Any]:
-    """The first of the given weights holds the average afterwards."""
-    first = case.inputs["weights"][0]
-    return {SWA_CHANGED: float(np.abs(swa(case)[SWA] - first).max())} if moved else {}
+def changed(case: Case, fields: tuple[str, ...]) -> dict[str, Any]:
+    """One of the given weights has another value afterwards."""
+    return dict.fromkeys(fields, float(len(case.inputs["weights"]) > 1))
 
 
 def statistics(case: Case, slip: str = "") -> dict[str, Any]:
     """Running statistics of every batch norm after all batches; each batch has the same number of rows."""
     norms = [layer for layer in case.inputs["layers"] if layer["kind"] == "norm"]
+    together = np.concatenate(case.inputs["batches"])
     collected: list[list[tuple[Array, Array]]] = [[] for _ in norms]
-    for x in case.inputs["batches"]:
+    for x in [together] if slip == "one batch" else case.inputs["batches"]:
         for layer in case.inputs["layers"]:
             if layer["kind"] == "linear":
                 x = x @ layer["weight"].T + layer["bias"]
@@ -80,7 +80,7 @@ def statistics(case: Case, slip: str = "") -> dict[str, Any]:
         if slip == "reset, momentum":
             mean, variance = np.zeros_like(mean), np.ones_like(variance)
         for step, (own_mean, own_variance) in enumerate(measured, 1):
-            share = MOMENTUM if slip in ("momentum", "reset, momentum") else 1 / step
+            share = layer.get("momentum", MOMENTUM) if slip in ("momentum", "reset, momentum") else 1 / step
             share = 1 / (step + BATCHES) if slip == "not reset" else share
             share = {"not updated": 0.0, "last batch": 1.0}.get(slip, share)
             mean = (1 - share) * mean + share * own_mean
@@ -90,10 +90,11 @@ def statistics(case: Case, slip: str = "") -> dict[str, Any]:
     return {MEANS: means, VARIANCES: variances}
 
 
-def left(case: Case, training: bool | None = None, momentum: float = MOMENTUM) -> dict[str, Any]:
+def left(case: Case, training: bool | None = None, momentum: float | None = None) -> dict[str, Any]:
     mode = case.inputs["training"] if training is None else training
-    norms = sum(layer["kind"] == "norm" for layer in case.inputs["layers"])
-    return {MODES: [float(mode)] * (len(case.inputs["layers"]) + 1), MOMENTA: [momentum] * norms}
+    own = [layer.get("momentum", MOMENTUM) for layer in case.inputs["layers"] if layer["kind"] == "norm"]
+    momenta = [each if momentum is None else momentum for each in own]
+    return {MODES: [float(mode)] * (len(case.inputs["layers"]) + 1), MOMENTA: momenta}
 
 
 def reference(case: Case) -> dict[str, Any]:
@@ -130,6 +131,11 @@ def case(rng: np.random.Generator, kind: str, training: bool, steps: int, norms:
     layers = [linear(rng, "0", 3, size, 0), norm(rng, "1", size, 0), activation("2", "relu")]
     if norms > 1:
         layers += [linear(rng, "3", size, 4, 0), norm(rng, "4", 4, 0)]
+    momenta = rng.permutation([0.05, 0.2, 0.3])
+    layers = [
+        layer | ({"momentum": float(momentum)} if layer["kind"] == "norm" else {})
+        for layer, momentum in zip(layers, [*momenta, *momenta], strict=False)
+    ]
     batches = [rng.uniform(-1, 1, 3) + rng.normal(size=(4, 3)) for _ in range(int(rng.integers(3, 6)))]
     decay = float(rng.choice([rng.uniform(0.1, 0.4), rng.uniform(0.6, 0.95)]))
     return made(kind, weights, decay, layers, batches, training)
@@ -205,7 +211,8 @@ QUESTION = Description(
             "inputs-changed",
             "the weights that were given hold the average now: the training run would go on from there",
             "which tensor an in-place operation changes",
-            changed,
+            partial(changed, fields=(SWA_CHANGED,)),
+            also=(partial(changed, fields=(EMA_CHANGED,)), partial(changed, fields=(EMA_CHANGED, SWA_CHANGED))),
         ),
         Mistake(
             "not-updated",
@@ -226,6 +233,12 @@ QUESTION = Description(
             **slipped(statistics, "last batch"),
         ),
         Mistake(
+            "one-large-batch",
+            "all batches went through the model as a single one, whose variance has their differences in it too",
+            "the mean of the variances of two batches, beside the variance of both together",
+            **slipped(statistics, "one batch"),
+        ),
+        Mistake(
             "biased-variance",
             "the variances divide by n; running variances divide by n - 1",
             "the running variance of PyTorch's batch norm after one batch",
@@ -243,7 +256,7 @@ QUESTION = Description(
             "the momentum of the batch norms is another one after the call",
             "what you set for the call alone",
             partial(left, momentum=-1.0),
-            also=(partial(left, momentum=1.0),),
+            also=(partial(left, momentum=1.0), partial(left, momentum=MOMENTUM)),
         ),
     ),
     visible=(

@@ -163,7 +163,7 @@ def tensors(rng: np.random.Generator, count: int) -> list[Array]:
 
 def case(rng: np.random.Generator, kind: str, missing: int, share: float, percent: float = -1) -> Case:
     """A limit of `share` times the global norm; updates of different sizes; norms with a long tail."""
-    gradients: list[Array | None] = [*tensors(rng, int(rng.integers(3, 6)))]
+    gradients: list[Array | None] = [*tensors(rng, int(rng.integers(3, 6)) if missing else 5)]
     for place in rng.permutation(len(gradients))[:missing]:
         gradients[place] = None
     before = tensors(rng, 3)

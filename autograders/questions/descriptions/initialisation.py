@@ -37,7 +37,7 @@ def deviation(case: Case, scheme: str, slip: str = "") -> float:
         )
     else:
         variance = {"fan_out": 1 / fan_out, "two as well": 2 / fan_in}.get(slip, 1 / fan_in)
-    gain = {"no gain": 1.0, "gain squared": gain**2, "root of gain": gain**0.5}.get(slip, gain)
+    gain = {"no gain": 1.0, "gain of a ReLU": 2**0.5, "gain squared": gain**2, "root of gain": gain**0.5}.get(slip, gain)
     if slip == "variance":
         return float(gain**2 * variance)
     return float(gain * np.sqrt(variance))
@@ -64,13 +64,18 @@ def orthogonal(case: Case, slip: str = "") -> dict[str, Any]:
     return {GRAM: gram, OUTSIDE: 0.0}
 
 
+def in_another_space(where: Callable[[int, int], bool]) -> Simulation:
+    """Right lengths and angles, with directions that have nothing to do with the matrix where its sides are so."""
+    return lambda case: {OUTSIDE: float(where(*case.inputs["matrix"].shape))}
+
+
 def moments(case: Case, slip: str = "") -> list[float]:
     value, values = case.inputs["start"], []
     for number, (shape, std) in enumerate(zip(case.inputs["shapes"], case.inputs["deviations"], strict=True)):
         rectified = case.inputs["rectified"] and (number > 0 or slip == "input rectified")
         half = 0.5 if rectified and slip != "not halved" else 1.0
         half = half**0.5 if slip == "root of a half" else half
-        fan = fans(shape)[1 if slip == "fan_out" else 0]
+        fan = fans(shape, slip)[1 if slip == "fan_out" else 0]
         scale = std if slip == "not squared" else std**2
         value = fan * scale * half * value if slip != "no fan" else scale * half * value
         values.append(float(value))
@@ -221,7 +226,11 @@ QUESTION = Description(
             "the gain changes nothing",
             "where `gain` is used",
             as_deviation("no gain", "xavier", "he"),
-            also=(as_deviation("no gain", "xavier"), as_deviation("no gain", "he")),
+            also=(
+                *(as_deviation("no gain", scheme) for scheme in ("xavier", "he")),
+                as_deviation("gain of a ReLU", "he"),
+                as_deviation("gain of a ReLU", "xavier", "he"),
+            ),
         ),
         Mistake(
             "gain-squared",
@@ -294,6 +303,13 @@ QUESTION = Description(
             also=(lambda case: orthogonal(case, "gain squared"),),
         ),
         Mistake(
+            "another-space",
+            "the rows (or columns) are at right angles, but they span another space than those of the matrix",
+            "how a wide matrix becomes tall: by a transpose, and not by a reshape",
+            in_another_space(lambda rows, columns: 1 < rows < columns),
+            also=(in_another_space(lambda rows, columns: rows != columns),),
+        ),
+        Mistake(
             "not-halved",
             "the ReLU before a layer halves the mean square, and this was not counted",
             "the mean square of relu(z) for z that is symmetric about 0",
@@ -316,6 +332,12 @@ QUESTION = Description(
             "the mean square grows with the number of inputs of a layer, and this took its outputs",
             "over how many products one output sums",
             as_field(MOMENTS, moments, "fan_out"),
+        ),
+        Mistake(
+            "channels-for-fan-in",
+            "the mean square grows with fan_in, and this took the channels alone",
+            "a convolution with a kernel of 3 by 2",
+            as_field(MOMENTS, moments, "no kernel"),
         ),
         Mistake(
             "fan-forgotten",
@@ -351,6 +373,7 @@ QUESTION = Description(
             False,
             2.0,
         ),
+        made("a layer from 3 to 5, a wide matrix", [5, 3], 2.0, [[2, 1, 2], [0, 1, 1]], [[5, 3]], [0.6], True, 1.0),
     ),
     draw=draw,
     domain=domain,

@@ -59,7 +59,11 @@ def box(case: Case, slip: str = "") -> tuple[slice, slice]:
         half_rows, half_columns = half_columns, half_rows
     if slip == "centre exchanged":
         row, column = column, row
+    if slip == "square":
+        half_columns = half_rows
     more = 1 if slip == "end included" else 0
+    if slip == "not cut off":  # slices: a negative start counts from the end
+        return slice(row - half_rows, row + half_rows), slice(column - half_columns, column + half_columns)
     return (
         slice(max(row - half_rows, 0), min(row + half_rows + more, height)),
         slice(max(column - half_columns, 0), min(column + half_columns + more, width)),
@@ -77,7 +81,14 @@ def cutmix(case: Case, slip: str = "") -> dict[str, Any]:
     if slip == "outside replaced":
         cut = x[order].copy()
         cut[..., rows, columns] = x[..., rows, columns]
+    if slip == "pasted again":
+        cut = x.copy()
+        for place, partner in enumerate(order):
+            cut[place, :, rows, columns] = cut[partner, :, rows, columns]
     inside = cut[0, 0, rows, columns].size / x[0, 0].size
+    if slip == "whole box":
+        sides = [int(0.5 * np.sqrt(1 - share) * side) for side in x.shape[-2:]]
+        inside = 4 * sides[0] * sides[1] / x[0, 0].size
     kept = {
         "not recomputed": share,
         "reversed": inside,
@@ -247,6 +258,25 @@ QUESTION = Description(
             "the targets have the share that was asked for; the box was cut off or rounded, so its area is another",
             "how many pixels the box really has",
             in_cutmix("not recomputed"),
+            also=(in_cutmix("whole box"),),
+        ),
+        Mistake(
+            "not-cut-off",
+            "a box that begins outside the image has a negative start, and a slice counts that from the other end",
+            "the rows of a slice from -1 to 3",
+            in_cutmix("not cut off"),
+        ),
+        Mistake(
+            "pasted-again",
+            "a row got pixels that had been pasted into its partner before",
+            "the tensor from which the boxes are copied: is it still the one that you got?",
+            in_cutmix("pasted again"),
+        ),
+        Mistake(
+            "square-box",
+            "both sides of the box were computed from the height",
+            "an image that is higher than wide",
+            in_cutmix("square"),
         ),
         Mistake(
             "area-reversed",

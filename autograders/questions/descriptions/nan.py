@@ -312,6 +312,13 @@ QUESTION = Description(
             ),
         ),
         Mistake(
+            "zero-row-moves",
+            "the similarity of a row of zeros is 0, and its gradient is not: it is the direction of the other row",
+            "the gradient of a row of zeros, as the question defines it",
+            only(lambda case: cosine(case, "units", 1.0), GRADIENT["cosine"]),
+            also=(only(lambda case: cosine(case, "rows", 1.0), GRADIENT["cosine"]),),
+        ),
+        Mistake(
             "count-not-reset",
             "an overflow did not start the count of good steps anew",
             "how many good steps *in a row* it takes",

@@ -27,6 +27,7 @@ from .shift_tables import (
     Wanted,
     average,
     differences,
+    few,
     from_zero,
     lacking,
     largest,
@@ -35,6 +36,7 @@ from .shift_tables import (
     nearly,
     only_at,
     rows_of,
+    spread,
     subset,
     total,
     undecided,
@@ -154,6 +156,9 @@ def planned() -> dict[str, Plan]:
         plans[f"none: x = {2 * y}, y = {y} never"] = Plan("none", None, lacking(2 * y, y, "anywhere"))
         plans[f"none: x = {2 * y}, y = {y} only earlier"] = Plan("none", lacking(2 * y, y, "first"))
     plans["temporal: an input that is new in a class"] = Plan("temporal", from_zero)
+    plans["temporal: few examples of a class"] = Plan("temporal", few("x|y"))
+    plans["label: no pair moves by much"] = Plan("label", None, spread("y", "y|x"))
+    plans["covariate: no pair moves by much"] = Plan("covariate", None, spread("x", "x|y"))
     for name in FORMS:
         plans[f"none: P({name}) nearly changed"] = Plan("none", None, nearly(name))
         plans[f"none: P({name}) nearly changed within training"] = Plan("none", nearly(name))

@@ -117,6 +117,26 @@ def nearly(name: str) -> Wanted:
     return wanted
 
 
+def spread(*names: str) -> Wanted:
+    """Exactly these distributions change, and no share of a pair (x, y) among all does."""
+
+    def wanted(pairs: Pairs) -> np.ndarray:
+        shares = [table / table.sum(axis=(1, 2), keepdims=True) for table in (pairs.first, pairs.second)]
+        return subset(*names)(pairs) & (np.abs(shares[1] - shares[0]).max(axis=(1, 2)) < LIMIT - 0.005)
+
+    return wanted
+
+
+def few(*names: str) -> Wanted:
+    """Exactly these distributions change, by so few examples that one more of each pair would hide it."""
+
+    def wanted(pairs: Pairs) -> np.ndarray:
+        with_one_more = Pairs(pairs.first + 1, pairs.second + 1)
+        return subset(*names)(pairs) & changed()(with_one_more)
+
+    return wanted
+
+
 def lacking(x: int, y: int, where: str) -> Wanted:
     """Nothing changes, and a pair occurs in neither table, or not in the second."""
     return lambda pairs: (

@@ -28,7 +28,7 @@ def built_layer(layer: Mapping[str, Any]) -> nn.Module:
     size = len(state["bias"])
     built: nn.Module
     if kind == "norm":
-        built = nn.BatchNorm1d(size, dtype=torch.float64)
+        built = nn.BatchNorm1d(size, momentum=layer.get("momentum", 0.1), dtype=torch.float64)
     elif kind == "linear":
         built = nn.Linear(state["weight"].shape[1], size, dtype=torch.float64)
     else:
@@ -45,7 +45,8 @@ def _statistics(functions: Functions, inputs: Inputs) -> dict[str, Any]:
     layers = OrderedDict((str(layer["name"]), built_layer(layer)) for layer in inputs["layers"])
     model = nn.Sequential(layers).train(bool(inputs["training"]))
     if inputs["own_hook"]:
-        model.register_forward_hook(lambda module, arguments, output: None)
+        for module in model.modules():
+            module.register_forward_hook(lambda module, arguments, output: None)
     before = {name: buffer.clone() for name, buffer in model.named_buffers()}
     statistics = {
         name: dict(measures)

@@ -33,8 +33,8 @@ def _orthogonal(functions: Functions, inputs: Inputs) -> dict[str, Any]:
         raise ValueError(f"orthogonal() returned the shape {list(result.shape)} for a matrix {list(matrix.shape)}")
     if matrix.shape[0] > matrix.shape[1]:
         matrix, result = matrix.T, result.T
-    projection = torch.linalg.pinv(matrix) @ matrix
-    return {"gram": result @ result.T, "outside": float((result - result @ projection).abs().max())}
+    outside = result - result @ torch.linalg.pinv(matrix) @ matrix
+    return {"gram": result @ result.T, "outside": float(bool((outside.abs() > 1e-5 * inputs["gain"]).any()))}
 
 
 def _moments(functions: Functions, inputs: Inputs) -> dict[str, Any]:

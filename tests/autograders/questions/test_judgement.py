@@ -57,6 +57,7 @@ def test_a_mistake_is_not_named_where_the_right_value_contradicts_it(fresh_secre
         ("wrong-dtype", lambda array: array.astype(np.float64)),
         ("wrong-shape", lambda array: array[None]),
         ("nothing-returned", lambda array: None),
+        ("wrong-size", lambda array: array[:-1]),
         (None, lambda array: array + 1),
         (None, lambda array: array[None] + 1),
     ],
@@ -71,3 +72,24 @@ def test_mistakes_that_any_answer_can_make_are_named(
         return {path: [change(array) for array in register.reference(case)[path]]}
 
     assert misconception(register, fresh_secret, changed) == name
+
+
+def test_an_entry_too_many_is_named_where_those_before_it_are_right(fresh_secret: bytes) -> None:
+    register = QUESTIONS["03a-register"].description
+    path = "registered.parameters"
+
+    def longer(case: Case) -> Mapping[str, Any]:
+        arrays = register.reference(case)[path]
+        return {path: [*[array.astype(np.float64) for array in arrays], arrays[0]]}
+
+    assert misconception(register, fresh_secret, longer) == "wrong-size"
+
+
+def test_a_part_for_special_cases_alone_is_a_corner_case_where_the_others_are_right(fresh_secret: bytes) -> None:
+    mixup = replace(QUESTIONS["03d-mixup"].description, mistakes=())
+
+    def wrong_on(*kinds: str) -> Callable[[Case], Mapping[str, Any]]:
+        return lambda case: {"cutmix.images": mixup.reference(case)["cutmix.images"] + 5 * (case.kind in kinds)}
+
+    assert misconception(mixup, fresh_secret, wrong_on("box at the border")) == "corner-case"
+    assert misconception(mixup, fresh_secret, wrong_on("box at the border", "box inside")) is None

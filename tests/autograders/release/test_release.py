@@ -332,6 +332,7 @@ def test_releasing_again_keeps_the_secret_and_replaces_the_bundle(
     assert main(["release", *options]) == 0
     assert course.secret.read_bytes() == secret
     assert not (course.bundle / "leftover").exists()
+    assert [path.read_text() for path in course.root.glob("edited-*/leftover")] == ["x"]
 
 
 def test_the_wheel_holds_the_library_and_nothing_of_the_autograders(tmp_path: Path, checker) -> None:
