@@ -30,7 +30,7 @@
 # | 6 | the full run, then regularisation | overfitting, schedules, evaluation | 10 |
 # | 7 | error analysis | what to do next | 8 |
 #
-# There are five more parts: a zoo of broken programs (12 points), splits and distribution shift (16), experiments with
+# The points of the other parts: a zoo of broken programs (12 points), splits and distribution shift (16), experiments with
 # one change at a time (8), the way to debug a training script of your own (no points), and at the end a script with
 # unknown faults, which you repair with the whole ladder (16). Splits and shift decide whether a validation score means
 # anything.
@@ -56,7 +56,7 @@
 # - [Your own program](#Your-own-program): 25
 # - [An unknown script](#An-unknown-script): 60
 #
-# After the bug zoo you are nearly half-way, which is a good place for a break.
+# After the bug zoo you have done two fifths, which is a good place for a break.
 
 # %% tags=["setup"]
 import math
@@ -138,7 +138,7 @@ show_images(drawn.images[:8], drawn.labels[:8], "Eight of the 2,000 images, with
 # **Goal.** Meet a program with a good training accuracy and a useless validation score, and find the one line that
 # caused it.
 #
-# A debug-ladder notebook that was published on the web generates two half moons, point after point along each arc: first
+# A published notebook about debugging generates two half moons, point after point along each arc: first
 # all of class 0, then all of class 1. It takes the last 20 % for validation, without shuffling. The code below does the
 # same. Predict the number of classes in the validation part.
 
@@ -201,8 +201,7 @@ show_splits(
 
 # %% [markdown]
 # Both networks fit their training part. On the stacked split the trained network does much worse than a coin on
-# validation. The score shows that something is wrong, but no loss curve, no other rate and no other architecture
-# would show what. Counting the classes of each part shows that the split is not random. Its validation points also
+# validation. The score shows that something is wrong, but not what: the training loss is fine. Counting the classes of each part shows that the split is not random. Its validation points also
 # lie where training has none, and this is why the accuracy is so low. The cause is the line `stacked = …`.
 #
 # ### Our program on rung 1
@@ -460,7 +459,7 @@ for name, losses in curves.items():
 
 # %% [markdown]
 # The double softmax memorises the batch, and its loss stops at 1.46. So rung 3 does not ask "does the loss fall?" but
-# "does it reach the floor?". The *floor* is the lowest value of the loss that the author intended. For class indices it
+# "does it reach the floor?". The *floor* is the lowest value that the intended loss can reach. For class indices it
 # is 0, and 1.46 is far above it. With label smoothing it is higher, and that is not a bug. PyTorch's smoothed targets
 # are $(1 - \varepsilon)$ times the one-hot row plus $\varepsilon/C$ for every class. The best possible answer is
 # exactly these targets, and its loss is the floor.
@@ -576,7 +575,10 @@ probe("03b-overfit", overfit_rung)
 # %% [markdown]
 # **Recap.** Compare the loss with the floor: a loss well above or well below it is a sign of a fault. Mix the
 # classes. Measure in evaluation mode. And remember what rung 3 cannot see: permuted labels, a leaking split, a wrong
-# evaluation. One batch can be memorised in all three cases.
+# evaluation. One batch can be memorised in all three cases. It does not see either whether the model computes what you
+# mean, for example when a recurrent layer without `batch_first=True` runs over the batch. So change one example of a
+# batch, in evaluation mode: only its own output may change. Then change its last position: in a model that must not see
+# the future, no earlier output may change. `climb` asks both on this rung.
 
 # %% [markdown]
 # ## Rung 4 · A small subset
@@ -612,7 +614,7 @@ show_gains(gains, "Above zero for every seed with the true labels, below it with
 # constant answer. Rung 3 cannot stop this program; rung 4 does.
 #
 # How often does chance alone meet a criterion? The *gain* of a program for a seed is how far its loss lies below that
-# of the constant answer. The code below draws the gains of 100,000 programs from pure noise. With the criterion "the
+# of the constant answer. The code below draws the gains of 100,000 programs that have learned nothing, so they are pure noise. With the criterion "the
 # mean is positive", half of them pass. Now take the criterion "the mean is larger than twice the standard deviation
 # between seeds", with three seeds. Predict the percentage of programs that pass.
 
@@ -760,7 +762,7 @@ print(f"with the suggestion ≈ {after[rate]:.1f}, at the lowest point ≈ {afte
 
 
 # %% [markdown]
-# A single step at a large rate can lower the loss. A hundred such steps overshoot. On rung 6 we train our program with
+# A single step at a large rate can lower the loss, and hundreds of such steps need not. On rung 6 we train our program with
 # the library's suggestion, about 0.006.
 #
 # ### Question 03b-lr · 3 points
@@ -925,8 +927,9 @@ show_figure(
 
 # %% [markdown]
 # On rung 1 `climb` also asks whether similar inputs have similar labels, so the slipped labels are stopped there. The
-# dead units are reported on rung 4. They cannot learn one batch either, so rung 3 is "unsure": its number is bad, and
-# none of its own questions explains why. `climb` goes on until a question does, and reports the fault there.
+# dead units are reported on rung 4. They cannot learn one batch either. But no question of rung 3 explains why, so
+# `climb` calls rung 3 "unsure" and goes on; rung 4 finds the cause. If you see "unsure" where all higher rungs hold, try
+# more steps and other rates before you look for a fault.
 #
 # ### Our program, with five common mistakes
 #
@@ -1323,7 +1326,7 @@ show_figure(
 # `ablate` trains every version with the same three seeds and puts an interval around the mean difference (more in the
 # section on ablations). All four methods narrow the gap. Shifted images narrow it most, probably because they add what
 # 800 images lack: shapes in other places. For two of the four the verdict is noise, because their intervals contain 0.
-# Three seeds cannot tell whether these methods help. Fewer epochs at least take less than half of the time. More is not
+# Three seeds cannot tell whether these methods help. Training for fewer epochs at least takes less than half of the time. More is not
 # always better, as the next cell shows. It uses shifted images, decay and dropout together, with the same three seeds.
 
 # %% tags=["demo"]
@@ -1337,7 +1340,7 @@ for name, config in {
 
 # %% [markdown]
 # All three together have the smallest gap and a higher validation loss than shifted images alone: the network now
-# underfits. The gap is only a symptom. The validation loss is what counts.
+# fits less well. The gap is only a symptom. The validation loss is what counts.
 #
 # **Recap.** Regularise against a measured gap, one method at a time, over several seeds, and judge by the validation
 # loss.
@@ -1624,7 +1627,8 @@ probe("03b-shift", find_shift)
 #
 # **Goal.** Choose the next experiment by looking at mistakes, not by taste.
 #
-# Your model is trained, every rung below holds, and it gets 82 % of the validation examples right. What do you do next?
+# Suppose that a model is trained, every rung below holds, and it gets 82 % of the validation examples right. What do you
+# do next?
 #
 # - (a) Try a bigger model.
 # - (b) Train for more epochs.
@@ -1747,13 +1751,13 @@ for name, errors in counts.items():
     print(f"{name}:", ", ".join(f"{kind} ≈ {errors[kind]:.0f}" for kind in names))
 
 # %% [markdown]
-# Showing the crosses four times shrinks their bucket to a fraction. The blur bucket is the largest, but blur
+# Showing the crosses four times shrinks their bucket to about a third. The blur bucket is the largest, but blur
 # augmentation does not make it smaller. A possible reason: the motion is about as long as the shape is wide, so little
 # of the outline is left. The size of a bucket says what a cure could bring at most. Only the experiment says what it
 # does bring.
 #
 # The *ceiling* of a bucket is the accuracy that the model would have if all mistakes in this bucket were corrected.
-# Take the model from the start of this rung, with 82 %. You sort 100 of its mistakes, and the buckets hold 32, 28, 18,
+# Take the imagined model from the start of this rung, with 82 %. You sort 100 of its mistakes, and the buckets hold 32, 28, 18,
 # 14 and 8 of them. Fixing the first bucket completely does not add 32 points. Predict the accuracy.
 
 # %% tags=["demo"]
@@ -2055,12 +2059,16 @@ print(climb(shapes_program(), shapes_task, budget=0))
 # %% [markdown]
 # Read it from the top. Each rung begins with its verdict. It *holds*, it *fails*, it is *unsure* (a number is bad,
 # and no question explains why), or it was *not asked* (nothing could be measured). The line *demands* says when the
-# rung holds. Then come its most important numbers, some of which you have computed yourself. Three lines need an
+# rung holds. Then come its most important numbers, some of which you have computed yourself. Four lines need an
 # explanation:
 #
 # - *unlike the lecture's batches* compares the first batch with the contract of the task. What it lists is a hint, not
 #   yet a fault. For example, `climb` calls unscaled inputs a fault only if the same training ends clearly better with
 #   scaled inputs. So with a small budget, rung 1 can hold for inputs that the table of the bug zoo would stop there.
+# - *demands* is sometimes another question than the one that you asked by hand. By hand, rung 2 compared the model's
+#   score with baselines, and rung 4 compared validation losses over seeds. `climb` asks on rung 2 whether the outputs
+#   depend on the inputs, on rung 4 whether 256 *training* examples can be learned, with three seeds, and leaves the
+#   score to rungs 6 and 7. A gap between training and validation is no fault for it. Look at both losses yourself.
 # - *attainable*, on rung 3, is the lowest loss that any outputs could have on the batch, by the program's own loss
 #   function. It is found by a search, so it is approximate. If it is not the floor that the author intended, the
 #   fault is in the loss function or in the targets.
@@ -2095,7 +2103,8 @@ for finding in report.findings:
 # %% [markdown]
 # A report tells you four things. The *rung* is the first one that fails; all lower rungs hold. The *part* is the place
 # in the program to look at, here the optimizer. The *evidence* is what was observed: 2 of the optimizer's 10 parameters
-# are not in the model. The *remedy* says what to change: make the optimizer last.
+# are not in the model. The *remedy* says what to change: make the optimizer
+# after the model is complete.
 #
 # This finding is *certain*: in a sound program of this kind the optimizer's parameters are parameters of the model,
 # whatever the data are. After a certain finding `climb` does not compare runs, because they could only show the same
@@ -2196,7 +2205,7 @@ print(f"constant answer: mean error ≈ {constant_error:.0f} points")
 
 # %% [markdown]
 # The network is no better than the constant answer. `lecture debug` cannot know that. It sees what happens inside a
-# training step, and the step is right: gradients are cleared, every parameter gets a gradient, and the optimizer uses
+# training step, and what it checks there is right: gradients are cleared, every parameter gets a gradient, and the optimizer uses
 # it. It does not know which batches are for validation, or what the author means.
 #
 # ### The script as a program
@@ -2293,7 +2302,7 @@ for finding in report.findings:
 # - *The finding* says that the loss stays the same when the examples get each other's labels. Outputs of shape
 #   `[32, 1]` minus targets of shape `[32]` give a table of 32 × 32 differences. Each prediction is compared with every
 #   target, and the best answer is the mean.
-# - *The rest*: comparisons of runs were not needed, the higher rungs were not climbed, and no question was left out.
+# - *The rest*: comparisons of runs were not needed, and the higher rungs were not climbed. The last line counts both.
 #
 # The remedy offers two ways. Here the targets become a column. The next cell changes this one line in the script's
 # file, and runs it again.
@@ -2321,7 +2330,7 @@ for result in again.results:
 # | a loss that you wrote yourself, the data, the split, the validation, the metric | no | yes |
 # | rate, schedule, initial weights, layers: a replacement trains better | no | yes, if the budget is large enough |
 # | groups, times, frozen layers, clipping | no | yes, if you declare them in `Spec` |
-# | anything before the loaders were made; a target that is not what you want to know | no | no |
+# | anything before the loaders were made; a target that is not what you want to know | no | mostly not |
 #
 # "Yes" means that the command asks about such faults, not that it finds each of them. Faults of the last row are not
 # rare. This script has an example: scikit-learn standardised the ten columns over all 442 patients, so training knows
@@ -2330,8 +2339,8 @@ for result in again.results:
 #
 # **Recap.** For a script of your own: run it with `lecture debug` first, since that costs nothing. Compare its score with
 # a constant answer. Then write the factory, with your own functions for the step, the epoch and the validation. Climb
-# with a small budget, repair what is found, and climb again until nothing is found. Then climb once with a budget of a
-# minute.
+# with a small budget, repair what is found, and climb again until nothing is found. At the end climb once with
+# `budget=60`.
 
 # %% [markdown]
 # ## An unknown script
@@ -2363,9 +2372,8 @@ print(", ".join(f"{name} the repair ≈ {value:.1f}" for name, value in accuracy
 #
 # ### Question 03b-debug · 12 points
 #
-# The cell below holds a script that trains a small network on digits. It runs without an error, and parts of its log
-# look plausible. It has three faults, each in a function of its own; the other functions are right. Every course gets a
-# script of its own. This is what its author wants the functions to do, each by itself:
+# The cell below holds a script that trains a small network on digits. It runs without an error. It has three faults, each in a function of its own; the other functions are right. Each course has its own
+# script, the same for all students. This is what its author wants the functions to do, each by itself:
 #
 # | function | what it should do |
 # |---|---|
@@ -2388,8 +2396,8 @@ print(", ".join(f"{name} the repair ≈ {value:.1f}" for name, value in accuracy
 # functions may be named. Where two rungs are defensible, both count. Until `diagnosis` is written, the whole question
 # counts as not answered.
 #
-# Some of the scripts have faults that you know from the bug zoo, two of them nearly word for word. That is how it is
-# in practice, too: a few faults come up again and again. Recognising a fault is the beginning. The debugging note
+# You may know some faults from the bug zoo. That is how it is in practice, too: a few faults come up again and again.
+# Two findings can have one cause: repair the first, and climb again. Recognising a fault is the beginning. The debugging note
 # asks for the numbers that prove it.
 #
 # Of the two cells below the check, the first prints the log and the second climbs. `climb` stops at the first rung

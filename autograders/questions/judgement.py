@@ -154,8 +154,8 @@ class Judgement:
     def _is_corner_case(self, part: Graded) -> bool:
         """Whether the fields of a part are right on most kinds of cases, so that the others are special somehow.
 
-        All cases of the question count, because a part may be asked for the special ones alone. Either most kinds of the
-        part are right, or most cases and kinds of the question.
+        All cases of the question count, because a part may be asked for the special ones alone. Either most kinds of
+        the part are right, or most cases and kinds of the question.
         """
         wrong_of: dict[str, list[bool]] = {}
         for case, observation, expected in zip(self.cases, self.observations, self.expected, strict=True):
@@ -168,8 +168,8 @@ class Judgement:
                 wrong = any(difference(*pair, self.tolerance) is not None for pair in values)
                 wrong_of.setdefault(case.kind, []).append(wrong)
         own = [any(wrong_of[kind]) for kind in wrong_of if not part.on or kind in part.on]
-        kinds, cases = [any(wrong) for wrong in wrong_of.values()], [each for wrong in wrong_of.values() for each in wrong]
-        return _few(own) or (_few(kinds) and _few(cases))
+        cases = [wrong for each in wrong_of.values() for wrong in each]
+        return _few(own) or (_few([*map(any, wrong_of.values())]) and _few(cases))
 
     def _general(self, part: Graded) -> str | None:
         """The general mistake that explains every wrong value of a part; an error goes before wrong values."""

@@ -1,4 +1,4 @@
-"""Keeps what somebody changed in the student's folder, such as a teacher who learns in it, before a release replaces it."""
+"""Keeps what somebody changed in the student's folder, such as whoever learns in it, before a release replaces it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def keep_edits(folder: Path, archive: Path) -> Path | None:
 
 
 def edited(folder: Path, archive: Path) -> list[Path]:
-    """The files of a student's folder, relative to it, that are not as the archive has them; none without an archive."""
+    """The files of a student's folder, relative to it, that the archive has otherwise; none without an archive."""
     if not folder.is_dir() or not zipfile.is_zipfile(archive):
         return []
     with zipfile.ZipFile(archive) as released:

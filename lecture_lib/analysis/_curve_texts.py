@@ -24,8 +24,8 @@ PATTERNS: dict[str, tuple[str, tuple[str, ...]]] = {
         "Nothing is learned: the rate is far too small, or the gradient does not reach the weights, or the inputs tell "
         "nothing about the labels.",
         (
-            "overfit one batch: if that fails too, the wiring is broken (zero_grad, frozen or unregistered parameters, "
-            "dead ReLUs, double softmax)",
+            "overfit one batch, then again with a rate a hundred times larger: if both fail, the wiring is broken "
+            "(zero_grad, frozen or unregistered parameters, dead ReLUs, double softmax)",
             "look at a batch as the model gets it: inputs, and labels beside them",
             "raise the rate (find_lr shows its range)",
         ),

@@ -76,10 +76,10 @@ def _watch(options: argparse.Namespace) -> int:
         print("\n".join(filter(None, [f"lecture debug: nothing to look at: {why}", failed])), file=sys.stderr)
         return 1
     findings = find_faults(recording, Spec(accumulate=_accumulated(recording)))
-    summary = f"{len(recording.of(Step))} steps were watched, after {discovery.steps} to find the models"
+    summary = f"{len(recording.of(Step))} steps were checked; {discovery.steps} before them served to find the models"
     lines = [failed, summary, *map(str, findings or ["nothing found"])]
     lines += [f"not checked: {rule}" for rule in findings.unchecked]
-    lines.append("Nothing is known of the data, the validation or what the author means: see `--climb`.")
+    lines.append("Data, validation and the formula of the loss were not checked: see `--climb`.")
     _tell(options, [line for line in lines if line], findings)
     # An interrupt is not a failure: a long training may be stopped on purpose.
     return 1 if findings or failed.startswith("the script") else 0

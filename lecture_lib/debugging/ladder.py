@@ -34,11 +34,14 @@ if TYPE_CHECKING:
 
 SWAPS_SHARE = 0.8  # of the budget; the rest is for comparisons that give what was found its name
 MEASURED = 6  # the rung that shows the metric
-UNLEARNT = "What was to be learnt was not, and no rule knows why: try a smaller and a larger rate."
+UNLEARNT = (
+    "The examples were not learned, and no question explains why: try a smaller and a larger rate, or more steps."
+)
 IN_FULL = {"unsure": "unsure: a bad number, unexplained"}
 COLOURS = {"holds": (BLUE, ""), "fails": (VERMILION, "//"), "unsure": (ORANGE, ".."), "not asked": (INK, "")}
 # What a fault shows on other rungs too, and is then no finding of its own.
 EXPLAINS = {
+    "D03": ("D25",),
     "D26": ("D03", "D25", "D11"),
     "D30": ("D25", "D03", "A11"),
     "D34": ("E02",),
@@ -136,7 +139,11 @@ class Climb:
         """How much was found and asked, and how many questions were left out."""
         count = len(self.findings)
         findings = f"{count} finding{'s' if count > 1 else ''}" if count else "nothing found"
-        return f"{findings}: {self.question_count} questions asked, {len(self.refused)} not asked"
+        ending = f"{findings}: {self.question_count} questions asked, {len(self.refused)} not asked"
+        lines = [line for result in self.results for line in result.unchecked]
+        skipped = sum(not any(reason in line for reason in self.refused) for line in lines)
+        ending += f", {skipped} comparison{'s' if skipped > 1 else ''} not made" if skipped else ""
+        return ending + (f"; rungs from {self.above[0].number} on not climbed" if self.above else "")
 
     def plot(self) -> Figure:
         """Draw the rungs, and the curves of the recorded run below them."""

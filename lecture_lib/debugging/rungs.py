@@ -13,12 +13,17 @@ from .faults.data_hypotheses import weighted_wrongly
 from .faults.data_rules import DATA_RULES, binary_targets
 from .faults.error_rules import stopped
 from .faults.error_slices import confidence_off, failing_slice, leans_on_a_part
-from .faults.evaluation_rules import EVALUATION_RULES, schedule_misstepped, trained_in_evaluation_mode
+from .faults.evaluation_rules import (
+    EVALUATION_RULES,
+    rate_never_reached,
+    schedule_misstepped,
+    trained_in_evaluation_mode,
+)
 from .faults.finding import Finding
 from .faults.input_rules import other_statistics
 from .faults.label_hypotheses import gives_target_away
-from .faults.loop_rules import LOOP_RULES
-from .faults.loss_probes import broadcast
+from .faults.loop_rules import LOOP_RULES, hardly_any_examples
+from .faults.loss_probes import broadcast, wants_all_alike
 from .faults.loss_rules import (
     LOSS_RULES,
     divergence_misused,
@@ -77,46 +82,54 @@ RUNGS = (
     Rung(
         1,
         "data",
-        "Batches keep their contract; validation is honest and like training.",
+        "Batches have the right shapes and types; validation shares nothing with training and looks like it.",
         (other_statistics, *DATA_RULES),
         (noisy_labels,),
     ),
     Rung(
         2,
         "baselines",
-        "The program looks at its inputs and beats rules that do not learn.",
+        "The outputs change with the inputs, and no single input gives the answer away.",
         (inputs_ignored, unfit, all_affine, worthless_metric),
         (gives_target_away,),
     ),
     Rung(
         3,
         "one batch",
-        "Each step follows the gradient of the loss that is meant, for all parameters; one batch is learnt by heart.",
-        (stopped, *LOSS_RULES, *map(of_recording, LOOP_RULES), *map(of_recording, WIRING_RULES), *MODEL_RULES),
+        "Each step uses the right gradient for every parameter, and one batch can be memorised.",
+        (
+            stopped,
+            *LOSS_RULES,
+            hardly_any_examples,
+            *map(of_recording, LOOP_RULES),
+            *map(of_recording, WIRING_RULES),
+            *MODEL_RULES,
+        ),
+        (wants_all_alike,),
     ),
     Rung(
         4,
         "small subset",
-        "A few hundred examples are learnt, in all layers.",
+        "A few hundred training examples can be learned, and every layer takes part.",
         (weighted_wrongly,),
     ),
     Rung(
         5,
         "learning rate",
         "No other rate, schedule or batch size does clearly better.",
-        (schedule_misstepped,),
+        (schedule_misstepped, rate_never_reached),
     ),
     Rung(
         6,
         "full run",
-        "The curves are sound, and the numbers reported mean what they say.",
+        "The curves move, and reported numbers mean what they say. (A gap between them is no fault.)",
         (outputs_random, *EVALUATION_RULES, *METRIC_RULES),
         (memorised,),
     ),
     Rung(
         7,
         "errors",
-        "No slice fails, no shortcut carries, confidence fits.",
+        "No group of examples does much worse, no shortcut explains the score, confidence agrees with accuracy.",
         (),
         (leans_on_a_part, failing_slice, confidence_off, no_better_than_baseline),
     ),

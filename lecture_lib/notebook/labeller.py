@@ -55,9 +55,10 @@ class Sorting:
     def state(self) -> str:
         """Where one is, and the counts, in a line."""
         done = sum(label is not None for label in self.labels)
-        where = "all seen" if self.position == len(self.labels) else f"mistake {self.position + 1}"
+        count = len(self.labels)
+        where = f"all {count} seen" if self.position == count else f"mistake {self.position + 1} of {count}"
         held = ", ".join(f"{name} {count}" for name, count in self.counts().items())
-        return f"{where} of {len(self.labels)}, {done} sorted: {held}"
+        return f"{where}, {done} sorted: {held}"
 
 
 @dataclass
@@ -108,7 +109,9 @@ class Labeller:
         if self.sorting.position < len(self.images):
             self.title.value = str(self.titles[self.sorting.position])
             alt = f"mistake {self.sorting.position + 1}: {self.title.value}"
-            self.picture.value = image_tag(_png(self.images[self.sorting.position]), "png", alt, "width: 240px")
+            self.picture.value = image_tag(
+                _png(self.images[self.sorting.position]), "png", alt, "width: 240px; image-rendering: pixelated"
+            )
 
 
 def label_mistakes(
@@ -117,7 +120,7 @@ def label_mistakes(
     """Look at mistakes, and sort them into buckets by hand.
 
     Args:
-        images: of the mistakes, [N, 1, H, W], from 0 to 1.
+        images: of the mistakes, [N, 1, H, W], from 0 (drawn white) to 1 (black).
         titles: a text for each, such as the label and the prediction.
         buckets: one to nine names.
         interactive: show one mistake after the other, with buttons and keys; else a grid of all, for pen and paper.
@@ -159,7 +162,7 @@ def _grid(images: Tensor, titles: Sequence[str]) -> Figure:
     for axis in axes.flat:
         axis.axis("off")
     for number, (axis, image, title) in enumerate(zip(axes.flat, images, titles, strict=False), 1):
-        axis.imshow(image[0].numpy(), cmap="gray", **_contrast(image))
+        axis.imshow(image[0].numpy(), cmap="gray_r", **_contrast(image))
         axis.set_title(f"{number} {title}", fontsize=8)
     return figure
 
@@ -168,7 +171,7 @@ def _png(image: Tensor) -> bytes:
     import matplotlib.image
 
     file = io.BytesIO()
-    matplotlib.image.imsave(file, image[0].numpy(), cmap="gray", format="png", **_contrast(image))
+    matplotlib.image.imsave(file, image[0].numpy(), cmap="gray_r", format="png", **_contrast(image))
     return file.getvalue()
 
 

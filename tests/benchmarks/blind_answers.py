@@ -69,7 +69,8 @@ def outcomes(folder: Path, count: int) -> Iterator[Outcome]:
         verdicts = []
         for seed in range(count):
             sets = b"blind", "blind", seed
-            verdicts.append(question.judge(question.draw(*sets), [observed(question, functions, question.inputs(*sets))]))
+            published = observed(question, functions, question.inputs(*sets))
+            verdicts.append(question.judge(question.draw(*sets), [published]))
         yield Outcome(
             f"{question.id}/{path.stem}",
             source.partition("\n")[0].lstrip("# "),

@@ -312,7 +312,7 @@ def test_mistakes_are_sorted(widgets: OpenNotebook, by: str) -> None:
     else:
         output.get_by_role("textbox").focus()
         widgets.page.keyboard.type("12035", delay=50)
-    output.get_by_text("all seen of 3, 3 sorted").wait_for()
+    output.get_by_text("all 3 seen, 3 sorted").wait_for()
     assert widgets.too_wide() == []
     assert violations(widgets.page, ".jp-OutputArea") == []
     assert "['blur', 'rare class', 'threshold']" in widgets.run(widgets.cell("sorting.labels"))

@@ -37,7 +37,8 @@ def deviation(case: Case, scheme: str, slip: str = "") -> float:
         )
     else:
         variance = {"fan_out": 1 / fan_out, "two as well": 2 / fan_in}.get(slip, 1 / fan_in)
-    gain = {"no gain": 1.0, "gain of a ReLU": 2**0.5, "gain squared": gain**2, "root of gain": gain**0.5}.get(slip, gain)
+    relu = 2**0.5
+    gain = {"no gain": 1.0, "gain of a ReLU": relu, "gain squared": gain**2, "root of gain": gain**0.5}.get(slip, gain)
     if slip == "variance":
         return float(gain**2 * variance)
     return float(gain * np.sqrt(variance))

@@ -7,7 +7,7 @@ one pair does that and nothing else, so that the criteria hold for the examples 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from .shift_tables import (
     average,
     differences,
     few,
+    from_day_zero,
     from_zero,
     lacking,
     largest,
@@ -36,6 +37,7 @@ from .shift_tables import (
     nearly,
     only_at,
     rows_of,
+    sources,
     spread,
     subset,
     total,
@@ -212,18 +214,6 @@ def any_made(source: Source, kind: str) -> Case:
     columns = (*rows[order].T, days[order], *rng.permutation(rows_of(val)).T, after)
     arrays = {name: np.ascontiguousarray(column) for name, column in zip(ARRAYS, columns, strict=True)}
     return Case(kind, arrays, plan.word)
-
-
-def sources(rng: np.random.Generator) -> dict[bool, Source]:
-    """For cases of six examples and for all others."""
-    three = Source(rng, 3, 3 * int(rng.integers(2, 6)))
-    return {True: three, False: Source(rng, int(rng.integers(100, 170)), int(rng.integers(180, 400)))}
-
-
-def from_day_zero(case: Case) -> Case:
-    """The same case with shorter numbers for its times."""
-    start = case.inputs["t_train"].min()
-    return replace(case, inputs={**case.inputs, **{name: case.inputs[name] - start for name in ("t_train", "t_val")}})
 
 
 def draw(rng: np.random.Generator) -> list[Case]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
+
+from ..cases import Case
 
 LIMIT = 0.1
 SAME, CHANGED = 0.06, 0.14  # the largest difference of no distribution lies between them
@@ -217,6 +219,18 @@ class Source:
                 return pairs.second[suited[0]]
 
 
+def sources(rng: np.random.Generator) -> dict[bool, Source]:
+    """For cases of six examples and for all others."""
+    three = Source(rng, 3, 3 * int(rng.integers(2, 6)))
+    return {True: three, False: Source(rng, int(rng.integers(100, 170)), int(rng.integers(180, 400)))}
+
+
 def rows_of(table: Tables) -> np.ndarray:
     """The pairs (x, y) of a table, sorted, [n, 2]."""
     return np.repeat(list(product(range(3), range(2))), table.reshape(-1), axis=0)
+
+
+def from_day_zero(case: Case) -> Case:
+    """The same case with shorter numbers for its times."""
+    start = case.inputs["t_train"].min()
+    return replace(case, inputs={**case.inputs, **{name: case.inputs[name] - start for name in ("t_train", "t_val")}})

@@ -38,7 +38,7 @@ def data(evidence: Evidence) -> dict[str, Any]:
         if examples is not None:
             numbers[f"{name} examples"] = len(examples.y)
             numbers[f"{name} classes"] = classes(examples)
-            numbers[f"{name} targets, in tenths"] = tenths(examples.y) if examples.y.is_floating_point() else None
+            numbers[f"{name} targets, deciles"] = tenths(examples.y) if examples.y.is_floating_point() else None
     numbers["unlike the lecture's batches"] = contract(evidence)
     return {key: value for key, value in numbers.items() if value is not None}
 
@@ -225,7 +225,7 @@ def errors(evidence: Evidence) -> dict[str, Any]:
     """Rung 7: accuracy by confidence on validation examples, or absolute errors from the smallest to the largest."""
     val, outputs = evidence.val, evidence.run.outputs[1]
     if val is not None and outputs is not None and outputs.shape == val.y.shape and val.y.is_floating_point():
-        return {"absolute errors, in tenths": tenths((outputs - val.y).abs())}
+        return {"absolute errors, deciles": tenths((outputs - val.y).abs())}
     if val is None or outputs is None or evidence.spec.task != "classification" or outputs.ndim != 2:
         return {}
     sure, answer = outputs.softmax(1).max(1)

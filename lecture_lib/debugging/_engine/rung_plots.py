@@ -17,9 +17,9 @@ FLATTEST = 0.2  # the least range of the loss axis, as a share of its values
 
 def data(ax: Axes, numbers: Numbers) -> None:
     """How the classes, or the targets that are numbers, are shared out in training and validation."""
-    if "training targets, in tenths" in numbers:
+    if "training targets, deciles" in numbers:
         for name, style, colour in (("training", "o-", BLUE), ("validation", "s--", VERMILION)):
-            values = numbers.get(f"{name} targets, in tenths", [])
+            values = numbers.get(f"{name} targets, deciles", [])
             ax.plot(range(0, 10 * len(values), 10), values, style, color=colour, label=name)
         ax.set(xlabel="% of the examples", ylabel="target at most")
         ax.legend(frameon=False)
@@ -81,8 +81,8 @@ def run(ax: Axes, numbers: Numbers) -> None:
 
 def errors(ax: Axes, numbers: Numbers) -> None:
     """Accuracy beside confidence, which means what it says on the line; or the errors by their size."""
-    if "absolute errors, in tenths" in numbers:
-        values = numbers["absolute errors, in tenths"]
+    if "absolute errors, deciles" in numbers:
+        values = numbers["absolute errors, deciles"]
         ax.plot(range(0, 10 * len(values), 10), values, "o-", color=BLUE)
         ax.set(xlabel="% of the examples", ylabel="absolute error at most")
         return

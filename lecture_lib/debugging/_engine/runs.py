@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..._common.randomness import preserved_random_streams
+from ...training._run.preserve import evaluating
 from ..program import Program, Spec
 from .assumptions import NotAskedError
 from .changes import DROPOUT, Change, around_steps, replacing
@@ -18,7 +19,7 @@ from .read_examples import read
 from .replace_layers import LAST
 from .replacement import Profile
 from .run_data import Examples
-from .yardstick import WORST, error, pairs_of
+from .yardstick import WORST, error, pairs_of, refuse_contrary
 
 Make = Callable[[int], tuple[Program, Spec]]
 
@@ -93,6 +94,10 @@ class Runs:
                 raise NotAskedError("the loss relates samples, no task is declared: what the outputs mean is not known")
             pairs = pairs_of(program)
             train, val = self._examples(program, spec, "train"), self._examples(program, spec, "val")
+            if spec.task is None and train is not None:
+                with evaluating(program.model), torch.no_grad():
+                    outputs = program.outputs(train.x[:64].to(program.device))
+                refuse_contrary(program.loss_fn, outputs, train.y[:64].to(program.device))
             rates = [[0.0] * len(optimizer.param_groups) for optimizer in program.optimizers]
             numbers = {id(optimizer): number for number, optimizer in enumerate(program.optimizers)}
 

@@ -19,6 +19,7 @@ RESERVED = 3  # runs for which time is kept, to try what helped with other seeds
 FEWEST = 60  # examples of each split, to compare them
 TOLD = 0.3  # of the error must go when one split's examples stand in for the other's
 APART = 0.7  # share of examples of which a forest knows whether they are training's or validation's
+FADED, MOST_KINDS = 0.25, 20  # correlation that a column loses from training to validation; classes at most
 ELSEWHERE = 0.3  # gap between the shares of the two splits' targets below some number
 OWN = "training's own examples to be judged by"
 EASIER = 0.08  # error by which validation must be easier than training's own examples to be asked again
@@ -32,18 +33,21 @@ class SplitTrials(Runs):
         with self.fresh(0) as (program, _):
             train = read_batches(program.train_loader)
             val = read_batches(program.val_loader)
-            told_apart = _told_apart(*([program.parts(batch)[0] for batch in split] for split in (train, val)))
-            elsewhere = shifted(*([program.parts(batch)[1] for batch in split] for split in (train, val)))
+            x, y = ([[program.parts(batch)[place] for batch in split] for split in (train, val)] for place in (0, 1))
+            apart = _told_apart(*x) or _fades(*x, *y)
+            elsewhere = shifted(*y)
         counts = [sum(map(length, batches)) for batches in (train, val)]
         if min(counts) < FEWEST:
             return []
-        # What tells the two splits apart is where they disagree: inputs, the range of the targets, or else the
-        # labels.
-        part = "inputs" if told_apart else "split" if elsewhere else "labels"
+        # What tells the two splits apart is where they disagree: inputs, or what one of them says of the target, the
+        # range of the targets, or else the labels.
+        part = "inputs" if apart else "split" if elsewhere else "labels"
         # As in training, but several batches even where validation is small.
         size = min(length(train[0]), max(counts[1] // 8, 1))
         trials = []
-        for description, source in ((VALIDATIONS, val), (OWN, train)):
+        # Where validation differs on purpose, training's own examples are expected to be answered better.
+        sources = [(VALIDATIONS, val)] if self.spec.shift_expected else [(VALIDATIONS, val), (OWN, train)]
+        for description, source in sources:
             if self.left < (RESERVED + 4) * self.length * self.took:
                 self.unaffordable.append((part, description))
                 continue
@@ -90,19 +94,39 @@ def shifted(train: Sequence[Any], val: Sequence[Any]) -> bool:
     return float((below[0] - below[1]).abs().max()) > ELSEWHERE
 
 
+def _fades(x_train: Sequence[Any], x_val: Sequence[Any], y_train: Sequence[Any], y_val: Sequence[Any]) -> bool:
+    """Whether one column of inputs says much more of the target in training than in validation, and no other does."""
+    shares = []
+    for inputs, targets in ((x_train, y_train), (x_val, y_val)):
+        columns, wanted = _flat(inputs), _flat(targets)
+        if columns is None or wanted is None or wanted.shape[1] != 1 or columns.shape[1] < 2:
+            return False
+        kinds = wanted[:, 0].unique()
+        numbers = (wanted == kinds).double() if 2 < len(kinds) <= MOST_KINDS else wanted
+        shares.append(torch.corrcoef(torch.cat([columns, numbers], dim=1).T).nan_to_num().abs()[: columns.shape[1]])
+    if shares[0].shape != shares[1].shape:
+        return False
+    said = [share[:, share.shape[0] :].amax(dim=1) for share in shares]
+    fall = said[0] - said[1]
+    most = int(fall.argmax())
+    others = torch.arange(len(fall)) != most
+    return bool(fall[most] > FADED) and bool(fall[others].mean() < fall[most] / 4)
+
+
+def _flat(batches: Sequence[Any]) -> torch.Tensor | None:
+    """Batches as one table; None where they have other widths."""
+    rows = [torch.cat([leaf.reshape(len(leaf), -1) for leaf in tensors_of(batch)], dim=1) for batch in batches]
+    return torch.cat(rows).double().nan_to_num().cpu() if len({row.shape[1] for row in rows}) == 1 else None
+
+
 def _told_apart(train: Sequence[Any], val: Sequence[Any]) -> bool:
     """Whether inputs alone say which of the two splits an example is from."""
     from sklearn.ensemble import RandomForestClassifier
 
-    tables = []
-    for batches in (train, val):
-        rows = [torch.cat([leaf.reshape(len(leaf), -1) for leaf in tensors_of(inputs)], dim=1) for inputs in batches]
-        widths = {row.shape[1] for row in rows}
-        if len(widths) != 1:
-            return False
-        tables.append(torch.cat(rows).double().nan_to_num().cpu())
-    if tables[0].shape[1] != tables[1].shape[1]:
+    first, second = _flat(train), _flat(val)
+    if first is None or second is None or first.shape[1] != second.shape[1]:
         return False
+    tables = [first, second]
     count, generator = min(*map(len, tables), 600), torch.Generator().manual_seed(0)
     x = torch.cat([table[torch.randperm(len(table), generator=generator)[:count]] for table in tables]).numpy()
     y = [0] * count + [1] * count

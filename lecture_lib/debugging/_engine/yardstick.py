@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -36,6 +36,24 @@ def pairs_of(program: Program) -> Pairs:
     if not pairs:
         raise NotAskedError("there are no validation examples")
     return pairs
+
+
+def refuse_contrary(loss_fn: Callable[[Any, Any], Tensor] | None, outputs: Any, y: Tensor) -> None:
+    """Raise NotAskedError where the loss does not want outputs that are like the targets.
+
+    Targets may be ranks, where the best has the lowest number and is to get the highest score.
+    """
+    if loss_fn is None or not isinstance(outputs, Tensor) or outputs.numel() != y.numel():
+        return
+    answer = y.reshape(outputs.shape).to(outputs)
+    orders = [torch.randperm(len(y), generator=torch.Generator().manual_seed(seed)) for seed in range(3)]
+    try:
+        with torch.no_grad():
+            right, others = float(loss_fn(answer, y)), [float(loss_fn(answer[order], y)) for order in orders]
+    except Exception:
+        return  # such as a loss that takes other targets than the data set has: nothing is known
+    if all(loss < right for loss in others):
+        raise NotAskedError("the loss does not want outputs that are like the targets, so what is right is not known")
 
 
 def error(program: Program, pairs: Pairs, spec: Spec) -> float:

@@ -19,6 +19,7 @@ from .._engine.reference_parts import declared
 from .finding import Finding
 
 EARLY = 0.5  # of the run; a schedule that is through before has been stepped too often
+NEVER = 0.2  # of the optimizer's rate; a schedule that stays below it multiplies by what is no factor
 OFF = 1e-4  # relative, of numbers that rounding alone parts
 
 
@@ -159,6 +160,20 @@ def schedule_misstepped(evidence: Evidence) -> Finding | None:
     if max(late) < 0.001 * top:
         return Finding("G30", f"from half of the run on the rate is below {max(late):.2g}, of {top:.2g} at most")
     return None
+
+
+def rate_never_reached(evidence: Evidence) -> Finding | None:
+    """The schedule keeps the rate far below the optimizer's own for the whole run, as where a factor is a rate."""
+    recording, optimizers = evidence.run.recording, evidence.program.optimizers
+    if text := several_optimizers(recording, evidence.spec):
+        raise NotAskedError(text)
+    used = [rate for step in recording.of(Step) for rate in step.learning_rates]
+    given = float(optimizers[0].defaults.get("lr") or 0.0) if optimizers else 0.0
+    moved = len(set(used)) > 1 and evidence.program.scheduler is not None
+    if not moved or not given or max(used) > NEVER * given:
+        return None
+    text = f"the optimizer was given the rate {given:.2g}, and the schedule never sets more than {max(used):.2g}"
+    return Finding(None, text, {"given": given, "largest": max(used)}, where="schedule")
 
 
 def _horizon(scheduler: object) -> int | None:

@@ -121,7 +121,7 @@ DATA = {
         2,
         ("inputs",),
         "one input gives the target away",
-        "A single column predicts the target almost perfectly; it will not be there when it matters.",
+        "A single column predicts the target almost perfectly; it will not be known when the model is used.",
         "Find out when that column is filled in, and drop it.",
     ),
     "D24": Fault(
@@ -226,8 +226,8 @@ DATA = {
         7,
         ("inputs", "split"),
         "a shortcut",
-        "The model leans on something that is no part of the matter.",
-        "Mask, crop or randomise it in training.",
+        "The model uses something that has nothing to do with the target.",
+        "Mask or crop it, or vary it at random, in training.",
     ),
     "E07": Fault(
         7,

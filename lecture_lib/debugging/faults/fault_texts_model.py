@@ -59,7 +59,7 @@ MODEL = {
         ("layers", "model"),
         "samples of a batch are mixed",
         "The output of one example depends on the others.",
-        "Look for view, reshape, permute, cat or softmax on the batch axis.",
+        "Look for view, reshape, permute, cat or softmax on the batch axis, and for a missing batch_first=True.",
     ),
     "A13": Fault(
         3,

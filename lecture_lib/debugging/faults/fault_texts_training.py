@@ -262,7 +262,7 @@ TRAINING = {
         ("optimizer",),
         "the optimizer holds another model's parameters",
         "The model was made anew, copied or loaded after the optimizer was made.",
-        "Make the optimizer last.",
+        "Make the optimizer after the model is complete.",
     ),
     "P06": Fault(
         3,

@@ -1,6 +1,6 @@
 """Rules about the training loop: in what order things happen, and which gradient the optimizer sees.
 
-Each is a function of the recording and the spec alone. `EQUAL` is what rounding leaves of an identity.
+All but one are functions of the recording and the spec alone. `EQUAL` is what rounding leaves of an identity.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from .._engine.assumptions import (
     unseen_updates,
 )
 from .._engine.events import Backward, Batch, Event, Forward, Mark, Recording, Step
+from .._engine.evidence import Evidence
 from .._engine.inspection import fingerprints
 from ..program import Spec
 from .finding import Finding
 
 UNDERFLOW = 0.005  # of the entries of a gradient
+HARDLY = 0.1  # of the examples in a whole run; balancing the rarest classes leaves more
 LEAST_SHARE = 0.5  # of the examples must reach the model in an epoch; drawing with replacement reaches 63 %
 
 
@@ -250,6 +252,16 @@ def part_of_the_data(recording: Recording, spec: Spec) -> Finding | None:
         return None
     numbers = {"seen": count, "of": spec.examples}
     return Finding("D34", f"{count} different examples in an epoch, of {spec.examples}", numbers)
+
+
+def hardly_any_examples(evidence: Evidence) -> Finding | None:
+    """D34: as many examples were drawn as there are, or more, and nearly always the same few."""
+    drawn = Counter(row for batch in evidence.run.recording.of(Batch) for row in batch.rows)
+    count = evidence.examples
+    if not count or drawn.total() < count or len(drawn) >= HARDLY * count:
+        return None
+    text = f"{drawn.total()} examples were drawn, {len(drawn)} different ones of {count}"
+    return Finding("D34", text, {"seen": len(drawn), "of": count})
 
 
 LOOP_RULES: tuple[Rule, ...] = (

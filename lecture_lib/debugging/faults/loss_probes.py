@@ -15,6 +15,8 @@ from .._engine.loss_calls import NUMBERS, calls, probabilities, scores_given
 from .._engine.preserve import untouched
 from .finding import Finding
 
+ALIKE = 0.02  # what outputs that differ must gain, as a share of the loss
+MOVES, RATES = 60, (0.1, 2.0)  # of an optimizer that looks for it
 TURNED = 0.8  # cosine of a gradient that has only changed its sign; noise of the step's own makes it smaller than 1
 
 
@@ -229,6 +231,49 @@ def against_the_labels(evidence: Evidence) -> Finding | None:
     if risen < 3:
         return None
     return Finding("G18", f"outputs closer to their targets raise the loss, from {before:.4g} to {after:.4g}")
+
+
+def wants_all_alike(evidence: Evidence) -> Finding | None:
+    """The loss is nowhere lower than for outputs that are the same for every example, although their targets differ.
+
+    Outputs are free here: they start where the model's are, and where each target has a direction of its own.
+    """
+    pair = sample(evidence)
+    if pair is None or pair[1].ndim == 0:
+        return None
+    outputs, targets = pair
+    values, which = targets.reshape(len(targets), -1).unique(dim=0, return_inverse=True)
+    if len(values) < 2:
+        return None
+    generator, size = torch.Generator().manual_seed(3), outputs.flatten(1).norm(dim=1).mean().clamp(min=0.1)
+    of_target = torch.randn(len(values), *outputs.shape[1:], generator=generator).to(outputs)
+    apart = size * of_target / of_target.flatten(1).norm(dim=1).mean()
+    starts = [outputs, apart[which.reshape(-1)]]
+    if targets.is_floating_point() and targets.numel() == outputs.numel():
+        starts.append(targets.reshape(outputs.shape).to(outputs))
+    losses = [_lowest(evidence, start, start, targets, rate) for start in starts for rate in RATES]
+    alike = min(_lowest(evidence, outputs[:1], outputs, targets, rate) for rate in RATES)
+    lowest = min(losses)
+    if not all(map(math.isfinite, (*losses, alike))) or lowest < alike - ALIKE * abs(alike):
+        return None
+    text = f"no outputs that were tried have a lower loss than the same output for all examples: {lowest:.4g}"
+    return Finding(None, f"{text} and {alike:.4g}", {"losses": losses}, False, where="loss")
+
+
+def _lowest(evidence: Evidence, start: Tensor, outputs: Tensor, targets: Tensor, rate: float) -> float:
+    """The lowest loss on the way of an optimizer that moves the outputs, or one output that all examples share."""
+    free = start.detach().clone().requires_grad_()
+    optimizer = torch.optim.Adam([free], lr=rate)
+    lowest = math.inf
+    for _ in range(MOVES):
+        loss = evidence.own_loss(free.expand_as(outputs), targets)
+        if not loss.requires_grad:
+            return math.nan
+        lowest = min(lowest, float(loss.detach()))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return lowest
 
 
 def unstable_when_sure(evidence: Evidence) -> Finding | None:

@@ -17,6 +17,7 @@ from .._engine.evidence import Evidence
 from .._engine.inspection import WatchedLoader
 from .._engine.loss_calls import probabilities
 from .._engine.preserve import untouched
+from .._engine.yardstick import refuse_contrary
 from ..program import Program
 from .finding import Finding
 
@@ -39,6 +40,8 @@ def metric_prefers_worse_answers(evidence: Evidence) -> Finding | None:
         return None
     metric, y = program.metric, val.y[: len(outputs)]
     _refuse_illegal(y, outputs, evidence.spec.task)
+    if evidence.spec.task is None:
+        refuse_contrary(program.loss_fn and evidence.own_loss, outputs, y)
     table = [[float(metric(answer, y)) for answer in answers(outputs, y, draw)] for draw in range(DRAWS)]
     return _judge({"metric": table}, "metric")
 
@@ -49,6 +52,8 @@ def evaluation_prefers_worse_answers(evidence: Evidence) -> Finding | None:
     if program.evaluate is None or val is None or outputs is None or len(outputs) != len(val.y) or len(outputs) < LEAST:
         return None
     _refuse_illegal(val.y, outputs, evidence.spec.task)
+    if evidence.spec.task is None:
+        refuse_contrary(program.loss_fn and evidence.own_loss, outputs, val.y)
     tables: dict[str, list[list[float]]] = {}
     for draw in range(DRAWS):
         for answer in answers(outputs, val.y, draw):
@@ -172,7 +177,8 @@ def _judge(tables: Mapping[str, list[list[float]]], source: str) -> Finding | No
             if max(better, worse) >= len(table[0]):
                 continue
             if all(row[worse] > row[better] + MARGIN * spread for row in table):
-                good, bad = (f"{abs(table[0][number]):.3g} for {NAMES[number]}" for number in (better, worse))
+                sign = _sign(name) if source == "evaluation" else 1  # by which its numbers were multiplied
+                good, bad = (f"{sign * table[0][number]:.3g} for {NAMES[number]}" for number in (better, worse))
                 return Finding(None, f"{source} '{name}' is {good}, and {bad}", {"values": table[0]}, where="metric")
     return None
 
@@ -188,6 +194,7 @@ def answers(outputs: Tensor, y: Tensor, draw: int) -> list[Tensor]:
         raise NotAskedError("validation targets are all the same")
     mixed = [torch.where((luck >= quality).reshape(-1, *[1] * (y.ndim - 1)), shuffled, y) for quality in QUALITIES]
     if not y.is_floating_point() and outputs.ndim == y.ndim + 1 and outputs.numel() != y.numel():
+        _refuse_embeddings(outputs, y)
         return [_as_scores(answer, outputs) for answer in mixed]
     if outputs.numel() != y.numel():
         raise NotAskedError(f"outputs {list(outputs.shape)} do not fit targets {list(y.shape)}")
@@ -201,8 +208,24 @@ def answers(outputs: Tensor, y: Tensor, draw: int) -> list[Tensor]:
     return [answer.reshape(outputs.shape).to(outputs) for answer in mixed]
 
 
+def _refuse_embeddings(outputs: Tensor, labels: Tensor) -> None:
+    """Raise NotAskedError where a column of the outputs is not the score of a label."""
+    columns = outputs.shape[_class_axis(outputs, labels)]
+    if int(labels.max()) >= columns:
+        raise NotAskedError(f"labels up to {int(labels.max())} do not fit {columns} columns of outputs")
+    if outputs.ndim != 2 or probabilities(outputs, 1):
+        return
+    lengths, spread = outputs.double().norm(dim=1), float(outputs.double().std(dim=0).max())
+    if float(lengths.std()) <= SAME * float(lengths.mean()) < spread:
+        raise NotAskedError("outputs are all of one length: directions, in which no label has a column of its own")
+
+
+def _class_axis(outputs: Tensor, labels: Tensor) -> int:
+    return 1 if outputs.shape[2:] == labels.shape[1:] else outputs.ndim - 1
+
+
 def _as_scores(labels: Tensor, outputs: Tensor) -> Tensor:
-    axis = 1 if outputs.shape[2:] == labels.shape[1:] else outputs.ndim - 1
+    axis = _class_axis(outputs, labels)
     classes = outputs.shape[axis]
     scores = torch.nn.functional.one_hot(labels.clamp(0, classes - 1).long(), classes).to(outputs) * 8 - 4
     scores = scores.movedim(-1, axis)

@@ -8,6 +8,8 @@ from .._engine.evidence import Evidence
 from .._engine.preserve import untouched
 from .finding import Finding
 
+BETTER = 0.1  # relative; a metric that has risen by so much since the lowest validation loss
+
 
 def memorised(evidence: Evidence) -> Finding | None:
     """A21: validation loss turned, and rose beyond what chance does, while training loss went on falling."""
@@ -22,6 +24,9 @@ def memorised(evidence: Evidence) -> Finding | None:
     smallest = 0.05 if rows[-1].train_loss < 0.01 * evidence.constant_loss else 0.15
     if best > 0.7 * len(losses) or rise < smallest or not falling or losses[-1] < 1.2 * losses[best]:
         return None
+    scores = [row.val_metric for row in rows]
+    if scores[-1] - scores[best] > BETTER * max(abs(scores[-1]), abs(scores[best])):
+        return None  # what counts went on getting better
     if evidence.cooled(evidence.run.outputs[1], val.y) < 0.6 * losses[best]:
         return None  # it is the confidence that is off
     # The rise must come with other seeds too: which epoch is best was chosen on this one.

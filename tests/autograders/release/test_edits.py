@@ -25,7 +25,8 @@ def test_only_what_was_changed_or_added_by_hand_is_kept(tmp_path: Path) -> None:
     (bundle / "notebooks" / ".ipynb_checkpoints" / "03a.ipynb").write_text("of JupyterLab")
     assert edited(bundle, archive) == [Path("notebooks/03a.ipynb"), Path("notebooks/notes.txt")]
     kept = keep_edits(bundle, archive)
-    assert kept is not None and kept.parent == tmp_path
+    assert kept is not None
+    assert kept.parent == tmp_path
     assert (kept / "notebooks" / "03a.ipynb").read_text() == "answered"
     assert not (kept / "README.md").exists()
 

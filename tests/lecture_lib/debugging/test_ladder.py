@@ -519,7 +519,7 @@ def test_a_layer_that_trains_in_evaluation_mode_is_named_as_a_layer() -> None:
 def test_what_is_not_learnt_without_a_known_cause_is_unsure() -> None:
     result = Result(RUNGS[2], (), (), {"learnt": False})
     assert result.verdict == "unsure"
-    assert "no rule knows why" in str(result)
+    assert "no question explains why" in str(result)
 
 
 @pytest.mark.parametrize("asked", [torch.autograd.grad, None])

@@ -49,7 +49,7 @@ def test_a_key_puts_the_shown_mistake_into_its_bucket_and_goes_on() -> None:
     assert [sorting.press(key) for key in "212"] == [True] * 3
     assert sorting.labels == ["rare class", "blur", "rare class"]
     assert list(sorting.counts().items()) == [("rare class", 2), ("blur", 1), ("other", 0)]
-    assert sorting.state() == "all seen of 3, 3 sorted: rare class 2, blur 1, other 0"
+    assert sorting.state() == "all 3 seen, 3 sorted: rare class 2, blur 1, other 0"
 
 
 def test_back_shows_the_one_before_and_a_new_key_replaces_its_bucket() -> None:
@@ -100,14 +100,14 @@ def test_the_widget_can_be_used_by_buttons_and_by_keys_alone() -> None:
 
 
 def test_the_picture_keeps_its_brightness() -> None:
-    """Each picture is drawn from 0 to 1: a dark one is not stretched to a bright one."""
+    """Each picture is drawn from 0, white as in the other figures, to 1: a faint one is not stretched."""
     import matplotlib.image
 
     widget = made()
     for level in (0.1, 0.5, 0.9):
         picture = base64.b64decode(re.search(r"base64,([^\"]+)", widget.picture.value)[1])
         pixel = matplotlib.image.imread(io.BytesIO(picture), format="png")[0, 0]
-        assert pixel[:3] == pytest.approx([level] * 3, abs=0.01)
+        assert pixel[:3] == pytest.approx([1 - level] * 3, abs=0.01)
         widget.buttons[0].click()
 
 
