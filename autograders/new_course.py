@@ -34,7 +34,7 @@ def write_course(folder: Path, package: str, title: str) -> list[Path]:
         raise NotebookError(f"{package!r} cannot be the package's name. Take one word in Python's sense: my_course.")
     if not title.strip() or not title.isprintable():
         raise NotebookError(f"{title!r} cannot be the course's title. Give a few words in one line.")
-    folder = folder.absolute()
+    folder = folder.resolve()
     if folder.is_relative_to(ROOT):
         raise NotebookError(f"{folder} lies in this checkout. Give a folder outside, which becomes a repository.")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

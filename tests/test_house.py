@@ -40,7 +40,7 @@ CODE_LINES = {
     "tape": 1450,
     "training": 3650,  # a quarter of it for programs that are not as the lecture has them; schedules are drawn
     # 3,500 when comparisons that replacing parts makes needless are gone. Knows which targets a task allows.
-    # Four general identities more: what was drawn, the rate that is reached, a loss for equal outputs, columns that fade.
+    # Identities of what was drawn, of the rate that is reached, of a loss for equal outputs, of columns that fade.
     "debugging": 6420,
     "experiments": 480,
     "analysis": 625,  # with the loss around a model, and the first number that is not finite (03d)
@@ -48,7 +48,7 @@ CODE_LINES = {
     # Reads the questions' cases and mistakes, knows those of any answer and of a wrong prediction; each figure has its
     # alternative text in JupyterLab, no white background, and a widget shows what it can without a kernel. A check
     # also tries a drawn set, and tells general mistakes by how wrong numbers relate to right ones.
-    "notebook": 1710,
+    "notebook": 1715,
     "notebook/questions": 2245,  # how each question is called and observed, and what it is called on
 }
 

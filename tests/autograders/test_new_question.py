@@ -279,3 +279,11 @@ def test_what_cannot_be_a_course_is_refused(
         write_course(tmp_path / folder, package, title)
     assert [path.name for path in tmp_path.rglob("*")] == ["used", "notes.txt"]
     assert not (ROOT / "another").exists()
+
+
+def test_a_folder_beside_the_checkout_may_be_named_from_within_it(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine", "utf-8")
+    beside = ROOT / os.path.relpath(tmp_path, ROOT)
+    assert ".." in beside.parts
+    with pytest.raises(NotebookError, match="is there already"):  # and not that it lies in the checkout
+        write_course(beside, "statistics", "Title")

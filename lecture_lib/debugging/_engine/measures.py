@@ -62,10 +62,10 @@ def contract(evidence: Evidence) -> list[str] | None:
     batch = evidence.train.part(slice(0, evidence.train.batch_size))
     ignored = -100 if evidence.spec.ignore_index is None else evidence.spec.ignore_index
     outputs = evidence.measure(batch)[2]
-    broken = check_contract(
+    violations = check_contract(
         evidence.spec.task, batch.x, batch.y, outputs, classes=evidence.spec.classes, ignore_index=ignored
     )
-    return [f"{violation.item}, {violation.kind}: {violation.found}; there: {violation.wanted}" for violation in broken]
+    return [f"{one.item}, {one.kind}: {one.found} in place of {one.wanted}" for one in violations]
 
 
 def classes(examples: Examples) -> dict[int, int] | None:
