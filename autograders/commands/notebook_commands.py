@@ -38,14 +38,20 @@ def add_notebook_commands(add: Add) -> None:
 def _build(options: argparse.Namespace) -> int:
     from ..files import write_text_atomically
     from ..notebooks import build_all, text_paths
+    from ..questions.question import QUESTIONS
     from ..questions.stated_points import with_points
     from ..questions.visible import write_visible_cases
 
     # Before the notebooks: executing them runs the visible checks, which read these files.
     for path in write_visible_cases():
         print(f"wrote {path}")
-    for path in text_paths():
-        text = path.read_text("utf-8")
+    texts = {path: path.read_text("utf-8") for path in text_paths()}
+    for question in QUESTIONS.values():
+        if not any(f'"{question.test_id}"' in text for text in texts.values()):
+            print(
+                f"{question.id} is asked in no notebook: put the cells that `autograde new-question` printed into one"
+            )
+    for path, text in texts.items():
         if text != (stated := with_points(text)):
             write_text_atomically(path, stated)
             print(f"wrote the questions' points into {path}")

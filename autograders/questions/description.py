@@ -161,6 +161,7 @@ class Description:
             mistakes = {name: changed_fields(simulate(case), expected, tolerance) for name, simulate in forms.items()}
             mistakes = {name: fields for name, fields in mistakes.items() if fields}
             cases.append(PublicCase(case.kind, case.inputs, expected, mistakes))
+        self._refuse_unknown_fields()
         self._refuse_alike(cases, tolerance)
         return tuple(cases)
 
@@ -175,6 +176,16 @@ class Description:
         cases = [PublicCase(case.kind, case.inputs, nested(self.reference(case)), {}) for case in drawn]
         sizes = np.cumsum([len(practice_json(case)) for case in cases])
         return tuple(case for case, size in zip(cases, sizes, strict=True) if size <= _MOST_PRACTICE)
+
+    def _refuse_unknown_fields(self) -> None:
+        """Raise DescriptionError for a graded field that the reference gives on no case: a slip in its name."""
+        cases = [*self.visible, *self.draw(np.random.default_rng(0))]
+        given = sorted({path for case in cases for path in self.reference(case)})
+        for part in self.parts:
+            for path in sorted(set(part.fields) - set(given)):
+                raise DescriptionError(
+                    f"{self.id}, part {part.name}: the reference never gives {path!r}; it gives {', '.join(given)}"
+                )
 
     def _refuse_alike(self, cases: Sequence[PublicCase], tolerance: float) -> None:
         earlier: dict[str, list[Fields]] = {}

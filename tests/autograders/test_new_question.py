@@ -16,6 +16,8 @@ from typing import NamedTuple
 import pytest
 from conftest import ROOT
 
+from autograders import notebooks
+from autograders.__main__ import main
 from autograders.new_course import write_course
 from autograders.new_question import question_cells, write_question
 from autograders.notebooks import NotebookError
@@ -287,3 +289,13 @@ def test_a_folder_beside_the_checkout_may_be_named_from_within_it(tmp_path: Path
     assert ".." in beside.parts
     with pytest.raises(NotebookError, match="is there already"):  # and not that it lies in the checkout
         write_course(beside, "statistics", "Title")
+
+
+def test_a_question_that_no_notebook_asks_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["build", "--questions"]) == 0
+    assert "asked in no notebook" not in capsys.readouterr().out
+    monkeypatch.setattr(notebooks, "text_paths", list)
+    assert main(["build", "--questions"]) == 0
+    assert "03a-clip is asked in no notebook" in capsys.readouterr().out

@@ -198,4 +198,6 @@ class TestContradictions:
         assert "there is no part typo" in self.refused(parts=(replace(first, needs="typo"),))
         assert "'norm' is not PART.FIELD" in self.refused(parts=(Graded("norm", 1, ("norm",)),))
         assert "two parts are called direction" in self.refused(parts=(first, first))
+        field = f"{first.fields[0].partition('.')[0]}.typo"
+        assert f"the reference never gives '{field}'" in self.refused(parts=(replace(first, fields=(field,)),))
         assert "two mistakes are called" in self.refused(mistakes=self.clip.mistakes[:1] * 2, parts=())
