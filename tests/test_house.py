@@ -48,7 +48,7 @@ CODE_LINES = {
     # Reads the questions' cases and mistakes, knows those of any answer and of a wrong prediction; each figure has its
     # alternative text in JupyterLab, no white background, and a widget shows what it can without a kernel. A check
     # also tries a drawn set, and tells general mistakes by how wrong numbers relate to right ones.
-    "notebook": 1715,
+    "notebook": 1725,
     "notebook/questions": 2245,  # how each question is called and observed, and what it is called on
 }
 

@@ -1,6 +1,6 @@
 """What a notebook shows: visible checks of the graded questions, predictions, figures with captions and alt text."""
 
-from .check import CheckResult, check, check_result
+from .check import CheckResult, case_inputs, check, check_result
 from .figures import OKABE_ITO, show_figure
 from .float_bits import show_float_formats
 from .labeller import label_mistakes
@@ -23,6 +23,7 @@ __all__ = [
     "Progress",
     "PublicCase",
     "PublicQuestion",
+    "case_inputs",
     "check",
     "check_result",
     "choose_rate_by_hand",

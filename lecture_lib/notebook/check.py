@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import html
 import threading
 from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ _COLOUR = {RIGHT: "#009E73", UNANSWERED: "#808080", WRONG: "#D55E00"}
 
 _MOST_OF_INPUTS = 200
 """Characters of a case's inputs that a message shows."""
+_DRAWN = "a case of this kind that you make yourself, worked by hand"
 _MOST_WRONG = 3
 """Further cases of which the check tells what is wrong."""
 
@@ -201,7 +203,7 @@ def _check_part(
     words = words_of(question, mistake)
     if words is not None:
         return Line(case.name, part, WRONG, f"{words.what} ({wrong})", words.look_at, mistake)
-    return Line(case.name, part, WRONG, wrong, question.look_at or _inputs_told(case))
+    return Line(case.name, part, WRONG, wrong, question.look_at or _inputs_told(question, case))
 
 
 def _explaining(
@@ -228,12 +230,36 @@ def _general(question: PublicQuestion, values: Mapping[str, Any], expected: Mapp
     return names.pop() if len(names) == 1 else None
 
 
-def _inputs_told(case: PublicCase) -> str:
-    """What a case gives to the functions, where that fits on a line or two; else its name is all there is to say."""
+def _inputs_told(question: PublicQuestion, case: PublicCase) -> str:
+    """What a case gives to the functions, where that fits on a line or two; else how to get it."""
     inputs = ", ".join(f"{name} = {show(value)}" for name, value in case.inputs.items())
     if len(inputs) > _MOST_OF_INPUTS:
-        return "the inputs of this case, worked by hand"
+        call = f"lecture_lib.notebook.case_inputs({question.id!r}, {case.name!r})"
+        is_visible = any(case is each for each in question.cases)
+        return f"the inputs of this case, worked by hand: {call}" if is_visible else _DRAWN
     return f"the inputs of this case, worked by hand: {inputs}"
+
+
+def case_inputs(question_id: str, name: str) -> dict[str, Any]:
+    """The inputs of a visible case, to work through by hand.
+
+    Args:
+        question_id: such as '03b-shift'.
+        name: of the case, as `check` prints it.
+
+    Returns:
+        What the case gives to the functions, by name; arrays are copies.
+
+    Raises:
+        KeyError: no such question, or no visible case of this name; the message lists the names.
+
+    """
+    from .registry import find_question
+
+    cases = {case.name: case for case in find_question(question_id).cases}
+    if name not in cases:
+        raise KeyError(f"{question_id} has no case {name!r}; it has {', '.join(map(repr, cases))}")
+    return copy.deepcopy(dict(cases[name].inputs))
 
 
 def _exactness(values: Any, expected: Any) -> str:

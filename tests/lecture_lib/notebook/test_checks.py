@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch
 
 from autograders.questions.question import QUESTIONS, UNANSWERED
 from autograders.questions.verify import cells as cells_of
-from lecture_lib.notebook import check_result
+from lecture_lib.notebook import case_inputs, check_result
 from lecture_lib.notebook.check import CheckResult
 from lecture_lib.notebook.compare import agree, difference
 from lecture_lib.notebook.misconceptions import CORNER_CASE, general_mistake, mistake_of, words_of
@@ -297,6 +298,20 @@ def test_a_message_has_no_escape_codes_and_one_line() -> None:
     assert raised.startswith("RuntimeError: Weights only load failed again again")
     assert raised.isprintable()
     assert len(raised) < 450
+
+
+def test_a_message_says_how_to_get_inputs_that_are_too_long_for_it() -> None:
+    lines = check_result("03b-shift", lambda x, *_: "label" if x.sum() % 2 else "concept").lines
+    line = next(line for line in lines if "by hand" in line.look_at)
+    call = re.search(r"case_inputs\('(.*)', '(.*)'\)$", line.look_at)
+    assert call is not None, line
+    inputs = case_inputs(*call.groups())
+    case = next(case for case in QUESTIONS["03b-shift"].public.cases if case.name == line.case)
+    assert inputs.keys() == case.inputs.keys()
+    inputs["x_train"][:] = 7
+    assert (case.inputs["x_train"] != 7).any()
+    with pytest.raises(KeyError, match="03b-shift has no case 'typo'; it has 'nothing but"):
+        case_inputs("03b-shift", "typo")
 
 
 def test_the_check_of_an_answer_that_saves_objects_is_readable() -> None:
