@@ -22,7 +22,7 @@ from lecture_lib.notebook.visible_cases import practice_json
 
 from .cases import Case, Observation
 from .graded_parts import DescriptionError, Graded, Mistake, Simulation, changed_fields, frozen, nested, split
-from .judgement import Judgement
+from .judgement import Judgement, Simulated
 from .verdict import Verdict
 
 _MOST_DRAWS = 100
@@ -131,12 +131,19 @@ class Description:
         )
         return Consequences(costs, alike)
 
-    def judge(self, cases: Sequence[Case], observations: Sequence[Observation]) -> Verdict:
-        """Points part by part, and the misconception that explains the first part without full points."""
+    def judge(
+        self, cases: Sequence[Case], observations: Sequence[Observation], simulated: Simulated | None = None
+    ) -> Verdict:
+        """Points part by part, and the misconception that explains the first part without full points.
+
+        `simulated` keeps what mistakes give on these cases, for whoever judges many observations of the same ones.
+        """
         facts = [self.facts(case, observation) for case, observation in zip(cases, observations, strict=True)]
         tolerance = find_question(self.id).relative_tolerance
         expected = [nested(self.reference(case)) for case in cases]
-        judged = Judgement(self.parts, self.mistakes, tolerance, cases, expected, facts)
+        judged = Judgement(
+            self.parts, self.mistakes, tolerance, cases, expected, facts, {} if simulated is None else simulated
+        )
         return Verdict(self.id, judged.parts, misconception=judged.misconception)
 
     @property

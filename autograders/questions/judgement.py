@@ -22,6 +22,10 @@ _KINDS_FOR_ONE_WRONG = 3
 """An answer that is wrong on one kind of inputs in so many has a corner case, not a wrong idea."""
 
 
+Simulated = dict[str, list[list[Fields]]]
+"""What each form of a mistake changes, case by case; by the mistake's id."""
+
+
 @dataclass
 class Judgement:
     """One submission's observations beside what the description says of their cases."""
@@ -32,7 +36,7 @@ class Judgement:
     cases: Sequence[Case]
     expected: Sequence[Fields]
     observations: Sequence[Observation]
-    _simulated: dict[str, list[list[Fields]]] = field(default_factory=dict)
+    _simulated: Simulated = field(default_factory=dict)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:

@@ -27,6 +27,7 @@ from ..setting import ANSWERS, DESCRIPTIONS, SETTING
 from .bank import Answer, read_answers
 from .cases import Case, all_unanswered
 from .description import Description
+from .judgement import Simulated
 from .observation_size import reason_of, refuse_large
 from .seeds import choice, generator
 from .variants import Variant
@@ -113,8 +114,11 @@ class Question:
         """The inputs of these cases as they travel to the student's process: JSON."""
         return _drawn(self.of_course(secret).description.draw_set, secret, version, self.id, index)[1]
 
-    def judge(self, cases: Sequence[Case], published: Sequence[Any]) -> Verdict:
-        """The verdict on what a notebook published: exactly one observation of this question, of these cases."""
+    def judge(self, cases: Sequence[Case], published: Sequence[Any], simulated: Simulated | None = None) -> Verdict:
+        """The verdict on what a notebook published: exactly one observation of this question, of these cases.
+
+        `simulated`: as `Description.judge` has it.
+        """
         if not published:
             return self.zero(NOT_OBSERVED)
         if len(published) > 1:
@@ -129,7 +133,7 @@ class Question:
             parts = tuple(Part(name, 0.0, maximum, "not answered") for name, maximum in self.description.points.items())
             return Verdict(self.id, parts, misconception=UNANSWERED)
         try:
-            verdict = self._of(cases).judge(cases, observations)
+            verdict = self._of(cases).judge(cases, observations, simulated)
         except Exception as error:
             # Whatever a student's process sent, it costs this question only; a judge's own fault is found by verify.
             problem = f"{type(error).__name__}: {str(error)[:100]}"

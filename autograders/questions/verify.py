@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from ..course import STUB
 from ..files import write_text_atomically
 from .answer_process import observe_sets
 from .bank import Answer
+from .judgement import Simulated
 from .question import QUESTIONS, Question, encode_inputs
 from .seeds import POOL
 from .verdict import UNANSWERED
@@ -111,6 +113,12 @@ def _answers(question: Question) -> tuple[list[str], list[Answer]]:
     return setup, [*question.answers(), Answer("(empty)", stub, 0.0, UNANSWERED, "the cell as released")]
 
 
+@functools.lru_cache(maxsize=POOL)  # answers come question by question
+def _simulated(*drawn: object) -> Simulated:
+    """What is kept between the answers that are judged on the same cases."""
+    return {}
+
+
 def _outcome(question: Question, setup: list[str], answer: Answer, sets: Sets, cache: VerdictCache) -> Outcome:
     sources = [*setup, answer.source]
     variant = question.variant.name if question.variant else ""
@@ -125,8 +133,10 @@ def _outcome(question: Question, setup: list[str], answer: Answer, sets: Sets, c
         observed_sets = observe_sets(question, sources, list(map(encode_inputs, drawn)))
         fresh = {}
         for index, cases, observed in zip(missing, drawn, observed_sets, strict=True):
+            described = question.description
+            drawn_by = described.reference, described.draw, sets.secret, drawn_from, index
             verdict = (
-                question.judge(cases, observed.published)
+                question.judge(cases, observed.published, _simulated(described.mistakes, *drawn_by))
                 if observed.incident is None
                 else question.zero(observed.incident)
             )
