@@ -227,7 +227,7 @@ def _general(question: PublicQuestion, values: Mapping[str, Any], expected: Mapp
     tolerance = question.relative_tolerance
     wrong = [name for name, value in expected.items() if not agree(values.get(name), value, tolerance)]
     names = {general_mistake(values.get(name), expected[name], tolerance) for name in wrong}
-    return names.pop() if len(names) == 1 else None
+    return "wrong-size" if "wrong-size" in names else names.pop() if len(names) == 1 else None
 
 
 def _inputs_told(question: PublicQuestion, case: PublicCase) -> str:

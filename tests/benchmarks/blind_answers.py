@@ -99,13 +99,15 @@ def rows_of(found: list[Outcome], count: int) -> list[Row]:
 def main() -> None:
     """Judge a folder of answers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--sets", type=int, default=4, metavar="N", help="sets of hidden inputs (default: 4)")
+    parser.add_argument("--quick", action="store_true", help="one set: a look, not a result")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to FILE")
+    parser.add_argument("--sets", type=int, metavar="N", help="sets of hidden inputs (default: 4, quick: 1)")
+    parser.add_argument("folder", type=Path, nargs="?", help="without it nothing is measured")
     options = parser.parse_args()
-    found = list(outcomes(options.folder, options.sets))
+    count = options.sets or (1 if options.quick else 4)
+    found = list(outcomes(options.folder, count)) if options.folder else []
     print(*found, sep="\n")
-    report("blind answers", rows_of(found, options.sets), options.json)
+    report("blind answers", rows_of(found, count) if found else [], options.json)
 
 
 if __name__ == "__main__":

@@ -254,6 +254,12 @@ QUESTION = Description(
             in_mixup("reversed batch"),
         ),
         Mistake(
+            "rounded-sides",
+            "the half sides of the box were rounded; `int` cuts off what is behind the point",
+            "int(2.7), and round(2.7)",
+            in_cutmix("rounded"),
+        ),
+        Mistake(
             "share-not-recomputed",
             "the targets have the share that was asked for; the box was cut off or rounded, so its area is another",
             "how many pixels the box really has",
@@ -307,12 +313,6 @@ QUESTION = Description(
             "the box has one row and one column too many: it ends before centre + half",
             "how many rows a slice from 2 to 5 has",
             in_cutmix("end included"),
-        ),
-        Mistake(
-            "rounded-sides",
-            "the half sides of the box were rounded; `int` cuts off what is behind the point",
-            "int(2.7), and round(2.7)",
-            in_cutmix("rounded"),
         ),
         Mistake(
             "axes-exchanged",
