@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,24 +56,26 @@ def _release(options: argparse.Namespace, choose: Choose) -> int:
     from ..release.release import release
     from ..release.release_check import chosen_variants
 
-    before, kept_before = read_history(course), set(_kept(course))
+    before = read_history(course)
     verify, progress = not options.skip_verify, not options.quiet
-    for name, version in release(
-        course, assignments, verify=verify, progress=progress, replace=options.replace
-    ).items():
+    with _telling_what_was_kept(course):
+        released_now = release(course, assignments, verify=verify, progress=progress, replace=options.replace)
+    for name, version in released_now.items():
         print(f"released {name}, version {version}")
     for variant in chosen_variants(read_secret(course.secret), assignments):
         print(variant)
     _print_effects(course, assignments, before)
-    for folder in set(_kept(course)) - kept_before:
-        print(f"files that somebody had changed in {course.bundle} were kept: {folder}")
     print(f"for students: {course.bundle} (the same as one file: {course.bundle}.zip)")
     return OK
 
 
-def _kept(course: Course) -> list[Path]:
-    """Where earlier releases kept what had been changed in the student's folder."""
-    return list(course.bundle.parent.glob("edited-*"))
+@contextlib.contextmanager
+def _telling_what_was_kept(course: Course) -> Iterator[None]:
+    """Say where a release kept files that somebody had changed in the student's folder."""
+    before = set(course.root.glob("edited-*"))
+    yield
+    for folder in sorted(set(course.root.glob("edited-*")) - before):
+        print(f"files that somebody had changed in {course.bundle} were kept: {folder}")
 
 
 def _publish(options: argparse.Namespace, choose: Choose) -> int:
@@ -81,9 +85,9 @@ def _publish(options: argparse.Namespace, choose: Choose) -> int:
     course, assignments = choose(options)
     before = read_history(course)
     verify, progress = not options.skip_verify, not options.quiet
-    published = publish(
-        course, assignments, options.repository, options.to, verify=verify, progress=progress, replace=options.replace
-    )
+    where = options.repository, options.to
+    with _telling_what_was_kept(course):
+        published = publish(course, assignments, *where, verify=verify, progress=progress, replace=options.replace)
     print(published)
     _print_effects(course, assignments, before)
     return OK

@@ -238,6 +238,22 @@ def test_every_benchmark_has_the_command_line(benchmark: Path) -> None:
     assert len(done.out.splitlines()) > 10  # its docstring: what is measured and how
 
 
+def test_an_answer_counts_as_caught_only_if_it_loses_on_every_set() -> None:
+    from blind_answers import Outcome, rows_of
+
+    def answer(right: bool, shares: list[float], named: str, checked: bool) -> Outcome:
+        return Outcome("q/file", "", right, shares, [named], checked)
+
+    found = [
+        answer(True, [1, 1], "None", True),
+        answer(True, [1, 1], "None", False),
+        answer(False, [0.5, 1], "sign", False),
+        answer(False, [0.5, 0], "sign", True),
+        answer(False, [0, 0], "None", False),
+    ]
+    assert [row.value for row in rows_of(found, 2)] == pytest.approx([50, 200 / 3, 50, 50])
+
+
 def test_a_benchmark_reports_and_does_not_fail_where_a_target_is_missed(tmp_path: Path) -> None:
     script = tmp_path / "tiny.py"
     script.write_text(

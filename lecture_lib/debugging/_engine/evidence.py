@@ -237,19 +237,25 @@ class Evidence:
         y = self.train.y[: len(outputs)]
         if y.is_floating_point() and not y.isfinite().all():
             return untrained
-        answer = torch.zeros_like(outputs[:1]).requires_grad_()
+        answer = torch.zeros_like(outputs[:1])
         if y.is_floating_point() and y.shape == outputs.shape and self.spec.task == "regression":
-            answer = y.mean(dim=0, keepdim=True).requires_grad_()
-        # In proportion to the answer, so that targets in the thousands are reached too.
-        optimizer = torch.optim.Adam([answer], lr=0.1 * max(float(answer.detach().abs().max()), 1.0))
-        best = math.inf
+            answer = y.mean(dim=0, keepdim=True)
         try:
-            for _ in range(100):
-                loss = self.own_loss(answer.expand_as(outputs), y)
-                best = min(best, float(loss.detach()))
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
+            # In proportion to the answer, so that targets in the thousands are reached too.
+            best = self.lowest_loss(answer, outputs, y, rate=0.1 * max(float(answer.abs().max()), 1.0), steps=100)
         except Exception:
             return untrained
         return best if 0 < best < math.inf else untrained
+
+    def lowest_loss(self, start: Tensor, outputs: Tensor, targets: Tensor, rate: float, steps: int) -> float:
+        """The lowest loss on the way of an optimizer that moves free outputs, or one that all examples share."""
+        free = start.detach().clone().requires_grad_()
+        optimizer = torch.optim.Adam([free], lr=rate)
+        lowest = math.inf
+        for _ in range(steps):
+            loss = self.own_loss(free.expand_as(outputs), targets)
+            lowest = min(lowest, float(loss.detach()))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return lowest

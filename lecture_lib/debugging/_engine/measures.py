@@ -174,16 +174,7 @@ def attainable(evidence: Evidence, batch: Examples) -> float:
     outputs = evidence.measure(batch)[2]
     if outputs is None:
         return 0.0
-    free: Tensor = outputs.detach().clone().requires_grad_()
-    optimizer = torch.optim.Adam([free], lr=0.3)
-    lowest = math.inf
-    for _ in range(200):
-        loss = evidence.own_loss(free, batch.y)
-        lowest = min(lowest, float(loss.detach()))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return lowest
+    return evidence.lowest_loss(outputs, outputs, batch.y, rate=0.3, steps=200)
 
 
 def rates(evidence: Evidence) -> dict[str, Any]:

@@ -25,6 +25,10 @@ OWN = "training's own examples to be judged by"
 EASIER = 0.08  # error by which validation must be easier than training's own examples to be asked again
 
 
+Table = torch.Tensor | None
+"""Examples in rows; None where they do not fit into one table."""
+
+
 class SplitTrials(Runs):
     """Runs in which one split stands in for the other."""
 
@@ -34,7 +38,8 @@ class SplitTrials(Runs):
             train = read_batches(program.train_loader)
             val = read_batches(program.val_loader)
             x, y = ([[program.parts(batch)[place] for batch in split] for split in (train, val)] for place in (0, 1))
-            apart = _told_apart(*x) or _fades(*x, *y)
+            tables = [_flat(split) for split in x]
+            apart = _told_apart(*tables) or _fades(tables, y)
             elsewhere = shifted(*y)
         counts = [sum(map(length, batches)) for batches in (train, val)]
         if min(counts) < FEWEST:
@@ -94,39 +99,44 @@ def shifted(train: Sequence[Any], val: Sequence[Any]) -> bool:
     return float((below[0] - below[1]).abs().max()) > ELSEWHERE
 
 
-def _fades(x_train: Sequence[Any], x_val: Sequence[Any], y_train: Sequence[Any], y_val: Sequence[Any]) -> bool:
+def _fades(inputs: Sequence[Table], targets: Sequence[Sequence[Any]]) -> bool:
     """Whether one column of inputs says much more of the target in training than in validation, and no other does."""
-    shares = []
-    for inputs, targets in ((x_train, y_train), (x_val, y_val)):
-        columns, wanted = _flat(inputs), _flat(targets)
-        if columns is None or wanted is None or wanted.shape[1] != 1 or columns.shape[1] < 2:
+    correlations = []
+    for columns, batches in zip(inputs, targets, strict=True):
+        single = all(isinstance(y, torch.Tensor) and y.ndim and y.numel() == len(y) for y in batches)
+        if columns is None or columns.shape[1] < 2 or not single:
             return False
+        wanted = torch.cat([y.reshape(-1, 1).double().cpu() for y in batches])
         kinds = wanted[:, 0].unique()
         numbers = (wanted == kinds).double() if 2 < len(kinds) <= MOST_KINDS else wanted
-        shares.append(torch.corrcoef(torch.cat([columns, numbers], dim=1).T).nan_to_num().abs()[: columns.shape[1]])
-    if shares[0].shape != shares[1].shape:
+        products = _standardised(columns).T @ _standardised(numbers) / len(columns)
+        correlations.append(products.abs().amax(dim=1))
+    if correlations[0].shape != correlations[1].shape:
         return False
-    said = [share[:, share.shape[0] :].amax(dim=1) for share in shares]
-    fall = said[0] - said[1]
+    fall = correlations[0] - correlations[1]
     most = int(fall.argmax())
     others = torch.arange(len(fall)) != most
     return bool(fall[most] > FADED) and bool(fall[others].mean() < fall[most] / 4)
 
 
-def _flat(batches: Sequence[Any]) -> torch.Tensor | None:
+def _standardised(table: torch.Tensor) -> torch.Tensor:
+    centred = table - table.mean(dim=0)
+    return centred / centred.square().mean(dim=0).sqrt().clamp(min=1e-12)
+
+
+def _flat(batches: Sequence[Any]) -> Table:
     """Batches as one table; None where they have other widths."""
     rows = [torch.cat([leaf.reshape(len(leaf), -1) for leaf in tensors_of(batch)], dim=1) for batch in batches]
     return torch.cat(rows).double().nan_to_num().cpu() if len({row.shape[1] for row in rows}) == 1 else None
 
 
-def _told_apart(train: Sequence[Any], val: Sequence[Any]) -> bool:
+def _told_apart(train: Table, val: Table) -> bool:
     """Whether inputs alone say which of the two splits an example is from."""
     from sklearn.ensemble import RandomForestClassifier
 
-    first, second = _flat(train), _flat(val)
-    if first is None or second is None or first.shape[1] != second.shape[1]:
+    if train is None or val is None or train.shape[1] != val.shape[1]:
         return False
-    tables = [first, second]
+    tables = [train, val]
     count, generator = min(*map(len, tables), 600), torch.Generator().manual_seed(0)
     x = torch.cat([table[torch.randperm(len(table), generator=generator)[:count]] for table in tables]).numpy()
     y = [0] * count + [1] * count

@@ -163,14 +163,19 @@ def schedule_misstepped(evidence: Evidence) -> Finding | None:
 
 
 def rate_never_reached(evidence: Evidence) -> Finding | None:
-    """The schedule keeps the rate far below the optimizer's own for the whole run, as where a factor is a rate."""
+    """The schedule keeps the rate far below the one that it multiplies for the whole run, as where a factor is a rate.
+
+    PyTorch's schedules note the rate that they multiply as `initial_lr`; those that set a rate of their own note that.
+    """
     recording, optimizers = evidence.run.recording, evidence.program.optimizers
     if text := several_optimizers(recording, evidence.spec):
         raise NotAskedError(text)
-    used = [rate for step in recording.of(Step) for rate in step.learning_rates]
-    given = float(optimizers[0].defaults.get("lr") or 0.0) if optimizers else 0.0
-    moved = len(set(used)) > 1 and evidence.program.scheduler is not None
-    if not moved or not given or max(used) > NEVER * given:
+    used = [max(step.learning_rates) for step in recording.of(Step) if step.learning_rates]
+    given = max(
+        (float(group.get("initial_lr", 0.0)) for each in optimizers for group in each.param_groups), default=0.0
+    )
+    # A rate that is highest at the end may be on its way up, in a warm-up that is longer than this run.
+    if not used or used[-1] == max(used) or max(used) > NEVER * given:
         return None
     text = f"the optimizer was given the rate {given:.2g}, and the schedule never sets more than {max(used):.2g}"
     return Finding(None, text, {"given": given, "largest": max(used)}, where="schedule")

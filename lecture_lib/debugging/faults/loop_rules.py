@@ -9,6 +9,9 @@ import math
 from collections import Counter
 from statistics import median
 
+import torch
+from torch.utils.data import DataLoader
+
 from .._engine.assumptions import (
     EQUAL,
     NotAskedError,
@@ -23,11 +26,13 @@ from .._engine.assumptions import (
 from .._engine.events import Backward, Batch, Event, Forward, Mark, Recording, Step
 from .._engine.evidence import Evidence
 from .._engine.inspection import fingerprints
+from .._engine.preserve import untouched
 from ..program import Spec
 from .finding import Finding
 
 UNDERFLOW = 0.005  # of the entries of a gradient
 HARDLY = 0.1  # of the examples in a whole run; balancing the rarest classes leaves more
+ASKED = 200  # examples of the data set that are looked up among those that were drawn
 LEAST_SHARE = 0.5  # of the examples must reach the model in an epoch; drawing with replacement reaches 63 %
 
 
@@ -255,10 +260,20 @@ def part_of_the_data(recording: Recording, spec: Spec) -> Finding | None:
 
 
 def hardly_any_examples(evidence: Evidence) -> Finding | None:
-    """D34: as many examples were drawn as there are, or more, and nearly always the same few."""
+    """D34: as many examples were drawn as there are, or more, and nearly always the same few.
+
+    Inputs that are equal cannot be counted apart, so most of the data set must be other than what was drawn.
+    """
     drawn = Counter(row for batch in evidence.run.recording.of(Batch) for row in batch.rows)
-    count = evidence.examples
-    if not count or drawn.total() < count or len(drawn) >= HARDLY * count:
+    count, loader = evidence.examples, evidence.program.train_loader
+    if not count or drawn.total() < count or len(drawn) >= HARDLY * count or not isinstance(loader, DataLoader):
+        return None
+    size = len(loader.dataset)  # type: ignore[arg-type]  # a rule whose question fails is not asked
+    rows = torch.randperm(size, generator=torch.Generator().manual_seed(0))[:ASKED].tolist()
+    with untouched(evidence.program, evidence.seed):
+        batch = next(iter(DataLoader(loader.dataset, len(rows), sampler=rows, collate_fn=loader.collate_fn)))
+        inputs = evidence.program.parts(batch)[0]
+    if not isinstance(inputs, torch.Tensor) or sum(row in drawn for row in fingerprints(inputs)) > len(rows) / 2:
         return None
     text = f"{drawn.total()} examples were drawn, {len(drawn)} different ones of {count}"
     return Finding("D34", text, {"seen": len(drawn), "of": count})

@@ -251,29 +251,13 @@ def wants_all_alike(evidence: Evidence) -> Finding | None:
     starts = [outputs, apart[which.reshape(-1)]]
     if targets.is_floating_point() and targets.numel() == outputs.numel():
         starts.append(targets.reshape(outputs.shape).to(outputs))
-    losses = [_lowest(evidence, start, start, targets, rate) for start in starts for rate in RATES]
-    alike = min(_lowest(evidence, outputs[:1], outputs, targets, rate) for rate in RATES)
+    losses = [evidence.lowest_loss(start, outputs, targets, rate, MOVES) for start in starts for rate in RATES]
+    alike = min(evidence.lowest_loss(outputs[:1], outputs, targets, rate, MOVES) for rate in RATES)
     lowest = min(losses)
     if not all(map(math.isfinite, (*losses, alike))) or lowest < alike - ALIKE * abs(alike):
         return None
     text = f"no outputs that were tried have a lower loss than the same output for all examples: {lowest:.4g}"
     return Finding(None, f"{text} and {alike:.4g}", {"losses": losses}, False, where="loss")
-
-
-def _lowest(evidence: Evidence, start: Tensor, outputs: Tensor, targets: Tensor, rate: float) -> float:
-    """The lowest loss on the way of an optimizer that moves the outputs, or one output that all examples share."""
-    free = start.detach().clone().requires_grad_()
-    optimizer = torch.optim.Adam([free], lr=rate)
-    lowest = math.inf
-    for _ in range(MOVES):
-        loss = evidence.own_loss(free.expand_as(outputs), targets)
-        if not loss.requires_grad:
-            return math.nan
-        lowest = min(lowest, float(loss.detach()))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return lowest
 
 
 def unstable_when_sure(evidence: Evidence) -> Finding | None:

@@ -39,9 +39,7 @@ def metric_prefers_worse_answers(evidence: Evidence) -> Finding | None:
     if program.metric is None or val is None or outputs is None or len(outputs) < LEAST:
         return None
     metric, y = program.metric, val.y[: len(outputs)]
-    _refuse_illegal(y, outputs, evidence.spec.task)
-    if evidence.spec.task is None:
-        refuse_contrary(program.loss_fn and evidence.own_loss, outputs, y)
+    _refuse_unknown(evidence, outputs, y)
     table = [[float(metric(answer, y)) for answer in answers(outputs, y, draw)] for draw in range(DRAWS)]
     return _judge({"metric": table}, "metric")
 
@@ -51,9 +49,7 @@ def evaluation_prefers_worse_answers(evidence: Evidence) -> Finding | None:
     program, val, outputs = evidence.program, evidence.val, evidence.run.outputs[1]
     if program.evaluate is None or val is None or outputs is None or len(outputs) != len(val.y) or len(outputs) < LEAST:
         return None
-    _refuse_illegal(val.y, outputs, evidence.spec.task)
-    if evidence.spec.task is None:
-        refuse_contrary(program.loss_fn and evidence.own_loss, outputs, val.y)
+    _refuse_unknown(evidence, outputs, val.y)
     tables: dict[str, list[list[float]]] = {}
     for draw in range(DRAWS):
         for answer in answers(outputs, val.y, draw):
@@ -69,8 +65,14 @@ def evaluation_prefers_worse_answers(evidence: Evidence) -> Finding | None:
     return _judge(tables, "evaluation")
 
 
-def _refuse_illegal(y: Tensor, outputs: Tensor, task: str | None) -> None:
-    """Raise NotAskedError where a task of yes and no has other targets: no answer to them is better than another."""
+def _refuse_unknown(evidence: Evidence, outputs: Tensor, y: Tensor) -> None:
+    """Raise NotAskedError where it is not known which answers are better.
+
+    A task of yes and no has other targets, or no task is declared and the loss does not want what looks right.
+    """
+    task = evidence.spec.task
+    if task is None:
+        refuse_contrary(evidence.program.loss_fn and evidence.own_loss, outputs, y)
     outside = y.numel() == outputs.numel() and bool(((y < 0) | (y > 1)).any())
     if outside and task in ("classification", "multi-label", "segmentation"):
         raise NotAskedError(f"targets lie from {float(y.min()):g} to {float(y.max()):g}, and the task wants 0 to 1")

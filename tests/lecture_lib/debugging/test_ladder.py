@@ -25,6 +25,8 @@ from helpers.simulated_device import move, other_device
 from outsiders.fresh import all_pairs
 from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR, OneCycleLR
+from torch.utils.data import DataLoader, TensorDataset
 
 from lecture_lib.data import TensorLoader
 from lecture_lib.debugging import (
@@ -181,6 +183,57 @@ def test_an_average_that_keeps_old_statistics_is_no_fault_of_the_layers(which: s
     found = climb(*getattr(pair, which)(0), budget=0).findings
     told = [one for one in found if one.fault == "P17"]
     assert [one.part for one in told] == ([] if which == "twin" else ["model"]), found
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("c/05_triplet_masked_min", "loss"),  # its metric is one of embeddings, its loss lowest for equal outputs
+        ("c/08_lambda_returns_rate", "schedule"),
+        ("c/11_rank_is_one_argsort", ""),  # noticed, without a part; right outputs fall where its targets, ranks, rise
+        ("c/14_sampler_class_weights", "step"),
+        ("c/15_tags_padded_with_outside", None),  # not found; padding moves the outputs by next to nothing
+    ],
+)
+@pytest.mark.parametrize("which", ["make", "twin"])
+def test_programs_by_others_whose_twins_are_sound(name: str, part: str | None, which: str) -> None:
+    pair = next(pair for pair in all_pairs() if pair.name == name)
+    found = climb(*getattr(pair, which)(0), budget=0).findings
+    assert [one.part for one in found] == ([] if which == "twin" or part is None else [part]), found
+
+
+def few_different_rows(seed: int) -> tuple[Program, Spec]:
+    """Three columns of yes and no: eight different inputs in 1,000 rows."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randint(0, 2, (1200, 3), generator=generator).float()
+    y = (x.sum(dim=1) % 2).long()
+    train, val = TensorDataset(x[:1000], y[:1000]), TensorDataset(x[1000:], y[1000:])
+    model = nn.Sequential(nn.Linear(3, 32), nn.ReLU(), nn.Linear(32, 2))
+    loaders = DataLoader(train, 50, shuffle=True, generator=generator), DataLoader(val, 100)
+    program = Program(model, torch.optim.Adam(model.parameters(), 1e-2), F.cross_entropy, *loaders)
+    return program, Spec("classification", classes=2, epochs=5)
+
+
+def test_equal_inputs_are_not_a_few_examples_drawn_again() -> None:
+    assert not [one for one in climb(*few_different_rows(0), budget=0).findings if one.fault == "D34"]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "accused"),
+    [
+        (lambda optimizer: OneCycleLR(optimizer, max_lr=1e-3, total_steps=6), False),  # sets a rate of its own
+        (lambda optimizer: LambdaLR(optimizer, lambda epoch: (epoch + 1) / 200), False),  # a warm-up that goes on
+        (lambda optimizer: LambdaLR(optimizer, lambda epoch: 0.9**epoch), False),
+        (lambda optimizer: LambdaLR(optimizer, lambda epoch: 0.01 * 0.9**epoch), True),
+    ],
+)
+def test_only_a_schedule_that_multiplies_by_next_to_nothing_is_accused(
+    schedule: Callable[[torch.optim.Optimizer], Any], accused: bool
+) -> None:
+    program, spec = few_different_rows(0)
+    program.scheduler = schedule(program.optimizers[0])
+    found = climb(program, spec, budget=0, go_on=True).findings
+    assert ("schedule" in [one.part for one in found if one.certain]) == accused, found
 
 
 def state_of(program: Program) -> list[Any]:

@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from lecture_lib.debugging import Climb, Program, Spec, climb
 from lecture_lib.debugging._engine import yardstick
 from lecture_lib.debugging._engine.reference_parts import reference_model, reference_step, standard_loss
+from lecture_lib.debugging._engine.split_trials import _fades
 from lecture_lib.debugging.swaps import Swaps, swap_parts
 
 pytestmark = pytest.mark.slow
@@ -313,3 +314,19 @@ class TestMetrics:
         program.metric = accuracy
         found = climb(program, spec, budget=0, go_on=True)
         assert [one.part for one in found.findings] == (["metric"] if counted else []), found
+
+
+@pytest.mark.parametrize(
+    ("told_in_val", "faded"), [((0.9, 0.5, 0.5), False), ((0.1, 0.5, 0.5), True), ((0.1, 0.05, 0.05), False)]
+)
+def test_a_column_that_says_less_in_validation_is_told_from_worse_labels(
+    told_in_val: tuple[float, ...], faded: bool
+) -> None:
+    def table(told: tuple[float, ...], seed: int) -> tuple[Tensor, list[Tensor]]:
+        generator = torch.Generator().manual_seed(seed)
+        y, noise = torch.randn(2000, generator=generator), torch.randn(2000, 3, generator=generator)
+        share = torch.tensor(told)
+        return (share * y[:, None] + (1 - share**2).sqrt() * noise).double(), [y]
+
+    (x_train, y_train), (x_val, y_val) = table((0.9, 0.5, 0.5), 0), table(told_in_val, 1)
+    assert _fades([x_train, x_val], [y_train, y_val]) == faded
