@@ -2079,7 +2079,8 @@ print(climb(shapes_program(), shapes_task, budget=0))
 # A finding begins with its title. In parentheses follow its code in the library's list of faults, `FAULTS` in
 # `lecture_lib.debugging`, then the rung and the part of the program. E05, for instance, is a shortcut. After the colon
 # comes the evidence. The two lines below say what the fault means and what to do. The last line of the report counts
-# the findings, the questions that were asked on all rungs, and those that were not asked.
+# the findings, the questions that were asked on all rungs, and those that were not asked. If comparisons were not made,
+# or higher rungs were not climbed, it says that too.
 #
 # Rungs 1 to 6 hold. On rung 7 the ladder reports a shortcut: when the margin of each image (a band along its edges)
 # is exchanged for that of another image, the model loses about 40 % of its accuracy above chance. The report is

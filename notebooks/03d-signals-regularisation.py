@@ -1031,10 +1031,11 @@ show_figure(
 # protects as well, but it clips nearly every step, and costs one to three points: that is training with another,
 # shorter step. Clipping is a safety net. If it acts all the time, look for the cause.
 #
-# Why only four? An image that is multiplied by 1,000 keeps its class, because the biases are small. Its logits grow by
-# nearly 1,000. If the class was right, its loss is now 0, and so is its gradient. If it was wrong, the loss is near
-# 1,000 and the gradient is hundreds of times as long as usual. So a spoilt batch does harm only if one of its eight
-# images is classified wrongly, which gets rarer while the network learns. Six seeds were lucky.
+# Why only four? An image that is multiplied by 1,000 usually keeps its predicted class, because the biases are small:
+# its logits become about a thousand times larger. If that class is right, the loss of the image is now 0, and so is its
+# gradient. If it is wrong, the loss is near 1,000, and the gradient is hundreds of times as long as usual. So a spoilt
+# batch does harm only if one of its eight images is classified wrongly. This gets rarer while the network learns, and
+# six seeds were lucky.
 #
 # Look at step 50 in the figure, where both runs meet a spoilt batch with a large gradient. The one without a limit
 # takes a step that is hundreds of times too long, and the next batches, which are all right, have large gradients as
@@ -2010,7 +2011,7 @@ probe("03d-averages", moving_averages, mean_weights, refresh_statistics)
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "03d-p", "locked": false, "points": 4, "schema_version": 3, "solution": true, "task": false}
 # The weights are too small. A layer multiplies the standard deviation by √256 · 0.01 = 0.16, and the table shows that
-# factor: 0.16 after one layer, 0.16⁴ = 0.0007 after four. After 24 layers the signal is 0.16²⁴ ≈ 10⁻¹⁹, so the network
+# factor: 0.16 after one layer, 0.16⁴ ≈ 0.0007 after four. After 24 layers the signal is 0.16²⁴ ≈ 10⁻¹⁹, so the network
 # says the same for every input. The gradients of the biases fall by the same factor on their way back, so nothing
 # arrives at the first layer. Only the last biases learn: how frequent each class is.
 #
