@@ -182,7 +182,7 @@ def draw(rng: np.random.Generator) -> list[Case]:
     """Norms above and below the limit, no gradient, norms that are not finite, and both ends of the percentiles."""
     return [
         case(rng, FINITE, 0, 0.3),
-        case(rng, FINITE, 1, float(rng.uniform(1.5, 3))),
+        case(rng, FINITE, 1, float(rng.uniform(1.5, 3)), percent=float(rng.uniform(96, 99))),  # beyond the last but one
         case(rng, FINITE, 2, 0.6, percent=100.0),
         case(rng, FINITE, 0, 0.8, percent=0.0),
         case(rng, BROKEN, 0, 0.15),
