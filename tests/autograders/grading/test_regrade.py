@@ -41,9 +41,9 @@ def describe(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     monkeypatch.setitem(QUESTIONS, "03a-clip", changed)
 
 
-def lenient(description: Description, cases: Any, observations: Any) -> Any:
+def lenient(description: Description, cases: Any, observations: Any, *rest: Any) -> Any:
     """Another judge of 03a-clip: the direction is worth its points whatever was returned."""
-    verdict = ORIGINAL(description, cases, observations)
+    verdict = ORIGINAL(description, cases, observations, *rest)
     if description.id != "03a-clip":
         return verdict
     parts = tuple(
