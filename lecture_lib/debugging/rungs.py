@@ -18,12 +18,13 @@ from .faults.evaluation_rules import (
     rate_never_reached,
     schedule_misstepped,
     trained_in_evaluation_mode,
+    waits_for_the_worse,
 )
 from .faults.finding import Finding
 from .faults.input_rules import other_statistics
 from .faults.label_hypotheses import gives_target_away
 from .faults.loop_rules import LOOP_RULES, hardly_any_examples
-from .faults.loss_probes import broadcast, wants_all_alike
+from .faults.loss_probes import wants_all_alike
 from .faults.loss_rules import (
     LOSS_RULES,
     divergence_misused,
@@ -34,6 +35,7 @@ from .faults.loss_rules import (
     unfit,
     unstable,
 )
+from .faults.loss_symmetries import broadcast
 from .faults.metric_rules import METRIC_RULES
 from .faults.model_rules import MODEL_RULES, all_affine, inputs_ignored, outputs_random
 from .faults.noise_hypotheses import noisy_labels
@@ -117,7 +119,7 @@ RUNGS = (
         5,
         "learning rate",
         "No other rate, schedule or batch size does clearly better.",
-        (schedule_misstepped, rate_never_reached),
+        (schedule_misstepped, rate_never_reached, waits_for_the_worse),
     ),
     Rung(
         6,

@@ -25,6 +25,7 @@ from .normalisation import evaluates_a_copy, modes_of_norms, statistics_anew
 from .preserve import untouched
 from .read_examples import read
 from .run_data import Examples, Row, Run
+from .yardstick import lowest_loss
 
 
 class Evidence:
@@ -248,14 +249,5 @@ class Evidence:
         return best if 0 < best < math.inf else untrained
 
     def lowest_loss(self, start: Tensor, outputs: Tensor, targets: Tensor, rate: float, steps: int) -> float:
-        """The lowest loss on the way of an optimizer that moves free outputs, or one that all examples share."""
-        free = start.detach().clone().requires_grad_()
-        optimizer = torch.optim.Adam([free], lr=rate)
-        lowest = math.inf
-        for _ in range(steps):
-            loss = self.own_loss(free.expand_as(outputs), targets)
-            lowest = min(lowest, float(loss.detach()))
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        return lowest
+        """See the function of this name."""
+        return lowest_loss(self.own_loss, start, outputs, targets, rate, steps)

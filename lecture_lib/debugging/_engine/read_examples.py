@@ -14,9 +14,7 @@ from ..program import Program, Spec
 from .assumptions import NotAskedError
 from .instrumentation import why_not
 from .preserve import untouched
-from .run_data import Examples
-
-MOST = 4000  # examples that are looked at
+from .run_data import MOST, Examples
 
 
 def read(

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from .events import Recording
 
+MOST = 4000  # examples that are looked at
 BATCH = 256  # examples for which outputs are computed at once
 
 

@@ -19,7 +19,7 @@ from .read_examples import read
 from .replace_layers import LAST
 from .replacement import Profile
 from .run_data import Examples
-from .yardstick import WORST, error, pairs_of, refuse_contrary
+from .yardstick import WORST, error, pairs_of, refuse_contrary, refuse_other_meaning
 
 Make = Callable[[int], tuple[Program, Spec]]
 
@@ -120,6 +120,7 @@ class Runs:
                     _epoch(program)
             self.plain = error(program, pairs, spec)
             self.took = time.process_time() - start
+            refuse_other_meaning(program, val, self.plain)
         with self.fresh(0) as (program, spec), torch.no_grad():
             program.model.eval()
             repeated = [program.outputs(train.x[:8].to(program.device)) for _ in range(2)] if train is not None else []

@@ -13,7 +13,9 @@ from ...training._run.preserve import evaluating
 from ...training._run.structures import map_tensors, tensors_of
 from ..program import Program, Spec
 from .assumptions import NotAskedError
-from .read_examples import MOST
+from .run_data import MOST, Examples
+
+MOVES, RATES = 60, (0.1, 2.0)  # of an optimizer that looks for the lowest loss
 
 WORST = 2.0
 """Errors above this, and those that are not finite, count as this."""
@@ -54,6 +56,58 @@ def refuse_contrary(loss_fn: Callable[[Any, Any], Tensor] | None, outputs: Any, 
         return  # such as a loss that takes other targets than the data set has: nothing is known
     if all(loss < right for loss in others):
         raise NotAskedError("the loss does not want outputs that are like the targets, so what is right is not known")
+
+
+LEARNT = 0.25  # of what is between a constant answer and the right outputs beside other examples' targets
+AS_CONSTANT = 0.95  # error from which the yardstick sees nothing learnt
+
+
+def refuse_other_meaning(program: Program, val: Examples | None, measured: float) -> None:
+    """Raise NotAskedError where the program learns by its own measure and not by this one.
+
+    Its outputs then mean something else than the targets: the logarithm of a rate, a score that only orders, a
+    threshold. Its own measure is its loss, and its metric where it has one.
+    """
+    loss_fn, metric = program.loss_fn, program.metric
+    if loss_fn is None or val is None or measured < AS_CONSTANT:
+        return
+    y = val.y.to(program.device)
+    with evaluating(program.model):
+        parts = [program.outputs(x.to(program.device)) for x, _ in val.batches()]
+    if not all(isinstance(part, Tensor) and part.is_floating_point() for part in parts):
+        return
+    outputs = torch.cat(parts)
+    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0)).to(y.device)
+    try:
+        with torch.no_grad():
+            own, mixed = float(loss_fn(outputs, y)), float(loss_fn(outputs[order], y))
+            better = metric is None or float(metric(outputs, y)) > float(metric(outputs[order], y))
+        with torch.enable_grad():
+            start = outputs.mean(dim=0, keepdim=True)
+            constant = min(lowest_loss(loss_fn, start, outputs, y, rate, MOVES) for rate in RATES)
+    except Exception:
+        return  # such as a loss that takes other targets than the data set has: nothing is known
+    if better and own < mixed and constant - own > LEARNT * (mixed - own):
+        raise NotAskedError(
+            f"by its own loss the program beats a constant answer ({own:.3g}, {constant:.3g}), by the squared error or "
+            "share of errors it does not: its outputs mean something else than the targets"
+        )
+
+
+def lowest_loss(
+    loss_fn: Callable[[Any, Any], Tensor], start: Tensor, outputs: Tensor, targets: Tensor, rate: float, steps: int
+) -> float:
+    """The lowest loss on the way of an optimizer that moves free outputs, or one that all examples share."""
+    free = start.detach().clone().requires_grad_()
+    optimizer = torch.optim.Adam([free], lr=rate)
+    lowest = math.inf
+    for _ in range(steps):
+        loss = loss_fn(free.expand_as(outputs), targets)
+        lowest = min(lowest, float(loss.detach()))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return lowest
 
 
 def error(program: Program, pairs: Pairs, spec: Spec) -> float:

@@ -15,6 +15,7 @@ from .._engine.assumptions import NO_PICTURES, NotAskedError, picture
 from .._engine.events import LossCall
 from .._engine.evidence import Evidence
 from .finding import Finding
+from .mask_rules import turned_apart
 from .sequence_rules import nearly_copied, never_labelled, numbered_anew, steps_first
 from .split_rules import classes_renumbered, leaks, other_preprocessing, shifts
 from .time_rules import knows_the_future
@@ -169,6 +170,7 @@ SMOOTHER = 0.92  # roughness of an image read in another way, against the image 
 DATA_RULES = (
     not_finite,
     axes_scrambled,
+    turned_apart,
     steps_first,
     numbered_anew,
     never_labelled,

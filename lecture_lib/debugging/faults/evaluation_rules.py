@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ from .finding import Finding
 
 EARLY = 0.5  # of the run; a schedule that is through before has been stepped too often
 NEVER = 0.2  # of the optimizer's rate; a schedule that stays below it multiplies by what is no factor
+WAITS, ALMOST = 3, 1e-3  # values of a schedule that waits; relative, of the same number computed in other batches
 OFF = 1e-4  # relative, of numbers that rounding alone parts
 
 
@@ -179,6 +181,40 @@ def rate_never_reached(evidence: Evidence) -> Finding | None:
         return None
     text = f"the optimizer was given the rate {given:.2g}, and the schedule never sets more than {max(used):.2g}"
     return Finding(None, text, {"given": given, "largest": max(used)}, where="schedule")
+
+
+def waits_for_the_worse(evidence: Evidence) -> Finding | None:
+    """A schedule that waits for a plateau takes a loss for a number that is to rise, or a metric for one to fall."""
+    scheduler, values = evidence.program.scheduler, list[float]()
+    if not isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+        return None
+    own: list[tuple[float, float]] = []
+    step = scheduler.step
+
+    def note(metrics: Any, *more: Any) -> None:
+        values.append(float(metrics))
+        own.append(evidence.measure(evidence.val)[:2])
+        step(metrics, *more)
+
+    with untouched(evidence.program, evidence.seed) as program:
+        scheduler.step = note  # type: ignore[assignment, method-assign]
+        try:
+            for _ in range(WAITS):
+                program.run_epoch()
+        finally:
+            del scheduler.step
+    wrong = 1 if scheduler.mode == "min" else 0
+    names = ("validation's loss", "rises"), ("the metric", "falls")
+    pairs = [(value, measured[wrong], measured[1 - wrong]) for value, measured in zip(values, own, strict=True)]
+    if len(pairs) < WAITS or any(math.isclose(a, other, rel_tol=ALMOST) for a, _, other in pairs):
+        return None
+    if not all(math.isclose(a, b, rel_tol=ALMOST) for a, b, _ in pairs):
+        return None
+    name, better = names[wrong]
+    text = (
+        f"the schedule is given {name} ({values[0]:.3g}, {values[1]:.3g} …) and, with mode={scheduler.mode!r}, takes it"
+    )
+    return Finding(None, f"{text} for better when it {better}", {"values": values}, where="schedule")
 
 
 def _horizon(scheduler: object) -> int | None:

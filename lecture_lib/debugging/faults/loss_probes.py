@@ -11,12 +11,12 @@ from torch import Tensor
 
 from .._engine.assumptions import NotAskedError, classes_second
 from .._engine.evidence import Evidence
-from .._engine.loss_calls import NUMBERS, calls, probabilities, scores_given
+from .._engine.loss_calls import calls, probabilities, scores_given
 from .._engine.preserve import untouched
+from .._engine.yardstick import MOVES, RATES
 from .finding import Finding
 
 ALIKE = 0.02  # what outputs that differ must gain, as a share of the loss
-MOVES, RATES = 60, (0.1, 2.0)  # of an optimizer that looks for it
 TURNED = 0.8  # cosine of a gradient that has only changed its sign; noise of the step's own makes it smaller than 1
 
 
@@ -85,50 +85,6 @@ def against_the_loss(evidence: Evidence) -> Finding | None:
     if not cosine < -TURNED:
         return None
     return Finding("G18", f"the step's gradient points away from the loss's (cosine {cosine:.3f})", {"cosine": cosine})
-
-
-def broadcast(evidence: Evidence) -> Finding | None:
-    """L08: predictions and targets have other shapes, or labels can be permuted without effect."""
-    for call in calls(evidence, *NUMBERS):
-        if isinstance(call.targets, Tensor) and call.outputs.shape != call.targets.shape and call.targets.numel() > 1:
-            a, b = list(call.outputs.shape), list(call.targets.shape)
-            return Finding("L08", f"{call.name} got predictions {a} and targets {b}: it compared each with all")
-    pair = sample(evidence)
-    if pair is None:
-        return None
-    outputs, targets = pair
-    values = targets.reshape(len(targets), -1).unique(dim=0)
-    if len(values) < 2 or targets.ndim == 0:
-        return None
-    noise = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(1))
-    scores = outputs + 0.1 * noise.to(outputs) * outputs.std().clamp(min=0.1)
-    if targets.is_floating_point():  # about as large as the targets, so that no rounding hides them
-        scores = targets.mean() + targets.std() * noise.to(outputs)
-    order = torch.arange(len(targets)).roll(len(targets) // 2 + 1)
-    with torch.no_grad():
-        losses = [float(evidence.own_loss(scores, labels)) for labels in (targets, targets[order])]
-        without = float(evidence.own_loss(scores, targets[:1].expand_as(targets)))
-    if torch.equal(targets, targets[order]) or not all(map(math.isfinite, losses)):
-        return None
-    if abs(losses[0] - losses[1]) > 1e-6 * abs(losses[0]):
-        return None
-    if without == losses[0]:
-        raise NotAskedError("the loss does not depend on the targets, as a contrastive one need not")
-    return Finding("L08", f"with the labels of other examples the loss is the same: {losses[0]:.6g}", {"loss": losses})
-
-
-def summed(evidence: Evidence) -> Finding | None:
-    """L16: the loss of a batch beside itself is twice that of the batch."""
-    pair = sample(evidence)
-    if pair is None or evidence.spec.couples_samples:
-        return None
-    outputs, targets = pair
-    with torch.no_grad():
-        once = float(evidence.own_loss(outputs, targets))
-        twice = float(evidence.own_loss(torch.cat([outputs, outputs]), torch.cat([targets, targets])))
-    if not (math.isfinite(once) and math.isfinite(twice)) or abs(once) < 1e-9 or abs(twice / once - 2) > 1e-3:
-        return None
-    return Finding("L16", f"the loss of a batch is {once:.4g}, of the same examples twice {twice:.4g}", {"ratio": 2.0})
 
 
 def sample(evidence: Evidence) -> tuple[Tensor, Tensor] | None:
@@ -254,6 +210,8 @@ def wants_all_alike(evidence: Evidence) -> Finding | None:
     losses = [evidence.lowest_loss(start, outputs, targets, rate, MOVES) for start in starts for rate in RATES]
     alike = min(evidence.lowest_loss(outputs[:1], outputs, targets, rate, MOVES) for rate in RATES)
     lowest = min(losses)
+    if lowest < 0:
+        raise NotAskedError("the loss falls below 0, as of a density, and how far it can fall is not known")
     if not all(map(math.isfinite, (*losses, alike))) or lowest < alike - ALIKE * abs(alike):
         return None
     text = f"no outputs that were tried have a lower loss than the same output for all examples: {lowest:.4g}"

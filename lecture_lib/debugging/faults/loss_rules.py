@@ -17,13 +17,12 @@ from .finding import Finding
 from .loss_probes import (
     against_the_labels,
     against_the_loss,
-    broadcast,
     class_axis,
     pairing,
     score_of_the_label,
-    summed,
     unstable_when_sure,
 )
+from .loss_symmetries import broadcast, order_matters, summed
 
 LARGE = 1e4  # magnitude of weights from which on a run has diverged, and no expression is to blame
 SUDDEN = 10.0  # times a constant answer's loss; one that was larger before it broke had been growing
@@ -180,6 +179,7 @@ LOSS_RULES = (
     summed_in_the_step,
     class_axis,
     pairing,
+    order_matters,
     against_the_labels,
     against_the_loss,
     unstable,

@@ -97,6 +97,29 @@ def metric_counts_what_is_left_out(evidence: Evidence) -> Finding | None:
     return Finding(None, text, {"values": [before, after]}, where="metric")
 
 
+def spread_from_zero(evidence: Evidence) -> Finding | None:
+    """The metric is one minus the squared error over the sum of squares: R² whose mean was not taken off."""
+    program, val, outputs = evidence.program, evidence.val, evidence.run.outputs[1]
+    if program.metric is None or val is None or outputs is None or len(outputs) < LEAST or val.y[0].numel() != 1:
+        return None
+    y = val.y[: len(outputs)]
+    if not y.is_floating_point() or outputs.numel() != y.numel():
+        return None
+    tried = [answer for draw in range(DRAWS) for answer in answers(outputs, y, draw)[1:]]
+    truth = y.double().reshape(outputs.shape)
+    size = float(truth.square().sum())
+    if size < (1 + OTHERWISE) * float((truth - truth.mean()).square().sum()):
+        return None  # the mean is 0, and both are the same
+    values = [float(program.metric(answer, y)) for answer in tried]
+    uncentred = [1 - float((answer.double() - truth).square().sum()) / size for answer in tried]
+    if any(abs(a - b) > SAME for a, b in zip(values, uncentred, strict=True)):
+        return None
+    constant = float(program.metric(truth.mean().expand_as(outputs).to(outputs), y))
+    formula = "1 - sum of squared errors / sum of squared targets"
+    text = f"the metric is {formula}, and the targets' mean as every answer gets {constant:.3g}"
+    return Finding(None, text, {"constant": constant}, where="metric")
+
+
 def reports_otherwise(evidence: Evidence) -> Finding | None:
     """The author's evaluation reports another number than its name says, of the very outputs that it gets."""
     program, val = evidence.program, evidence.val
@@ -266,5 +289,6 @@ METRIC_RULES: tuple[Callable[[Evidence], Finding | None], ...] = (
     metric_prefers_worse_answers,
     evaluation_prefers_worse_answers,
     metric_counts_what_is_left_out,
+    spread_from_zero,
     reports_otherwise,
 )

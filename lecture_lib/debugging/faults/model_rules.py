@@ -164,6 +164,51 @@ def padding_leaks(evidence: Evidence) -> Finding | None:
     return Finding("A16", f"three more ids of padding change outputs of real positions by {change:.3g}")
 
 
+def future_read(evidence: Evidence) -> Finding | None:
+    """Other inputs at later positions change outputs at earlier ones, which are declared not to see them.
+
+    It need not be declared where the targets are the inputs, one position on: to read the next input is to read the
+    answer.
+    """
+    train, spec = evidence.train, evidence.spec
+    if train is None or train.x.ndim not in (2, 3):
+        return None
+    ahead = train.x.shape == train.y.shape and train.y.ndim == 2 and torch.equal(train.y[:, :-1], train.x[:, 1:])
+    if not (spec.causal or ahead):
+        return None
+    # Positions may be on the second or the third axis: where either reading sees no future, all is well.
+    changes = [_change_by_the_future(evidence, train.x[:8], axis) for axis in range(1, train.x.ndim)]
+    if not all(changes):
+        return None
+    meant = "is declared causal" if spec.causal else "is to give the next input, which is its own target"
+    text = f"other inputs at later positions change outputs at earlier ones by {changes[0]:.3g}, and the model {meant}"
+    look = "look for a missing mask, padding at both ends or cut off at the wrong one, and layers that read both ways"
+    certain = spec.causal and spec.task == "sequence"
+    return Finding(None, f"{text}; {look}", {"changes": changes}, certain, where="layers")
+
+
+def _change_by_the_future(evidence: Evidence, x: Tensor, axis: int) -> float:
+    """How far outputs of the first half move when inputs of the second half come from other examples.
+
+    0 where none does, and where no axis of the outputs is as long as this one.
+    """
+    length = x.shape[axis]
+    halves = [part.narrow(axis, start, size) for part, start, size in _halves(x, length)]
+    before, again, after = (outputs_of(evidence, inputs) for inputs in (x, x, torch.cat(halves, dim=axis)))
+    if before is None or again is None or after is None or differ(before, again, before) or length < 2:
+        return 0.0
+    axes = [place for place in range(1, before.ndim) if before.shape[place] == length and after.shape == before.shape]
+    early = [(before.narrow(place, 0, length // 2), after.narrow(place, 0, length // 2)) for place in axes]
+    # Where there are as many classes as positions, both readings must say so.
+    if not early or not all(differ(a, b, before) for a, b in early):
+        return 0.0
+    return min(float((a - b).abs().max()) for a, b in early)
+
+
+def _halves(x: Tensor, length: int) -> list[tuple[Tensor, int, int]]:
+    return [(x, 0, length // 2), (x.roll(1, 0), length // 2, length - length // 2)]
+
+
 def all_affine(evidence: Evidence) -> Finding | None:
     """A09: with several layers the whole model is one affine map, whatever its weights."""
     if evidence.train is None or sum(isinstance(m, AFFINE) for m in _modules(evidence)) < 2:
@@ -225,4 +270,4 @@ def _modules(evidence: Evidence) -> list[nn.Module]:
     return list(evidence.program.model.modules())
 
 
-MODEL_RULES = (samples_mixed, batch_axis_lost, padding_leaks)
+MODEL_RULES = (samples_mixed, batch_axis_lost, padding_leaks, future_read)

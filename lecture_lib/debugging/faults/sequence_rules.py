@@ -12,6 +12,7 @@ from .finding import Finding
 IDS = 10  # different ones, before their numbering says anything
 ENDS = 0.9  # of the sequences end in their padding, if they are read rightly
 NEARLY, SEQUENCES = 0.15, 400  # share of near copies that is no accident, among so many sequences
+AGREE, WORDS = 0.3, 400  # correlation below which ids stand for something else, of so many ids
 SHORT = 8  # places; a sequence of fewer has near relatives by nature
 
 
@@ -43,7 +44,7 @@ def _at_an_end(pads: Tensor) -> float:
 def numbered_anew(evidence: Evidence) -> Finding | None:
     """D03: validation has a vocabulary of its own, numbered as its words come or by how common they are there."""
     train, val = evidence.train, evidence.val
-    if evidence.spec.task != "sequence" or train is None or val is None or val.x.is_floating_point():
+    if train is None or val is None or val.x.is_floating_point() or val.x.ndim != 2 or train.x.ndim != 2:
         return None
     ids = _ids(val, evidence.spec.padding_index)
     words, first, counts = ids.unique(return_inverse=True, return_counts=True)
@@ -69,12 +70,30 @@ def _ids(examples: Examples, padding: int | None) -> Tensor:
 
 
 def _rules_differ(train: Examples, val: Examples, padding: int | None) -> bool:
-    """Whether the commonest label of most ids differs between the splits; true where labels are not one for each id."""
+    """Whether ids stand for other labels in validation: the commonest of each, or the mean label of their examples."""
     if train.y.shape != train.x.shape or val.y.shape != val.x.shape:
-        return True
+        first, second = (train.part(slice(start, None, 2)) for start in (0, 1))
+        return _agreement(train, val, padding) < AGREE < 2 * AGREE < _agreement(first, second, padding)
     best = [commonest_labels(examples) for examples in (train, val)]
     shared = (best[0].keys() & best[1].keys()) - {padding}
     return bool(shared) and sum(best[0][word] != best[1][word] for word in shared) > 0.3 * len(shared)
+
+
+def _agreement(train: Examples, val: Examples, padding: int | None) -> float:
+    """The correlation, over ids and labels, of the mean label of the examples that hold an id; 1 where unknown."""
+    if train.y.ndim > 2 or train.y.shape[1:] != val.y.shape[1:]:
+        return 1.0
+    classes = train.y.unique() if train.y.ndim == 1 and not train.y.is_floating_point() else None
+    shared = sorted(set(_ids(train, padding).tolist()) & set(_ids(val, padding).tolist()))[:WORDS]
+    profiles = []
+    for split in (train, val):
+        labels = split.y.double() if classes is None else (split.y[:, None] == classes).double()
+        labels = labels.reshape(len(labels), -1) - labels.reshape(len(labels), -1).mean(dim=0)
+        holds = torch.stack([(split.x == word).any(dim=1) for word in shared]).double() if shared else labels[:0]
+        profiles.append((holds @ labels / holds.sum(dim=1, keepdim=True)).flatten() if shared else labels.flatten())
+    if len(shared) < IDS:
+        return 1.0
+    return float(torch.corrcoef(torch.stack(profiles))[0, 1])
 
 
 def commonest_labels(examples: Examples) -> dict[int, int]:
