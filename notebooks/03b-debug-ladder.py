@@ -35,24 +35,24 @@
 # unknown faults, which you repair with the whole ladder (16). Splits and shift decide whether a validation score means
 # anything.
 #
-# **Contents**, with minutes for reading and answering, about seven and three quarter hours in all:
+# **Contents**, with minutes for reading and answering, about eight and a half hours in all:
 #
 # - [The program that you take along](#The-program-that-you-take-along): 5
 # - [Rung 1 · Look at the data](#Rung-1-·-Look-at-the-data): 35
 # - [Rung 2 · Baselines](#Rung-2-·-Baselines): 25
-# - [Rung 3 · Overfit one batch](#Rung-3-·-Overfit-one-batch): 40
+# - [Rung 3 · Overfit one batch](#Rung-3-·-Overfit-one-batch): 50
 # - [Rung 4 · A small subset](#Rung-4-·-A-small-subset): 25
-# - [Rung 5 · The learning rate](#Rung-5-·-The-learning-rate): 20
-# - [The bug zoo](#The-bug-zoo): 40
+# - [Rung 5 · The learning rate](#Rung-5-·-The-learning-rate): 30
+# - [The bug zoo](#The-bug-zoo): 45
 # - [Rung 6 · The full run and its curves](#Rung-6-·-The-full-run-and-its-curves): 30
 # - [Rung 6 · Close the gap](#Rung-6-·-Close-the-gap): 15
 # - [Rung 6 · Reading a gap](#Rung-6-·-Reading-a-gap): 10
-# - [Validation · Splits and leakage](#Validation-·-Splits-and-leakage): 25
-# - [Validation · Shift](#Validation-·-Shift): 25
-# - [Rung 7 · What next?](#Rung-7-·-What-next?): 35
+# - [Validation · Splits and leakage](#Validation-·-Splits-and-leakage): 30
+# - [Validation · Shift](#Validation-·-Shift): 35
+# - [Rung 7 · What next?](#Rung-7-·-What-next?): 40
 # - [Ablations](#Ablations): 25
 # - [One change at a time: a GPU that waits](#One-change-at-a-time:-a-GPU-that-waits): 10
-# - [The whole climb](#The-whole-climb): 15
+# - [The whole climb](#The-whole-climb): 20
 # - [Your own program](#Your-own-program): 25
 # - [An unknown script](#An-unknown-script): 60
 #
@@ -223,12 +223,9 @@ print("leakage:", leakage_report(drawn.images[in_train], drawn.images[in_val]))
 #
 # ### Question 03b-inspect · 10 points
 #
-# Write `inspect_data(x_train, y_train, x_val, y_val, classes)`. The arguments are tensors and the number of classes,
-# at most 100: inputs `[N, features]`, all between -1000 and 1000, as `torch.float16`, `float32` or `float64` or, by
-# mistake, as `int32` or `int64`; labels `[N]`, whole numbers from -100 to 100, as `torch.long` or, by mistake, as
-# `int16`, `int32`, `float32` or `float64`. N may be 1. The tensors can have different dtypes, and the two parts
-# different N. Return the *set* of the names of all problems that the data set has; it can have several. Each
-# condition looks at both parts:
+# Write `inspect_data(x_train, y_train, x_val, y_val, classes)`. It gets the inputs `[N, features]` and the labels
+# `[N]` of both parts as tensors, and the number of classes. Return the *set* of the names of all problems that the
+# data set has; it can have several, and a clean one gives the empty set. Each condition looks at both parts:
 #
 # - `"range"`: some input is larger than 10 in absolute value. (Standardised inputs hardly exceed ±5.)
 # - `"dtype"`: inputs that are not floating point, or labels that are not `torch.long`, in either part.
@@ -237,9 +234,16 @@ print("leakage:", leakage_report(drawn.images[in_train], drawn.images[in_val]))
 #   count as equal in any dtype, and nearly equal ones do not. (A repeat *within* one part is not a leak.)
 # - `"class-stacked"`: a label, valid or not, that occurs in only one of the two parts.
 #
-# A clean data set gives the empty set. Hidden cases: 2 points for each problem that you report for every data set that
-# has it, and for no other. Limit: 30 seconds.
+# Hidden cases: 2 points for each problem that you report for every data set that has it, and for no other. Limit: 30
+# seconds.
 #
+# <details><summary>What the hidden cases may hold</summary>
+#
+# Inputs are between -1000 and 1000, as `torch.float16`, `float32` or `float64` or, by mistake, as `int32` or `int64`.
+# Labels are whole numbers from -100 to 100, as `torch.long` or, by mistake, as `int16`, `int32`, `float32` or `float64`.
+# There are at most 100 classes. N may be 1, the two parts may have different N, and the tensors different dtypes.
+#
+# </details>
 # <details><summary>Hint 1</summary>
 #
 # Write the five conditions one at a time and run the check after each: it has two or more data sets for each problem,
@@ -450,7 +454,7 @@ usual |= {0.5: "The limit for 3 classes is close to that."}
 reveal("limit", limit, usual=usual)
 
 # %% tags=["demo"]
-show_losses(curves, "With a second softmax the loss falls, and stops at 1.46.", limit)
+show_losses(curves, "The loss on one batch as it is, and with a second softmax.", limit)
 
 # %% tags=["demo"]
 for name, losses in curves.items():
@@ -513,26 +517,32 @@ print(f"loss ≈ {losses[0]:.2f} at the start, ≈ {losses[-1]:.3f} after 100 st
 #
 # ### Question 03b-overfit · 10 points
 #
-# Write `overfit_rung(model, step, loss_fn, x, y, floor)`. `step(x, y)` is the author's own training step on a batch
-# (do not use what it returns); the mean loss of the batch is `loss_fn(model(x), y)`; `floor` is the lowest value that
-# the intended loss can have, in nats. Inputs are float32 `[N, features]`, labels `torch.long` `[N]`, with `N` 1 or
-# more. At the call, the model and all its modules are in training mode. Return one of three words:
+# Write `overfit_rung(model, step, loss_fn, x, y, floor)`. `step(x, y)` trains on a batch once, as the author does;
+# `loss_fn(model(x), y)` is the mean loss of the batch; `floor` is the lowest value that the intended loss can reach, in
+# nats. Return one of three words:
 #
 # - `"one class"` when all labels `y` are equal, without any step;
 # - `"holds"` when the loss on the batch *in evaluation mode* is within 0.15 of the floor after exactly 100 steps, made
 #   in training mode;
 # - `"fails"` otherwise. If the loss is far *below* the floor, the program does not compute the loss that its author
-#   intended, so it fails. A loss of `nan` fails as well. No program ends near the limit of 0.15.
+#   intended, so it fails. A loss of `nan` fails as well.
 #
-# A check must leave no trace. Whatever the verdict, all parameters and all buffers (also those that `state_dict()`
-# leaves out) have their old values afterwards, and every module is in training mode again. (The optimizer's state,
-# the gradients and torch's random stream are not checked.)
+# A check must leave no trace. Whatever the verdict, all parameters and all buffers have their old values afterwards,
+# and every module is in training mode again.
 #
 # Hidden programs, healthy and broken: 3 points for what needs the floor (smoothed labels, a second softmax, a loss
 # below the floor), 2 for the wiring (slow, diverging and normalised programs among them), 1 for programs whose loss
 # differs between the two modes, as with dropout, and 1 for the verdict `"one class"`. If your verdicts on the wiring
-# are right, you also get 1 point for the steps and 2 for putting the model back. Limit: 30 seconds.
+# are right, you also get 1 point for making exactly 100 steps and 2 for putting the model back. Limit: 30 seconds.
 #
+# <details><summary>What the hidden cases may hold</summary>
+#
+# Inputs are float32 `[N, features]`, labels `torch.long` `[N]`, with `N` 1 or more. At the call, all modules are in
+# training mode. What `step` returns is no loss that you can use. No program ends near the limit of 0.15. Some buffers
+# are left out by `state_dict()`, and have their old values afterwards too. The optimizer's state, the gradients and
+# torch's random stream are not checked.
+#
+# </details>
 # <details><summary>Hint 1</summary>
 #
 # Write down what happens to a `nan` in your last comparison. Which of the two words belongs after `else`?
@@ -607,7 +617,7 @@ higher = max(gains["permuted labels"]) < 0
 reveal("permuted", "higher" if higher else "not the same for all seeds", usual=usual)
 
 # %% tags=["demo", "nbval-ignore-output"]
-show_gains(gains, "Above zero for every seed with the true labels, below it with permuted ones.")
+show_gains(gains, "Above zero is better than the constant answer, below it worse. A point is a seed.")
 
 # %% [markdown]
 # The network has memorised wrong labels. It is confidently wrong on new images, so its loss is higher than that of the
@@ -767,21 +777,24 @@ print(f"with the suggestion ≈ {after[rate]:.1f}, at the lowest point ≈ {afte
 #
 # ### Question 03b-lr · 3 points
 #
-# Write `choose_rate(rates, losses)`. Both are NumPy arrays `[N]`, the rates rising, the losses positive. Return one
-# rate, as a number. It may be any number in the *good range*: from the rate at which a tenth of the whole fall has
-# happened to half the rate of the lowest loss, on the curve without its noise. It need not be one of `rates`. The
-# fall is measured from the first loss to the lowest, and extends over at least two powers of ten in rate. Return
-# `None` when the loss never falls by more than 10 % of the first one. If a sweep diverged, its last losses are `nan`
-# or `inf`. If the program was broken from the start, all its losses are `nan` or `inf`. No curve is near the limit of
-# 10 %: those that fall do so by at least 18 %, the others by 8 % at most.
-#
-# A sweep may be short, or begin just before the fall, or end just after the lowest loss. It has at least two rates in
-# each power of ten.
+# Write `choose_rate(rates, losses)`. Both are NumPy arrays `[N]`, the rates rising. Return one rate in the *good
+# range*, as a number: at least the rate at which a tenth of the whole fall (from the first loss to the lowest) has
+# happened, at most half the rate of the lowest loss. Any number in this range will do; it need not be one of `rates`.
+# Return `None` when the loss never falls by more than 10 % of the first one. If a sweep diverged, its last losses are
+# `nan` or `inf`. If the program was broken from the start, all its losses are.
 #
 # Hidden curves: 1 point for three clean ones, with losses of hundreds as well as of hundredths. Once these are right,
 # 1 for noisy ones (about 1.5 % of the loss, with a fall of more than half) and diverged ones, and 1 for seven curves
 # that allow no choice. Limit: 30 seconds.
 #
+# <details><summary>What the hidden cases may hold</summary>
+#
+# Losses are positive. The range is that of the curve without its noise. The fall extends over at least two powers of
+# ten in rate, with at least two rates in each. A sweep may be short, or begin just before the fall, or end just after
+# the lowest loss. No curve is near the limit of 10 %: those that fall do so by at least 18 %, the others by 8 % at
+# most.
+#
+# </details>
 # <details><summary>Hint 1</summary>
 #
 # First leave out what is not finite, then ask whether there is a fall at all. What remains is one line.
@@ -1318,7 +1331,7 @@ for effect in regularised.effects:
 listed = ", ".join(f"{e.name} {e.gain:.2f} ± {e.needed:.2f}" for e in regularised.effects)
 show_figure(
     regularised.plot(),
-    caption="Shifted images lower the validation loss most. Two intervals contain 0.",
+    caption="Fall of the validation loss with each method. An interval with 0 in it shows nothing.",
     alt=f"Mean fall of the validation loss in nats, three seeds: {listed}. A dashed line at 0.",
 )
 
@@ -1326,8 +1339,9 @@ show_figure(
 # `ablate` trains every version with the same three seeds and puts an interval around the mean difference (more in the
 # section on ablations). All four methods narrow the gap. Shifted images narrow it most, probably because they add what
 # 800 images lack: shapes in other places. For two of the four the verdict is noise, because their intervals contain 0.
-# Three seeds cannot tell whether these methods help. Training for fewer epochs at least takes less than half of the time. More is not
-# always better, as the next cell shows. It uses shifted images, decay and dropout together, with the same three seeds.
+# Three seeds cannot tell whether these methods help. Training for fewer epochs at least takes less than half of the
+# time. More is not always better, as the next cell shows. It uses shifted images, decay and dropout together, with the
+# same three seeds.
 
 # %% tags=["demo"]
 for name, config in {
@@ -1442,11 +1456,7 @@ print(f"training ends on day {days[past].max()}, validation begins on day {days[
 # record, in no order). `deployed_on` says what the model will meet later: `"new patients"`, `"new videos"`, `"later
 # days"`, `"new users"` or `"new texts"`. Columns are called `patient`, `video`, `frame`, `day`, `user`, `document`,
 # `text`, `label`. Each table has some of them, and not all of them matter. Two documents are copies when their `text`
-# is equal. `day` and `label` are whole numbers. All days are different, and many days can pass between two records.
-# For `"new patients"`, each patient has one label. The groups that will be new (patients, videos, users, texts) have
-# similar sizes. There are enough of them (in each class, for patients) that taking `val_fraction` of the groups,
-# rounded to the nearest whole number or rounded up, stays within the limits below. `val_fraction` is between 0.2 and
-# 0.4.
+# is equal.
 #
 # Return two sequences of row numbers, training and validation:
 #
@@ -1458,6 +1468,14 @@ print(f"training ends on day {days[past].max()}, validation begins on day {days[
 # You may use `lecture_lib.data` or scikit-learn: the choice is the exercise. Hidden tables: patients 1 point, their
 # class balance 1, videos 1, days 2, users 1, texts 2. Limit: 30 seconds.
 #
+# <details><summary>What the hidden cases may hold</summary>
+#
+# `val_fraction` is between 0.2 and 0.4. `day` and `label` are whole numbers; all days are different, and many days can
+# pass between two records. For `"new patients"`, each patient has one label. The groups that will be new (patients,
+# videos, users, texts) have similar sizes, and there are enough of them (in each class, for patients): to take
+# `val_fraction` of the groups, rounded to the nearest whole number or rounded up, stays within the limits above.
+#
+# </details>
 # <details><summary>Hint 1</summary>
 #
 # Four of the five are the same split by another column. Which column names the thing that will be new?
@@ -1673,10 +1691,26 @@ print(f"{len(wrong)} images, ≈ {wrong.sum()} mistakes, accuracy ≈ {right:.0f
 listed = ", ".join(f"{row.name} {row.errors}" for row in buckets.rows)
 show_figure(
     buckets.plot(),
-    caption="Blur is the largest bucket. Nearly every mistake is in one of the four.",
+    caption="The mistakes in each bucket. Nearly every one is in one of the four.",
     alt=f"Bars of mistakes in each bucket: {listed}. A line that counts each mistake once "
     "rises to nearly 100 percent.",
 )
+
+# %% [markdown]
+# To sort mistakes you must know what each kind of image looks like. Each shape has stripes of its own. In the last
+# images the shape moved, lies half-way between two shapes, or has the stripes of another class.
+
+# %% tags=["demo", "nbval-ignore-output"]
+kinds = ("none", "circle", "square", "triangle", "cross")
+flags = {name: flag for name, flag in drawn.flags.items() if flag.any() and name != "rare class"}
+easy = ~torch.stack(list(flags.values())).any(dim=0)
+words = list(kinds)
+rows = [(easy & (drawn.labels == label)).nonzero()[0, 0] for label in range(5)]
+for name, flag in flags.items():
+    rows.append(flag.nonzero()[0, 0])
+    words.append(kinds[drawn.labels[rows[-1]]] + "\n" + name.replace(" ", "\n"))
+caption = "An easy image of each class, and one of each difficulty."
+show_images(drawn.images[torch.stack(rows)], words, caption)
 
 # %% [markdown]
 # Sort some mistakes yourself before you trust a table. Below are twenty of them, each with its label and what was
@@ -1684,7 +1718,6 @@ show_figure(
 # bucket's number into the field below the picture; 0 goes back. (On a static page you see all twenty at once.)
 
 # %% tags=["demo", "nbval-ignore-output"]
-kinds = ("none", "circle", "square", "triangle", "cross")
 shown = wrong.nonzero()[:20, 0]
 titles = [f"{kinds[drawn.labels[in_val][row]]}, not {kinds[predicted[row]]}" for row in shown]
 names = [row.name for row in buckets.rows]

@@ -20,17 +20,19 @@ _SHAFTS = ((8, 0.65), (4, 0.8), (1.5, 1.0))
 _MARKERS = ("o", "x", "s", "^")
 
 
-def show_images(images: Tensor, labels: Tensor, caption: str) -> None:
-    """Show images [N, 1, H, W] in a row with their labels [N] as titles."""
+def show_images(images: Tensor, labels: Tensor | Sequence[str], caption: str) -> None:
+    """Show images [N, 1, H, W] in a row with their labels, [N] whole numbers or N words, as titles."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, len(images), figsize=(len(images), 1.4))
-    for axis, image, label in zip(axes, images, labels, strict=True):
+    titles = [str(int(label)) for label in labels] if isinstance(labels, Tensor) else list(labels)
+    height = 1.4 + 0.15 * max(title.count("\n") for title in titles)
+    figure, axes = plt.subplots(1, len(images), figsize=(len(images), height))
+    for axis, image, title in zip(axes, images, titles, strict=True):
         axis.imshow(image[0], cmap="gray_r")
-        axis.set_title(int(label))
+        axis.set_title(title, fontsize=12 if len(title) < 3 else 8)
         axis.axis("off")
     size = " by ".join(str(side) for side in images.shape[2:])
-    listed = ", ".join(str(int(label)) for label in labels)
+    listed = ", ".join(title.replace("\n", " ") for title in titles)
     show_figure(figure, caption=caption, alt=f"{len(images)} images of {size} pixels, labelled {listed}.")
 
 
