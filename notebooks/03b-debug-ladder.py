@@ -617,7 +617,7 @@ higher = max(gains["permuted labels"]) < 0
 reveal("permuted", "higher" if higher else "not the same for all seeds", usual=usual)
 
 # %% tags=["demo", "nbval-ignore-output"]
-show_gains(gains, "Above zero is better than the constant answer, below it worse. A point is a seed.")
+show_gains(gains, "Above zero is better than the constant answer, below it worse, for each seed.")
 
 # %% [markdown]
 # The network has memorised wrong labels. It is confidently wrong on new images, so its loss is higher than that of the
