@@ -21,7 +21,7 @@ from .faults.evaluation_rules import (
     waits_for_the_worse,
 )
 from .faults.finding import Finding
-from .faults.input_rules import other_statistics
+from .faults.input_rules import other_statistics, reads_its_target
 from .faults.label_hypotheses import gives_target_away
 from .faults.loop_rules import LOOP_RULES, hardly_any_examples
 from .faults.loss_probes import wants_all_alike
@@ -85,7 +85,7 @@ RUNGS = (
         1,
         "data",
         "Batches have the right shapes and types; validation shares nothing with training and looks like it.",
-        (other_statistics, *DATA_RULES),
+        (other_statistics, reads_its_target, *DATA_RULES),
         (noisy_labels,),
     ),
     Rung(

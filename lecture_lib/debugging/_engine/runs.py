@@ -120,7 +120,7 @@ class Runs:
                     _epoch(program)
             self.plain = error(program, pairs, spec)
             self.took = time.process_time() - start
-            refuse_other_meaning(program, val, self.plain)
+            refuse_other_meaning(program, pairs, self.plain)
         with self.fresh(0) as (program, spec), torch.no_grad():
             program.model.eval()
             repeated = [program.outputs(train.x[:8].to(program.device)) for _ in range(2)] if train is not None else []

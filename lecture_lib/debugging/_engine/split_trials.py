@@ -22,6 +22,7 @@ APART = 0.7  # share of examples of which a forest knows whether they are traini
 FADED, MOST_KINDS = 0.25, 20  # correlation that a column loses from training to validation; classes at most
 ELSEWHERE = 0.3  # gap between the shares of the two splits' targets below some number
 OWN = "training's own examples to be judged by"
+MOSTLY_DIFFERENT = 0.9  # share of training's inputs that occur once
 EASIER = 0.08  # error by which validation must be easier than training's own examples to be asked again
 
 
@@ -42,16 +43,18 @@ class SplitTrials(Runs):
             apart = _told_apart(*tables) or _fades(tables, y)
             elsewhere = shifted(*y)
         counts = [sum(map(length, batches)) for batches in (train, val)]
-        if min(counts) < FEWEST:
-            return []
+        if min(counts) < FEWEST or self.spec.shift_expected:
+            return []  # where the splits differ on purpose, each is answered better by what learns from it
         # What tells the two splits apart is where they disagree: inputs, or what one of them says of the target, the
         # range of the targets, or else the labels.
         part = "inputs" if apart else "split" if elsewhere else "labels"
         # As in training, but several batches even where validation is small.
         size = min(length(train[0]), max(counts[1] // 8, 1))
         trials = []
-        # Where validation differs on purpose, training's own examples are expected to be answered better.
-        sources = [(VALIDATIONS, val)] if self.spec.shift_expected else [(VALIDATIONS, val), (OWN, train)]
+        sources = [(VALIDATIONS, val)]
+        # Copies of an example would be on both sides when training's own are held out.
+        if tables[0] is None or len(tables[0].unique(dim=0)) > MOSTLY_DIFFERENT * counts[0]:
+            sources.append((OWN, train))
         for description, source in sources:
             if self.left < (RESERVED + 4) * self.length * self.took:
                 self.unaffordable.append((part, description))

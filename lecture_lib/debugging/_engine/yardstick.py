@@ -13,7 +13,7 @@ from ...training._run.preserve import evaluating
 from ...training._run.structures import map_tensors, tensors_of
 from ..program import Program, Spec
 from .assumptions import NotAskedError
-from .run_data import MOST, Examples
+from .run_data import MOST
 
 MOVES, RATES = 60, (0.1, 2.0)  # of an optimizer that looks for the lowest loss
 
@@ -62,31 +62,27 @@ LEARNT = 0.25  # of what is between a constant answer and the right outputs besi
 AS_CONSTANT = 0.95  # error from which the yardstick sees nothing learnt
 
 
-def refuse_other_meaning(program: Program, val: Examples | None, measured: float) -> None:
+def refuse_other_meaning(program: Program, pairs: Pairs, measured: float) -> None:
     """Raise NotAskedError where the program learns by its own measure and not by this one.
 
     Its outputs then mean something else than the targets: the logarithm of a rate, a score that only orders, a
     threshold. Its own measure is its loss, and its metric where it has one.
     """
-    loss_fn, metric = program.loss_fn, program.metric
-    if loss_fn is None or val is None or measured < AS_CONSTANT:
+    loss_fn, metric, device = program.loss_fn, program.metric, program.device
+    if loss_fn is None or measured < AS_CONSTANT:
         return
-    y = val.y.to(program.device)
-    with evaluating(program.model):
-        parts = [program.outputs(x.to(program.device)) for x, _ in val.batches()]
-    if not all(isinstance(part, Tensor) and part.is_floating_point() for part in parts):
-        return
-    outputs = torch.cat(parts)
-    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0)).to(y.device)
     try:
-        with torch.no_grad():
+        with evaluating(program.model), torch.no_grad():
+            moved = [(map_tensors(x, lambda tensor: tensor.to(device)), y.to(device)) for x, y in pairs]
+            outputs, y = torch.cat([program.outputs(x) for x, _ in moved]), torch.cat([y for _, y in moved])
+            order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0)).to(device)
             own, mixed = float(loss_fn(outputs, y)), float(loss_fn(outputs[order], y))
             better = metric is None or float(metric(outputs, y)) > float(metric(outputs[order], y))
         with torch.enable_grad():
             start = outputs.mean(dim=0, keepdim=True)
             constant = min(lowest_loss(loss_fn, start, outputs, y, rate, MOVES) for rate in RATES)
     except Exception:
-        return  # such as a loss that takes other targets than the data set has: nothing is known
+        return  # such as outputs in several parts, or a loss that takes other targets than the data set has
     if better and own < mixed and constant - own > LEARNT * (mixed - own):
         raise NotAskedError(
             f"by its own loss the program beats a constant answer ({own:.3g}, {constant:.3g}), by the squared error or "
@@ -185,6 +181,8 @@ def _classes(outputs: Tensor, y: Tensor, spec: Spec) -> float:
         raise NotAskedError("there is no validation target")
     right = max(((answer == y)[kept] for answer in fitting), key=lambda answer: int(answer.sum()))
     labels = y[kept]
+    if not any(int(labels.max()) < outputs.shape[axis] for axis in axes):
+        raise NotAskedError(f"labels up to {int(labels.max())} have no column of outputs {list(outputs.shape)} each")
     if y.ndim > 1 and spec.task != "segmentation":
         shares = torch.bincount(labels).double() / len(labels)
         return float((~right).double().mean()) / max(1 - float(shares.max()), 1e-6)

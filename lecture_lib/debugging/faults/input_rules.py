@@ -1,13 +1,16 @@
-"""Rung 1: inputs that a pretrained model does not expect."""
+"""Rung 1: what a model is fed: inputs that a pretrained one does not expect, and the answer itself."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
+from ...training._run.preserve import evaluating
+from ...training._run.structures import map_tensors, tensors_of
 from .._engine.evidence import Evidence
+from .._engine.preserve import untouched
 from .finding import Finding
-from .model_rules import outputs_of
+from .model_rules import differ, outputs_of
 
 
 def other_statistics(evidence: Evidence) -> Finding | None:
@@ -64,3 +67,42 @@ def _remembered(evidence: Evidence, x: Tensor) -> Finding | None:
 
 def _short(values: Tensor) -> str:
     return ", ".join(f"{value:.2g}" for value in values.flatten()[:4].tolist())
+
+
+def reads_its_target(evidence: Evidence) -> Finding | None:
+    """The targets are one of several inputs, and an output changes with the target of its own place.
+
+    A decoder may be given the targets to shift them itself: then an output changes with earlier ones only.
+    """
+    program, task = evidence.program, evidence.spec.task
+    if task not in ("classification", "sequence") or program.train_loader is None:
+        return None
+    with untouched(program, evidence.seed):
+        inputs, targets = program.parts(next(iter(program.train_loader)))
+        if isinstance(inputs, Tensor) or not isinstance(targets, Tensor) or targets.ndim not in (1, 2):
+            return None
+        # Half of the sequence is another one's; what is not a sequence, altogether.
+        kept = targets.shape[1] // 2 if targets.ndim == 2 else 0
+        mixed = targets.roll(1, 0)
+        if targets.ndim == 2:
+            mixed = torch.cat([targets[:, :kept], mixed[:, kept:]], dim=1)
+        if not any(_same(leaf, targets) for leaf in tensors_of(inputs)) or torch.equal(mixed, targets):
+            return None
+        with evaluating(program.model):
+            asked = inputs, map_tensors(inputs, lambda leaf: mixed if _same(leaf, targets) else leaf)
+            moved = [map_tensors(each, lambda leaf: leaf.to(evidence.device)) for each in asked]
+            before, after = map(program.outputs, moved)
+    if not isinstance(before, Tensor) or before.ndim < 2 or before.shape != after.shape:
+        return None
+    if targets.ndim == 2:
+        if before.shape[1] != targets.shape[1]:
+            return None
+        before, after = before[:, : kept + 1], after[:, : kept + 1]
+    if not differ(before, after, before):
+        return None
+    text = "the targets are one of the inputs, and an output changes with the target of its own place"
+    return Finding(None, f"{text}: give it the targets before that place only", where="inputs")
+
+
+def _same(leaf: Tensor, targets: Tensor) -> bool:
+    return leaf.shape == targets.shape and torch.equal(leaf.cpu(), targets.cpu())

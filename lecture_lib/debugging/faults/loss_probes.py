@@ -172,8 +172,12 @@ def against_the_labels(evidence: Evidence) -> Finding | None:
             start = outputs + noise * outputs.std().clamp(min=0.1)
             if targets.is_floating_point() and targets.shape == start.shape:
                 target = targets if evidence.spec.task == "regression" else 4 * targets - 2
+                # On both sides of the targets: outputs may be their logarithms, which lie on one side.
+                start = target + noise * target.std().clamp(min=0.1)
                 better = start + 0.2 * (target - start)
             elif not targets.is_floating_point() and start.ndim == targets.ndim + 1:
+                if int(targets.max()) >= start.shape[1]:
+                    raise NotAskedError("labels have no column of outputs each")
                 better = start.clone()
                 legal = (targets >= 0) & (targets < start.shape[1])
                 index = targets.clamp(0, start.shape[1] - 1)[:, None]

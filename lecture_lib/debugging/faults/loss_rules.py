@@ -26,6 +26,7 @@ from .loss_symmetries import broadcast, order_matters, summed
 
 LARGE = 1e4  # magnitude of weights from which on a run has diverged, and no expression is to blame
 SUDDEN = 10.0  # times a constant answer's loss; one that was larger before it broke had been growing
+BINARY = {"binary_cross_entropy", "binary_cross_entropy_with_logits"}
 FITTING = {
     "classification": {"cross_entropy", "nll_loss", "kl_div", "multi_margin_loss"},
     "sequence": {"cross_entropy", "nll_loss", "ctc_loss"},
@@ -131,6 +132,9 @@ def unfit(evidence: Evidence) -> Finding | None:
     names = {call.name for call in evidence.run.recording.of(LossCall) if call.grad and call.name != "loss_fn"}
     if not fitting or not names or names & fitting:
         return None
+    several = [call.targets for call in calls(evidence, *BINARY) if isinstance(call.targets, Tensor)]
+    if names <= BINARY and any(targets.ndim == 2 and bool((targets.sum(dim=1) != 1).any()) for targets in several):
+        return None  # no class for each row, but thresholds of an order, or several labels
     return Finding("L14", f"the task is {evidence.spec.task}, the loss {', '.join(sorted(names))}")
 
 
