@@ -97,23 +97,23 @@ def no_better_than_baseline(evidence: Evidence) -> Finding | None:
         spread = 0.05
     # Where one class is nearly all, the share that is right says little, and the loss still shows what is known. So it
     # does where outputs are no means: a quantile is far from the targets on purpose.
-    learnt = evidence.run.rows[-1].val_loss < LEARNT_SOMETHING * evidence.constant_loss
+    constant = evidence.constant_loss if train.classes else _own_loss(evidence, np.full(len(val.y), train.y.mean()))
+    learnt = evidence.run.rows[-1].val_loss < LEARNT_SOMETHING * constant
     if model < dumb + 2 * spread and not learnt:
         return _symptom(f"the model scores {model:.2f}, one answer for all {dumb:.2f}", {"model": model})
-    if linear > model + 0.03 and z > 3 and not _wants_other(evidence, outputs, linear_says):
+    if linear > model + 0.03 and z > 3 and not _own_loss(evidence, linear_says) > _own_loss(evidence, predicted):
         if moved(evidence):  # the linear model learned from pictures that stay where they are
             raise NotAskedError(MOVED)
         return _symptom(f"the model scores {model:.2f}, a linear one {linear:.2f}", {"linear": linear})
     return None
 
 
-def _wants_other(evidence: Evidence, outputs: Tensor, linear_says: np.ndarray) -> bool:
-    """Whether the program's own loss is lower for its outputs than for a linear model's, as of a quantile."""
+def _own_loss(evidence: Evidence, answers: np.ndarray) -> float:
+    """The program's own loss of numbers as answers to validation; NaN, which is below nothing, where it has none."""
     program, val = evidence.program, evidence.val
-    if program.loss_fn is None or val is None or not val.y.is_floating_point() or len(linear_says) != outputs.numel():
-        return False
-    linear = torch.as_tensor(linear_says).reshape(outputs.shape).to(outputs)
-    return float(evidence.own_loss(outputs, val.y)) < float(evidence.own_loss(linear, val.y))
+    if program.loss_fn is None or val is None or not val.y.is_floating_point() or len(answers) != val.y.numel():
+        return math.nan
+    return float(evidence.own_loss(torch.as_tensor(answers).reshape(val.y.shape).to(val.y), val.y))
 
 
 def _symptom(evidence: str, data: dict[str, float]) -> Finding:
