@@ -40,7 +40,8 @@ CODE_LINES = {
     "tape": 1450,
     "training": 3650,  # a quarter of it for programs that are not as the lecture has them; schedules are drawn
     # 3,500 when comparisons that replacing parts makes needless are gone. Knows which targets a task allows.
-    # Identities of what was drawn, of the rate that is reached, of a loss for equal outputs, of columns that fade.
+    # Identities of what was drawn, of the rate that is reached, of a loss for equal outputs, of columns that fade; of
+    # positions that see later ones, masks, the order of examples, a plateau's direction, R², a decoder's own target.
     "debugging": 6700,
     "experiments": 480,
     "analysis": 625,  # with the loss around a model, and the first number that is not finite (03d)

@@ -243,11 +243,8 @@ class Evidence:
             answer = y.mean(dim=0, keepdim=True)
         try:
             # In proportion to the answer, so that targets in the thousands are reached too.
-            best = self.lowest_loss(answer, outputs, y, rate=0.1 * max(float(answer.abs().max()), 1.0), steps=100)
+            rate = 0.1 * max(float(answer.abs().max()), 1.0)
+            best = lowest_loss(self.own_loss, answer, outputs, y, rate, steps=100)
         except Exception:
             return untrained
         return best if 0 < best < math.inf else untrained
-
-    def lowest_loss(self, start: Tensor, outputs: Tensor, targets: Tensor, rate: float, steps: int) -> float:
-        """See the function of this name."""
-        return lowest_loss(self.own_loss, start, outputs, targets, rate, steps)

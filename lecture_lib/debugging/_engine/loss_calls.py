@@ -7,6 +7,7 @@ from torch import Tensor
 from .events import LossCall
 from .evidence import Evidence
 
+BINARY = {"binary_cross_entropy", "binary_cross_entropy_with_logits", "multilabel_soft_margin_loss"}
 NUMBERS = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
 
 

@@ -17,6 +17,7 @@ from .assumptions import NotAskedError, closures, several_optimizers, unseen_upd
 from .evidence import Evidence
 from .preserve import untouched
 from .run_data import Examples, Row
+from .yardstick import lowest_loss
 
 BATCH = 32  # examples that are learnt by heart
 STEPS = 150  # of the program's own, on that batch
@@ -174,7 +175,7 @@ def attainable(evidence: Evidence, batch: Examples) -> float:
     outputs = evidence.measure(batch)[2]
     if outputs is None:
         return 0.0
-    return evidence.lowest_loss(outputs, outputs, batch.y, rate=0.3, steps=200)
+    return lowest_loss(evidence.own_loss, outputs, outputs, batch.y, rate=0.3, steps=200)
 
 
 def rates(evidence: Evidence) -> dict[str, Any]:

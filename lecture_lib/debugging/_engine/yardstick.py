@@ -16,6 +16,8 @@ from .assumptions import NotAskedError
 from .run_data import MOST
 
 MOVES, RATES = 60, (0.1, 2.0)  # of an optimizer that looks for the lowest loss
+AS_CONSTANT = 0.95  # error from which the yardstick sees nothing learnt
+LEARNT = 0.25  # what the loss gains on a constant answer, as a share of what it loses beside other examples' targets
 
 WORST = 2.0
 """Errors above this, and those that are not finite, count as this."""
@@ -56,10 +58,6 @@ def refuse_contrary(loss_fn: Callable[[Any, Any], Tensor] | None, outputs: Any, 
         return  # such as a loss that takes other targets than the data set has: nothing is known
     if all(loss < right for loss in others):
         raise NotAskedError("the loss does not want outputs that are like the targets, so what is right is not known")
-
-
-LEARNT = 0.25  # of what is between a constant answer and the right outputs beside other examples' targets
-AS_CONSTANT = 0.95  # error from which the yardstick sees nothing learnt
 
 
 def refuse_other_meaning(program: Program, pairs: Pairs, measured: float) -> None:

@@ -14,13 +14,12 @@ from torch import Tensor
 from .._engine.assumptions import NO_PICTURES, NotAskedError, picture
 from .._engine.events import LossCall
 from .._engine.evidence import Evidence
+from .._engine.loss_calls import BINARY
 from .finding import Finding
 from .mask_rules import turned_apart
 from .sequence_rules import nearly_copied, never_labelled, numbered_anew, steps_first
 from .split_rules import classes_renumbered, leaks, other_preprocessing, shifts
 from .time_rules import knows_the_future
-
-BINARY = {"binary_cross_entropy", "binary_cross_entropy_with_logits", "multilabel_soft_margin_loss"}
 
 
 def not_finite(evidence: Evidence) -> Finding | None:

@@ -10,7 +10,7 @@ from ...training._run.structures import map_tensors, tensors_of
 from .._engine.evidence import Evidence
 from .._engine.preserve import untouched
 from .finding import Finding
-from .model_rules import differ, outputs_of
+from .model_rules import differ, of_others_from, outputs_of
 
 
 def other_statistics(evidence: Evidence) -> Finding | None:
@@ -83,9 +83,7 @@ def reads_its_target(evidence: Evidence) -> Finding | None:
             return None
         # Half of the sequence is another one's; what is not a sequence, altogether.
         kept = targets.shape[1] // 2 if targets.ndim == 2 else 0
-        mixed = targets.roll(1, 0)
-        if targets.ndim == 2:
-            mixed = torch.cat([targets[:, :kept], mixed[:, kept:]], dim=1)
+        mixed = of_others_from(targets, 1, kept) if targets.ndim == 2 else targets.roll(1, 0)
         if not any(_same(leaf, targets) for leaf in tensors_of(inputs)) or torch.equal(mixed, targets):
             return None
         with evaluating(program.model):

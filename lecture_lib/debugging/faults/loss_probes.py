@@ -13,7 +13,7 @@ from .._engine.assumptions import NotAskedError, classes_second
 from .._engine.evidence import Evidence
 from .._engine.loss_calls import calls, probabilities, scores_given
 from .._engine.preserve import untouched
-from .._engine.yardstick import MOVES, RATES
+from .._engine.yardstick import MOVES, RATES, lowest_loss
 from .finding import Finding
 
 ALIKE = 0.02  # what outputs that differ must gain, as a share of the loss
@@ -211,8 +211,9 @@ def wants_all_alike(evidence: Evidence) -> Finding | None:
     starts = [outputs, apart[which.reshape(-1)]]
     if targets.is_floating_point() and targets.numel() == outputs.numel():
         starts.append(targets.reshape(outputs.shape).to(outputs))
-    losses = [evidence.lowest_loss(start, outputs, targets, rate, MOVES) for start in starts for rate in RATES]
-    alike = min(evidence.lowest_loss(outputs[:1], outputs, targets, rate, MOVES) for rate in RATES)
+    own = evidence.own_loss
+    losses = [lowest_loss(own, start, outputs, targets, rate, MOVES) for start in starts for rate in RATES]
+    alike = min(lowest_loss(own, outputs[:1], outputs, targets, rate, MOVES) for rate in RATES)
     lowest = min(losses)
     if lowest < 0:
         raise NotAskedError("the loss falls below 0, as of a density, and how far it can fall is not known")

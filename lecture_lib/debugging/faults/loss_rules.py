@@ -11,7 +11,7 @@ from torch import Tensor
 from .._engine.assumptions import NotAskedError, several_optimizers
 from .._engine.events import Backward, Batch, Break, LossCall
 from .._engine.evidence import Evidence
-from .._engine.loss_calls import NUMBERS, calls, probabilities
+from .._engine.loss_calls import BINARY, NUMBERS, calls, probabilities
 from .._engine.preserve import untouched
 from .finding import Finding
 from .loss_probes import (
@@ -26,12 +26,11 @@ from .loss_symmetries import broadcast, order_matters, summed
 
 LARGE = 1e4  # magnitude of weights from which on a run has diverged, and no expression is to blame
 SUDDEN = 10.0  # times a constant answer's loss; one that was larger before it broke had been growing
-BINARY = {"binary_cross_entropy", "binary_cross_entropy_with_logits"}
 FITTING = {
     "classification": {"cross_entropy", "nll_loss", "kl_div", "multi_margin_loss"},
     "sequence": {"cross_entropy", "nll_loss", "ctc_loss"},
     "segmentation": {"cross_entropy", "nll_loss", "binary_cross_entropy_with_logits", "binary_cross_entropy"},
-    "multi-label": {"binary_cross_entropy_with_logits", "binary_cross_entropy", "multilabel_soft_margin_loss"},
+    "multi-label": BINARY,
     "regression": {*NUMBERS, "gaussian_nll_loss", "poisson_nll_loss"},
 }
 

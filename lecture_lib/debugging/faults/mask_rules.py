@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .._engine.evidence import Evidence
+from .._engine.inspection import fingerprints
 from .._engine.preserve import untouched
 from .._engine.read_examples import read
 from .finding import Finding
@@ -62,6 +63,6 @@ def _turned(a: Tensor, way: tuple[bool, ...], b: Tensor) -> bool:
     return torch.equal(a.flip(axes) if axes else a, b)
 
 
-def _pixels(x: Tensor) -> list[bytes]:
+def _pixels(x: Tensor) -> tuple[int, ...]:
     """What stays of images [N, ..., H, W] when they are turned."""
-    return [row.numpy().tobytes() for row in x.flatten(1).sort(dim=1).values]
+    return fingerprints(x.flatten(1).sort(dim=1).values)

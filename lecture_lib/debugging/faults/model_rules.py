@@ -176,9 +176,12 @@ def future_read(evidence: Evidence) -> Finding | None:
     ahead = train.x.shape == train.y.shape and train.y.ndim == 2 and torch.equal(train.y[:, :-1], train.x[:, 1:])
     if not (spec.causal or ahead):
         return None
-    # Positions may be on the second or the third axis: where either reading sees no future, all is well.
-    changes = [_change_by_the_future(evidence, train.x[:8], axis) for axis in range(1, train.x.ndim)]
-    if not all(changes):
+    # Positions may be on the second or the third axis: where either reading sees no future, all is well. A label for
+    # each position says how many there are.
+    labelled = train.y.ndim == 2 and not train.y.is_floating_point()
+    axes = [axis for axis in range(1, train.x.ndim) if not labelled or train.x.shape[axis] == train.y.shape[1]]
+    changes = [_change_by_the_future(evidence, train.x[:8], axis) for axis in axes]
+    if not changes or not all(changes):
         return None
     meant = "is declared causal" if spec.causal else "is to give the next input, which is its own target"
     text = f"other inputs at later positions change outputs at earlier ones by {changes[0]:.3g}, and the model {meant}"
@@ -193,20 +196,21 @@ def _change_by_the_future(evidence: Evidence, x: Tensor, axis: int) -> float:
     0 where none does, and where no axis of the outputs is as long as this one.
     """
     length = x.shape[axis]
-    halves = [part.narrow(axis, start, size) for part, start, size in _halves(x, length)]
-    before, again, after = (outputs_of(evidence, inputs) for inputs in (x, x, torch.cat(halves, dim=axis)))
+    early = length // 2
+    before, again, after = (outputs_of(evidence, inputs) for inputs in (x, x, of_others_from(x, axis, early)))
     if before is None or again is None or after is None or differ(before, again, before) or length < 2:
         return 0.0
     axes = [place for place in range(1, before.ndim) if before.shape[place] == length and after.shape == before.shape]
-    early = [(before.narrow(place, 0, length // 2), after.narrow(place, 0, length // 2)) for place in axes]
+    pairs = [(before.narrow(place, 0, early), after.narrow(place, 0, early)) for place in axes]
     # Where there are as many classes as positions, both readings must say so.
-    if not early or not all(differ(a, b, before) for a, b in early):
+    if not pairs or not all(differ(a, b, before) for a, b in pairs):
         return 0.0
-    return min(float((a - b).abs().max()) for a, b in early)
+    return min(float((a - b).abs().max()) for a, b in pairs)
 
 
-def _halves(x: Tensor, length: int) -> list[tuple[Tensor, int, int]]:
-    return [(x, 0, length // 2), (x.roll(1, 0), length // 2, length - length // 2)]
+def of_others_from(x: Tensor, axis: int, start: int) -> Tensor:
+    """Each example with what another one has from this position of an axis on."""
+    return torch.cat([x.narrow(axis, 0, start), x.roll(1, 0).narrow(axis, start, x.shape[axis] - start)], dim=axis)
 
 
 def all_affine(evidence: Evidence) -> Finding | None:

@@ -81,18 +81,16 @@ def _rules_differ(train: Examples, val: Examples, padding: int | None) -> bool:
 
 def _agreement(train: Examples, val: Examples, padding: int | None) -> float:
     """The correlation, over ids and labels, of the mean label of the examples that hold an id; 1 where unknown."""
-    if train.y.ndim > 2 or train.y.shape[1:] != val.y.shape[1:]:
+    shared = sorted(set(_ids(train, padding).tolist()) & set(_ids(val, padding).tolist()))[:WORDS]
+    if train.y.ndim > 2 or train.y.shape[1:] != val.y.shape[1:] or len(shared) < IDS:
         return 1.0
     classes = train.y.unique() if train.y.ndim == 1 and not train.y.is_floating_point() else None
-    shared = sorted(set(_ids(train, padding).tolist()) & set(_ids(val, padding).tolist()))[:WORDS]
     profiles = []
     for split in (train, val):
         labels = split.y.double() if classes is None else (split.y[:, None] == classes).double()
-        labels = labels.reshape(len(labels), -1) - labels.reshape(len(labels), -1).mean(dim=0)
-        holds = torch.stack([(split.x == word).any(dim=1) for word in shared]).double() if shared else labels[:0]
-        profiles.append((holds @ labels / holds.sum(dim=1, keepdim=True)).flatten() if shared else labels.flatten())
-    if len(shared) < IDS:
-        return 1.0
+        labels = labels.reshape(len(labels), -1)
+        holds = torch.stack([(split.x == word).any(dim=1) for word in shared]).double()
+        profiles.append((holds @ (labels - labels.mean(dim=0)) / holds.sum(dim=1, keepdim=True)).flatten())
     return float(torch.corrcoef(torch.stack(profiles))[0, 1])
 
 

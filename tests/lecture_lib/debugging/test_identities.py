@@ -117,6 +117,34 @@ def test_positions_on_the_last_axis_may_see_only_what_is_before(
     assert ("layers" in parts_of(*signals(channels, front, end))) == accused
 
 
+class Readings(nn.Module):
+    """A GRU over [N, T, features], one way or both, with a class for each step: not as many as there are features."""
+
+    def __init__(self, both: bool) -> None:
+        super().__init__()
+        self.gru = nn.GRU(5, 16, batch_first=True, bidirectional=both)
+        self.head = nn.Linear(32 if both else 16, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.gru(x)[0])
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_the_labels_say_which_axis_holds_the_positions(both: bool) -> None:
+    x = torch.randn(300, LENGTH, 5, generator=torch.Generator().manual_seed(0))
+    y = (x[..., 0].cumsum(dim=1).sign() + 1).long()
+    torch.manual_seed(0)
+    model = Readings(both)
+    program = Program(
+        model,
+        torch.optim.Adam(model.parameters(), 5e-3),
+        lambda outputs, targets: F.cross_entropy(outputs.flatten(0, 1), targets.flatten()),
+        DataLoader(TensorDataset(x[:200], y[:200]), 20, shuffle=True),
+        DataLoader(TensorDataset(x[200:], y[200:]), 50),
+    )
+    assert ("layers" in parts_of(program, Spec("sequence", classes=3, epochs=3, causal=True))) == both
+
+
 class Words(nn.Module):
     """A GRU over ids, one way or both."""
 
