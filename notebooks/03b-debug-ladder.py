@@ -240,8 +240,9 @@ print("leakage:", leakage_report(drawn.images[in_train], drawn.images[in_val]))
 # <details><summary>What the hidden cases may hold</summary>
 #
 # Inputs are between -1000 and 1000, as `torch.float16`, `float32` or `float64` or, by mistake, as `int32` or `int64`.
-# Labels are whole numbers from -100 to 100, as `torch.long` or, by mistake, as `int16`, `int32`, `float32` or `float64`.
-# There are at most 100 classes. N may be 1, the two parts may have different N, and the tensors different dtypes.
+# Labels are whole numbers from -100 to 100, as `torch.long` or, by mistake, as `int16`, `int32`, `float32` or
+# `float64`. There are at most 100 classes. N may be 1, the two parts may have different N, and the tensors may have
+# different dtypes.
 #
 # </details>
 # <details><summary>Hint 1</summary>
@@ -538,9 +539,9 @@ print(f"loss ≈ {losses[0]:.2f} at the start, ≈ {losses[-1]:.3f} after 100 st
 # <details><summary>What the hidden cases may hold</summary>
 #
 # Inputs are float32 `[N, features]`, labels `torch.long` `[N]`, with `N` 1 or more. At the call, all modules are in
-# training mode. What `step` returns is no loss that you can use. No program ends near the limit of 0.15. Some buffers
-# are left out by `state_dict()`, and have their old values afterwards too. The optimizer's state, the gradients and
-# torch's random stream are not checked.
+# training mode. Do not use what `step` returns. No program ends near the limit of 0.15. `state_dict()` leaves some
+# buffers out; they must have their old values afterwards too. The optimizer's state, the gradients and torch's random
+# stream are not checked.
 #
 # </details>
 # <details><summary>Hint 1</summary>
@@ -617,7 +618,7 @@ higher = max(gains["permuted labels"]) < 0
 reveal("permuted", "higher" if higher else "not the same for all seeds", usual=usual)
 
 # %% tags=["demo", "nbval-ignore-output"]
-show_gains(gains, "Above zero is better than the constant answer, below it worse, for each seed.")
+show_gains(gains, "Right of the line is better than the constant answer, left of it worse.")
 
 # %% [markdown]
 # The network has memorised wrong labels. It is confidently wrong on new images, so its loss is higher than that of the
@@ -789,7 +790,7 @@ print(f"with the suggestion ≈ {after[rate]:.1f}, at the lowest point ≈ {afte
 #
 # <details><summary>What the hidden cases may hold</summary>
 #
-# Losses are positive. The range is that of the curve without its noise. The fall extends over at least two powers of
+# Losses are positive. The good range is that of the curve without its noise. The fall extends over at least two powers of
 # ten in rate, with at least two rates in each. A sweep may be short, or begin just before the fall, or end just after
 # the lowest loss. No curve is near the limit of 10 %: those that fall do so by at least 18 %, the others by 8 % at
 # most.
@@ -1697,8 +1698,8 @@ show_figure(
 )
 
 # %% [markdown]
-# To sort mistakes you must know what each kind of image looks like. Each shape has stripes of its own. In the last
-# images the shape moved, lies half-way between two shapes, or has the stripes of another class.
+# To sort mistakes you must know what each kind of image looks like. Each class has stripes of its own. In the last
+# three images the shape has moved, is half-way between two shapes, or has the stripes of another class.
 
 # %% tags=["demo", "nbval-ignore-output"]
 kinds = ("none", "circle", "square", "triangle", "cross")
