@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import math
 import multiprocessing
@@ -10,6 +11,7 @@ import os
 import resource
 import signal
 import time
+import types
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -26,18 +28,7 @@ from .question import QUESTIONS, Question
 IDLE_SECONDS = 60
 """How long a process may wait without computing, by the clock. A busy machine gives every process a turn sooner."""
 _CLOCK_PER_CPU = 40  # a program that sleeps between short pieces of work ends after this many times its limit
-PRELOADED = [
-    *(
-        "torch",
-        "torch._dynamo",
-        "matplotlib.pyplot",
-        "sklearn.metrics",
-        "lecture_lib.analysis",
-        "lecture_lib.experiments",
-    ),
-    *("lecture_lib.debugging", "lecture_lib.notebook", "autograders.questions.answer_process"),
-]
-"""Imported once, not by every answer: an optimizer's first step imports torch._dynamo."""
+PRELOADED = ["autograders.questions.fork_server"]
 
 
 @dataclass(frozen=True)
@@ -126,14 +117,17 @@ def _receive(process: Any, receiver: Connection, seconds: int) -> Observed:
         return Observed([], Reason(Kind.NOT_OBSERVED, text))
 
 
+@functools.lru_cache(maxsize=64)  # the same cells for each set
+def _compiled(source: str, file: str) -> types.CodeType:
+    return compile(source, file, "exec")
+
+
 def _observe(sender: Connection, question_id: str, programs: Sequence[Program], seconds: int) -> None:
     import numpy as np
     import torch
 
     from lecture_lib.notebook.process_state import reset_process
-    from lecture_lib.notebook.replaced_functions import remember_functions
 
-    remember_functions()
     torch.set_num_threads(1)
     with (
         Path(os.devnull).open("w") as nowhere,
@@ -150,6 +144,6 @@ def _observe(sender: Connection, question_id: str, programs: Sequence[Program], 
             namespace: dict[str, Any] = {"__name__": "__main__"}
             reset_process()  # whatever the last program left
             for source in program.sources:
-                exec(compile(source, question_id, "exec"), namespace)
+                exec(_compiled(source, question_id), namespace)
             functions = tuple(namespace[name] for name in QUESTIONS[question_id].public.functions)
             sender.send_bytes(json.dumps(observe_question(question_id, functions, program.cases)).encode())

@@ -139,10 +139,13 @@ def is_stub(function: Callable[..., Any]) -> bool:
     """
     if isinstance(function, type):
         return any(is_stub(method) for method in _methods(function))
-    # Bytecode, not source: comments and layout make no difference, and no file is needed to read it from.
     code = getattr(function, "__code__", None)
-    if code is None:
-        return False
+    return code is not None and _does_nothing(code)
+
+
+@functools.lru_cache(maxsize=64)  # asked for every function in every case
+def _does_nothing(code: types.CodeType) -> bool:
+    # Bytecode, not source: comments and layout make no difference, and no file is needed to read it from.
     work = [step for step in dis.get_instructions(code) if step.opname not in {"RESUME", "NOP", "COPY_FREE_VARS"}]
     if code.co_names == ("NotImplementedError",):
         return any(step.opname == "RAISE_VARARGS" for step in work)

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...imports import imported_modules
 from ...notebooks import ROOT
 from ...private_sockets import listening
 from ...writer import RUN_VARIABLE, at_end
@@ -215,7 +216,7 @@ def warm_parent(course_root: Path, limits: Limits) -> WarmParent | None:
         for old_key in [old_key for old_key in _parents if old_key[0] == run[0]]:
             _parents.pop(old_key).close()
         try:
-            _parents[key] = WarmParent(course_root, limits, (*IPYTHON, *PRELOADED))
+            _parents[key] = _made(course_root, limits)
         except ForkError as error:
             _reasons[key[:1]] = str(error)
             print(f"kernels are started one by one: {error}", file=sys.stderr)
@@ -223,6 +224,15 @@ def warm_parent(course_root: Path, limits: Limits) -> WarmParent | None:
         # A process of a pool ends without `atexit`, and forgets what was registered before it was forked.
         multiprocessing.util.Finalize(None, end_warm_parents, exitpriority=0)
         return _parents[key]
+
+
+def _made(course_root: Path, limits: Limits) -> WarmParent:
+    modules = (*IPYTHON, *PRELOADED)
+    try:
+        return WarmParent(course_root, limits, (*modules, *imported_modules()))
+    except ForkError:
+        # A package of the notebooks' may be missing here or start threads: each kernel then imports them by itself.
+        return WarmParent(course_root, limits, modules)
 
 
 def end_warm_parents() -> None:

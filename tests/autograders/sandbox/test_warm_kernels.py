@@ -276,6 +276,7 @@ def test_a_parent_with_threads_is_not_used(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_parent_carries_the_runs_id_and_ends_with_it(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warm, "IPYTHON", ())
     monkeypatch.setattr(warm, "PRELOADED", ("json",))
+    monkeypatch.setattr(warm, "imported_modules", tuple)
     with only_writer(course, "grade"):
         made = warm_parent(course.root, Limits())
         assert made is not None
@@ -289,6 +290,18 @@ def test_the_parent_carries_the_runs_id_and_ends_with_it(course: Course, monkeyp
         time.sleep(0.05)
     assert usage(inside).threads == 0
     assert not made.lobby.exists()
+    end_warm_parents()
+
+
+def test_what_a_notebook_imports_and_the_parent_cannot_is_left_to_the_kernels(
+    course: Course, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm, "IPYTHON", ())
+    monkeypatch.setattr(warm, "PRELOADED", ("json",))
+    monkeypatch.setattr(warm, "imported_modules", lambda: ("a_package_that_is_not_here",))
+    parent = warm_parent(course.root, Limits())
+    assert parent is not None
+    assert parent.lives()
     end_warm_parents()
 
 
@@ -317,7 +330,7 @@ from multiprocessing import get_context
 from autograders.sandbox.warm import warm
 from autograders.sandbox.limits import Limits
 def start(_):
-    warm.IPYTHON, warm.PRELOADED = (), ("json",)
+    warm.IPYTHON, warm.PRELOADED, warm.imported_modules = (), ("json",), tuple
     return str(warm.warm_parent(Path("/nonexistent"), Limits()).lobby.parent)
 if __name__ == "__main__":
     print(start(0))
