@@ -33,7 +33,8 @@ print(*sorted(packages - sys.stdlib_module_names))
 @pytest.mark.slow
 def test_after_them_the_set_up_cells_import_no_further_package() -> None:
     done = subprocess.run([sys.executable, "-c", _SET_UP], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert not {"sklearn", "scipy", "matplotlib", "torch", "torchvision", "PIL", "lecture_lib"} & set(done.stdout.split())
+    packages = {"sklearn", "scipy", "matplotlib", "torch", "torchvision", "PIL", "lecture_lib"}
+    assert not packages & set(done.stdout.split())
 
 
 def test_the_imports_of_functions_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,21 +173,26 @@ def future_read(evidence: Evidence) -> Finding | None:
     train, spec = evidence.train, evidence.spec
     if train is None or train.x.ndim not in (2, 3):
         return None
-    ahead = train.x.shape == train.y.shape and train.y.ndim == 2 and torch.equal(train.y[:, :-1], train.x[:, 1:])
+    # Positions may be on the second or the third axis: where either reading sees no future, all is well. Labels may say
+    # which it is: one for each position, or the inputs themselves, one position on.
+    labelled = train.y.ndim == 2 and not train.y.is_floating_point()
+    lengths = dict(enumerate(train.x.shape))
+    axes = [n for n in (1, 2) if lengths.get(n, 1) > 1 and (not labelled or lengths[n] == train.y.shape[1])]
+    ahead = [n for n in axes if train.x.shape == train.y.shape and _is_next(train.x, train.y, n)]
     if not (spec.causal or ahead):
         return None
-    # Positions may be on the second or the third axis: where either reading sees no future, all is well. A label for
-    # each position says how many there are.
-    labelled = train.y.ndim == 2 and not train.y.is_floating_point()
-    axes = [axis for axis in range(1, train.x.ndim) if not labelled or train.x.shape[axis] == train.y.shape[1]]
-    changes = [_change_by_the_future(evidence, train.x[:8], axis) for axis in axes]
+    changes = [_change_by_the_future(evidence, train.x[:8], axis) for axis in ahead or axes]
     if not changes or not all(changes):
         return None
     meant = "is declared causal" if spec.causal else "is to give the next input, which is its own target"
     text = f"other inputs at later positions change outputs at earlier ones by {changes[0]:.3g}, and the model {meant}"
     look = "look for a missing mask, padding at both ends or cut off at the wrong one, and layers that read both ways"
-    certain = spec.causal and spec.task == "sequence"
+    certain = spec.causal and (spec.task == "sequence" or bool(ahead))
     return Finding(None, f"{text}; {look}", {"changes": changes}, certain, where="layers")
+
+
+def _is_next(x: Tensor, y: Tensor, axis: int) -> bool:
+    return torch.equal(y.narrow(axis, 0, y.shape[axis] - 1), x.narrow(axis, 1, x.shape[axis] - 1))
 
 
 def _change_by_the_future(evidence: Evidence, x: Tensor, axis: int) -> float:
