@@ -41,8 +41,9 @@ CODE_LINES = {
     "training": 3650,  # a quarter of it for programs that are not as the lecture has them; schedules are drawn
     # 3,500 when comparisons that replacing parts makes needless are gone. Knows which targets a task allows.
     # Identities of what was drawn, of the rate that is reached, of a loss for equal outputs, of columns that fade; of
-    # positions that see later ones, masks, the order of examples, a plateau's direction, R², a decoder's own target.
-    "debugging": 6700,
+    # positions that see later ones, masks, the order of examples, a plateau's direction, R², a decoder's own target;
+    # of rows whose order a model does not see.
+    "debugging": 6710,
     "experiments": 480,
     "analysis": 625,  # with the loss around a model, and the first number that is not finite (03d)
     "commands": 620,
@@ -126,7 +127,7 @@ def test_no_module_imports_one_that_imports_it() -> None:
 # The rooms of autograders, from the lowest: a module imports from its own layer and from those below it.
 LAYERS = (
     ("files", "plain_text", "tables", "reasons", "private_sockets", "setting"),
-    ("notebooks",),
+    ("notebooks", "imports"),
     ("course", "writer"),
     ("intake/reading", "probes"),
     ("questions",),

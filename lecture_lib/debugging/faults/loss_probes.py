@@ -205,9 +205,9 @@ def wants_all_alike(evidence: Evidence) -> Finding | None:
     values, which = targets.reshape(len(targets), -1).unique(dim=0, return_inverse=True)
     if len(values) < 2:
         return None
-    generator, size = torch.Generator().manual_seed(3), outputs.flatten(1).norm(dim=1).mean().clamp(min=0.1)
-    of_target = torch.randn(len(values), *outputs.shape[1:], generator=generator).to(outputs)
-    apart = size * of_target / of_target.flatten(1).norm(dim=1).mean()
+    drawn = torch.randn(len(values), *outputs.shape[1:], generator=torch.Generator().manual_seed(3)).to(outputs)
+    of_outputs, of_drawn = (rows.reshape(len(rows), -1).norm(dim=1).mean() for rows in (outputs, drawn))
+    apart = drawn * of_outputs.clamp(min=0.1) / of_drawn
     starts = [outputs, apart[which.reshape(-1)]]
     if targets.is_floating_point() and targets.numel() == outputs.numel():
         starts.append(targets.reshape(outputs.shape).to(outputs))

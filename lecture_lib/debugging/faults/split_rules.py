@@ -16,6 +16,7 @@ from .._engine.loss_calls import scores_given
 from .._engine.preserve import untouched
 from .._engine.run_data import Examples
 from .finding import Finding
+from .model_rules import differ, outputs_of
 
 FAR = 1.0  # shift of the mean, in standard deviations, and of the deviation, as |log2|: another preprocessing
 UNLIKE = 0.05  # p-value above which inputs count as alike
@@ -69,6 +70,8 @@ def leaks(evidence: Evidence) -> Finding | None:
     train, val = evidence.plain or evidence.train, evidence.val
     floats = train.x.is_floating_point()
     x, v = train.flat(), val.flat()
+    if in_any_order := not floats and train.x.ndim == 2 and _order_ignored(evidence, train.x[:64]):
+        x, v = (np.unique(np.sort(rows, axis=1), axis=0) for rows in (x, v))
     # Rows of few values are often equal by chance.
     few = not floats or all(len(np.unique(column)) <= 4 for column in x.T)
     by_chance = _copies_by_chance(x, v) if few else 0.0
@@ -97,13 +100,24 @@ def leaks(evidence: Evidence) -> Finding | None:
             report = leakage_report(*rows, **columns, seed=evidence.seed)
             wanted = "shared groups" if kind == "groups" else "time order"
             by_kind |= {leak.kind: leak for leak in report.leaks if leak.kind == wanted}
-    if "exact duplicates" in by_kind and not _labels_agree(train, val):
+    if "exact duplicates" in by_kind and not in_any_order and not _labels_agree(train, val):
         del by_kind["exact duplicates"]  # inputs that hold little are alike by nature
     for kind in ("shared groups", "time order", "exact duplicates", "near duplicates"):
         if kind in by_kind:
             leak = by_kind[kind]
-            return Finding(LEAKS[kind], leak.evidence, {"share": leak.share}, certain=kind != "near duplicates")
+            how = "; ids may be in another order, which this model does not see" if in_any_order else ""
+            certain = kind != "near duplicates"
+            return Finding(LEAKS[kind], f"{leak.evidence}{how}", {"share": leak.share}, certain)
     return None
+
+
+def _order_ignored(evidence: Evidence, x: Tensor) -> bool:
+    """Whether the model gives rows of ids the same outputs in another order: a pair both ways, a bag of words."""
+    rows = x.sort(dim=-1).values
+    outputs, of_ordered = outputs_of(evidence, x), outputs_of(evidence, rows)
+    if outputs is None or of_ordered is None or torch.equal(x, rows):
+        return False
+    return differ(outputs, outputs.roll(1, 0), outputs) and not differ(outputs, of_ordered, outputs)
 
 
 def _labels_agree(train: Examples, val: Examples) -> bool:

@@ -30,6 +30,8 @@ LENGTH = 16
         ("d/13_segmentation_flips", "inputs"),
         ("d/14_tags_vocabulary", "inputs"),
         ("e/15_teacher_forcing", "inputs"),
+        ("f/13_forecast_future", "layers"),
+        ("f/16_friends_both_ways", "split"),
     ],
 )
 @pytest.mark.parametrize("which", ["make", "twin"])

@@ -78,9 +78,7 @@ def build(seed: int, optimizer_first: bool) -> tuple[Program, Spec]:
         model=model,
         optimizer=optimizer,
         loss_fn=F.cross_entropy,
-        train_loader=DataLoader(
-            TensorDataset(images[train], digits[train] - 5), 32, shuffle=True, generator=generator
-        ),
+        train_loader=DataLoader(TensorDataset(images[train], digits[train] - 5), 32, shuffle=True, generator=generator),
         val_loader=DataLoader(TensorDataset(images[val], digits[val] - 5), 200),
         metric=accuracy,
     )
