@@ -146,7 +146,8 @@ def two_neighbours(rates: np.ndarray, losses: np.ndarray) -> Any:
 
 
 def central_difference(rates: np.ndarray, losses: np.ndarray) -> Any:
-    return rates[np.gradient(losses, np.log10(rates)).argmin()]
+    """The steepest place between the first loss and the lowest: rules that look beyond them fail all the more."""
+    return rates[1 + np.gradient(losses, np.log10(rates))[1 : losses.argmin() + 1].argmin()]
 
 
 def half_of_lowest(rates: np.ndarray, losses: np.ndarray) -> Any:
