@@ -18,9 +18,8 @@ from lecture_lib.notebook.compare import difference
 from lecture_lib.notebook.observe import observe
 
 from ..files import write_text_atomically
-from ..notebooks import ROOT
 from .answer_process import Observed, Program, observe_programs, observe_sets
-from .bank import Answer
+from .bank import TABLES, Answer
 from .cases import Case
 from .domain import AnswerStoppedError, first_difference, sample
 from .in_process import functions_of
@@ -184,9 +183,8 @@ _COLUMNS = (Fate.VISIBLE, Fate.HIDDEN, Fate.SOME_SETS, Fate.GAP, Fate.SAME)
 
 
 def update_table(counts: Mapping[str, Mapping[Fate, int]]) -> None:
-    """Put the fates of some questions' mutants into the table of autograders/README.md; other rows stay."""
-    path = ROOT / "autograders/README.md"
-    head, rest = path.read_text("utf-8").split(_BEGIN)
+    """Put the fates of some questions' mutants into the published table; other rows stay."""
+    head, rest = TABLES.read_text("utf-8").split(_BEGIN)
     written, tail = rest.split(_END)
     rows = {row.split(" | ")[0].strip("| "): row for row in written.strip().splitlines()[2:]}
     for question, fates in counts.items():
@@ -194,4 +192,4 @@ def update_table(counts: Mapping[str, Mapping[Fate, int]]) -> None:
         rows[question] = f"| {' | '.join(map(str, cells))} |"
     names = ["question", "mutants", *_COLUMNS]
     table = [f"| {' | '.join(names)} |", "|---" * len(names) + "|", *(rows[name] for name in sorted(rows))]
-    write_text_atomically(path, f"{head}{_BEGIN}\n" + "\n".join(table) + f"\n{_END}{tail}")
+    write_text_atomically(TABLES, f"{head}{_BEGIN}\n" + "\n".join(table) + f"\n{_END}{tail}")

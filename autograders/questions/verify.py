@@ -14,7 +14,7 @@ from .. import notebooks
 from ..course import STUB
 from ..files import write_text_atomically
 from .answer_process import observe_sets
-from .bank import Answer
+from .bank import TABLES, Answer
 from .judgement import Simulated
 from .question import QUESTIONS, Question, encode_inputs
 from .seeds import POOL
@@ -183,15 +183,14 @@ _BEGIN, _END = "<!-- verify: begin -->", "<!-- verify: end -->"
 
 
 def update_readme(outcomes: Sequence[Outcome]) -> None:
-    """Put the rows of some questions into the table of autograders/README.md; other rows stay."""
-    path = notebooks.ROOT / "autograders/README.md"
-    head, rest = path.read_text("utf-8").split(_BEGIN)
+    """Put the rows of some questions into the published table; other rows stay."""
+    head, rest = TABLES.read_text("utf-8").split(_BEGIN)
     written, tail = rest.split(_END)
     questions = {outcome.question for outcome in outcomes}
     heading, rows = _lines(table(outcomes))
     kept = [row for row in _lines(written)[1] if row.split(" | ")[0].strip("| ") not in questions]
     rows = sorted([*kept, *rows], key=lambda row: row.split(" | ")[0])  # the rows of a question keep their order
-    write_text_atomically(path, "\n".join([f"{head}{_BEGIN}", *heading, *rows, f"{_END}{tail}"]))
+    write_text_atomically(TABLES, "\n".join([f"{head}{_BEGIN}", *heading, *rows, f"{_END}{tail}"]))
 
 
 def _lines(table: str) -> tuple[list[str], list[str]]:

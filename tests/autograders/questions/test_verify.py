@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT, autograde
+from conftest import autograde
 
 from autograders.probes import observe_cases
 from autograders.questions import answer_process
 from autograders.questions.answer_process import observe_sets
-from autograders.questions.bank import BankError, read_answers
+from autograders.questions.bank import TABLES, BankError, read_answers
 from autograders.questions.cases import Case
 from autograders.questions.question import QUESTIONS, UNANSWERED, encode_inputs
 from autograders.questions.seeds import SecretError, create_secret, generator, pool_index, read_secret
@@ -65,13 +65,13 @@ def test_an_answer_that_declares_something_else_is_reported() -> None:
 
 
 def test_the_published_table_is_what_verify_finds() -> None:
-    readme = (ROOT / "autograders" / "README.md").read_text("utf-8")
+    page = TABLES.read_text("utf-8")
     for question in QUESTIONS.values():
         for declared in zip(*(asked.answers() for asked in question.of_each_course()), strict=True):
             points = " / ".join(f"{each:g}" for each in sorted({answer.points for answer in declared}))
             named = " / ".join(sorted({answer.misconception or "–" for answer in declared}))
-            assert f"| {question.id} | {declared[0].name} | {points} | {named} | yes |" in readme
-    table = readme.split("<!-- verify: begin -->")[1].split("<!-- verify: end -->")[0]
+            assert f"| {question.id} | {declared[0].name} | {points} | {named} | yes |" in page
+    table = page.split("<!-- verify: begin -->")[1].split("<!-- verify: end -->")[0]
     assert table.count("| yes |") == len(BANK) + len(QUESTIONS)
 
 
