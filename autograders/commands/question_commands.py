@@ -9,6 +9,7 @@ from ..course import CourseError
 from ..questions.seeds import POOL
 from .class_commands import FAILED, OK, Add
 
+_MOST_LINES = 30  # of what is said about an answer that did not get what it declares
 _MOST_SECONDS = 2
 """The computing time that grading one answer may take."""
 
@@ -37,7 +38,7 @@ def add_question_commands(add: Add) -> None:
 def _verify(options: argparse.Namespace) -> int:
     from tqdm import tqdm
 
-    from ..questions.verify import Sets, count, table, update_readme, verify
+    from ..questions.verify import Sets, count, table, update_readme, verify, where_it_differs
 
     wanted = _wanted(options)
     if options.times:
@@ -50,6 +51,11 @@ def _verify(options: argparse.Namespace) -> int:
     wrong = [outcome for outcome in outcomes if not outcome.holds]
     print(f"\n{len(outcomes)} answers on {options.sets} sets of hidden inputs, {len(wrong)} not as declared")
     print("\n".join(f"  {outcome}" for outcome in wrong), end="\n" if wrong else "")
+    if wrong:
+        lines = list(where_it_differs(wrong[0]))
+        print(f"\n{wrong[0].question}, {wrong[0].answer.name}, on", "\n".join(lines[:_MOST_LINES]))
+        if len(lines) > _MOST_LINES:
+            print(f"... and {len(lines) - _MOST_LINES} more lines")
     return FAILED if wrong else OK
 
 

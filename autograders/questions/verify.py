@@ -15,6 +15,7 @@ from ..course import STUB
 from ..files import write_text_atomically
 from .answer_process import observe_sets
 from .bank import TABLES, Answer
+from .case_lines import WRONG, case_lines
 from .judgement import Simulated
 from .question import QUESTIONS, Question, encode_inputs
 from .seeds import POOL
@@ -146,6 +147,24 @@ def _outcome(question: Question, setup: list[str], answer: Answer, sets: Sets, c
         cache.write(fresh)
         results |= fresh
     return Outcome(question.id, answer, tuple(results[keys[index]] for index in sets.indices), sets, variant)
+
+
+def where_it_differs(outcome: Outcome) -> Iterator[str]:
+    """What the first set that differs gave, part by part, and the cases in which something is wrong. Runs it again."""
+    index = outcome.differing[0]
+    variants = QUESTIONS[outcome.question].of_each_course()
+    question = next(each for each in variants if outcome.variant == (each.variant.name if each.variant else ""))
+    drawn = question.draw(outcome.sets.secret, outcome.sets.version, index)
+    (observed,) = observe_sets(question, [*cells(question)[0], outcome.answer.source], [encode_inputs(drawn)])
+    verdict = question.zero(observed.incident) if observed.incident else question.judge(drawn, observed.published)
+    yield f"set {index}:"
+    yield from (f"  {part.name}: {part.points:g} of {part.maximum:g}: {part.message}" for part in verdict.parts)
+    if verdict.incident is None:
+        observations = question.read(observed.published[0], len(drawn))
+        for number, (case, observation) in enumerate(zip(drawn, observations, strict=True), 1):
+            lines = list(case_lines(question, number, case, observation))
+            if any(line.strip().startswith(WRONG) for line in lines):
+                yield from (f"  {line}" for line in lines)
 
 
 def cells(question: Question) -> tuple[list[str], str]:

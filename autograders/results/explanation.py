@@ -5,20 +5,13 @@ What it prints holds hidden inputs and right values. It is for answering an appe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
-from lecture_lib.notebook.compare import difference, show
+from collections.abc import Sequence
 
 from ..course import Course, CourseError
 from ..grading.journal import Record, read_record
-from ..questions.cases import Case
-from ..questions.graded_parts import nested
-from ..questions.question import QUESTIONS, Question, inputs_digest
+from ..questions.case_lines import case_lines
+from ..questions.question import QUESTIONS, inputs_digest
 from ..questions.seeds import read_secret
-
-_LONGEST = 400
-"""Characters of a value that are shown."""
 
 
 def explain_points(course: Course, assignments: Sequence[str], student: str, question_id: str) -> str:
@@ -51,7 +44,7 @@ def explain_points(course: Course, assignments: Sequence[str], student: str, que
     observations = question.read(published[0], len(cases))
     lines.append(f"  set {record.pool} of hidden cases:")
     for number, (case, observation) in enumerate(zip(cases, observations, strict=True), 1):
-        lines += [f"    {line}" for line in _case_lines(question, number, case, observation)]
+        lines += [f"    {line}" for line in case_lines(question, number, case, observation)]
     return "\n".join(lines)
 
 
@@ -64,30 +57,3 @@ def _record(course: Course, assignments: Sequence[str], student: str, question: 
         f"nothing of {student} was graded that holds {question} (assignments: {', '.join(assignments)}). "
         "`autograde gradebook` lists who was graded."
     )
-
-
-def _case_lines(question: Question, number: int, case: Case, observation: Mapping[str, Any]) -> Iterator[str]:
-    yield f"case {number}, {case.kind}"
-    for name, value in case.inputs.items():
-        yield f"  input {name} = {_short(value)}"
-    expected = nested(question.description.reference(case))
-    for part, observed in observation.items():
-        values = observed.get("value")
-        if not isinstance(values, Mapping):
-            yield f"  ✗ {part}: {'; '.join(f'{key}: {_short(text)}' for key, text in observed.items())}"
-            continue
-        for name in [*expected.get(part, {}), *(name for name in values if name not in expected.get(part, {}))]:
-            if name not in expected.get(part, {}):
-                yield f"    {part}.{name}: observed {_short(values.get(name))}"
-                continue
-            right = expected[part][name]
-            wrong = difference(values.get(name), right, question.public.relative_tolerance, name)
-            if wrong is None:
-                yield f"  ✓ {part}.{name}: {_short(right)}"
-            else:
-                yield f"  ✗ {part}.{name}: expected {_short(right)}, observed {_short(values.get(name))} ({wrong})"
-
-
-def _short(value: Any) -> str:
-    text = " ".join(show(value).split())
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -18,7 +18,7 @@ from autograders.questions.cases import Case
 from autograders.questions.question import QUESTIONS, UNANSWERED, encode_inputs
 from autograders.questions.seeds import SecretError, create_secret, generator, pool_index, read_secret
 from autograders.questions.verdict_cache import Result
-from autograders.questions.verify import Outcome, Sets, verify
+from autograders.questions.verify import Outcome, Sets, verify, where_it_differs
 from autograders.questions.verify import cells as cells_of
 from lecture_lib.notebook.misconceptions import GENERAL
 
@@ -62,6 +62,19 @@ def test_an_answer_that_declares_something_else_is_reported() -> None:
     assert str(fewer) == f"03b-baseline, {answer.name}: declares 4 points; got 3 points and percent on set 4"
     assert not replace(outcome, results=(Result(8.0, "percent", None), full)).holds
     assert not replace(outcome, answer=replace(answer, points=7.0)).holds
+
+
+def test_an_answer_that_gets_something_else_is_shown_with_its_part_and_case() -> None:
+    question = QUESTIONS["03a-clip"]
+    wrong = next(answer for answer in question.answers() if answer.misconception)
+    declared = replace(wrong, points=question.points, misconception=None)
+    got = Result(wrong.points, wrong.misconception, None)
+    lines = list(where_it_differs(Outcome(question.id, declared, (got,), Sets(indices=[2]))))
+    lost = [line for line in lines if ": 0 of " in line]
+    assert lines[0] == "set 2:"
+    assert lost
+    assert any(line.strip().startswith("✗") and "expected" in line for line in lines)
+    assert any(line.startswith("  case ") for line in lines)
 
 
 def test_the_published_table_is_what_verify_finds() -> None:
