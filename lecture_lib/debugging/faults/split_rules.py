@@ -70,11 +70,12 @@ def leaks(evidence: Evidence) -> Finding | None:
     train, val = evidence.plain or evidence.train, evidence.val
     floats = train.x.is_floating_point()
     x, v = train.flat(), val.flat()
-    if in_any_order := not floats and train.x.ndim == 2 and _order_ignored(evidence, train.x[:64]):
-        x, v = (np.unique(np.sort(rows, axis=1), axis=0) for rows in (x, v))
-    # Rows of few values are often equal by chance.
+    in_any_order = not floats and train.x.ndim == 2 and _order_ignored(evidence, train.x[:64])
+    # Rows of few values are often equal by chance, and more so in any order.
     few = not floats or all(len(np.unique(column)) <= 4 for column in x.T)
-    by_chance = _copies_by_chance(x, v) if few else 0.0
+    by_chance = _copies_by_chance(x, v, in_any_order) if few else 0.0
+    if in_any_order:
+        x, v = (np.unique(np.sort(rows, axis=1), axis=0) for rows in (x, v))
     counts = np.unique(x, axis=0, return_counts=True)[1]
     own = float(counts[counts > 1].sum()) / len(x)
     if few and own < 0.3:  # sentences of a small language repeat in training too
@@ -135,12 +136,14 @@ def _wherever(images: Tensor) -> np.ndarray:
     return np.asarray((sizes + sizes.flip(3).roll(1, 3)).flatten(1).float().double())
 
 
-def _copies_by_chance(train: np.ndarray, val: np.ndarray) -> float:
+def _copies_by_chance(train: np.ndarray, val: np.ndarray, in_any_order: bool) -> float:
     """The share of copies that few values in a few columns give by nature: with the columns shuffled apart."""
     generator = np.random.default_rng(0)
     mixed = np.concatenate([train, val])
     # Each column keeps its values and no row keeps its combination.
     mixed = np.stack([generator.permutation(column) for column in mixed.T], axis=1)
+    if in_any_order:
+        mixed = np.sort(mixed, axis=1)
     train_rows = {row.tobytes() for row in mixed[: len(train)]}
     return float(np.mean([row.tobytes() in train_rows for row in mixed[len(train) :]]))
 
