@@ -38,7 +38,7 @@ def add_question_commands(add: Add) -> None:
 def _verify(options: argparse.Namespace) -> int:
     from tqdm import tqdm
 
-    from ..questions.verify import Sets, count, table, update_readme, verify, where_it_differs
+    from ..questions.verify import Sets, count, table, update_table, verify, where_it_differs
 
     wanted = _wanted(options)
     if options.times:
@@ -47,7 +47,7 @@ def _verify(options: argparse.Namespace) -> int:
     outcomes = list(tqdm(runs, desc="verifying", unit="answer", total=count(wanted)))
     print(table(outcomes))
     if options.update:
-        update_readme(outcomes)
+        update_table(outcomes)
     wrong = [outcome for outcome in outcomes if not outcome.holds]
     print(f"\n{len(outcomes)} answers on {options.sets} sets of hidden inputs, {len(wrong)} not as declared")
     print("\n".join(f"  {outcome}" for outcome in wrong), end="\n" if wrong else "")

@@ -127,7 +127,9 @@ def _observe(sender: Connection, question_id: str, programs: Sequence[Program], 
     import torch
 
     from lecture_lib.notebook.process_state import reset_process
+    from lecture_lib.notebook.replaced_functions import remember_functions
 
+    remember_functions()  # nothing to do after the server's, whose imports may have failed without a word
     torch.set_num_threads(1)
     with (
         Path(os.devnull).open("w") as nowhere,

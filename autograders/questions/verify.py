@@ -201,7 +201,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
 _BEGIN, _END = "<!-- verify: begin -->", "<!-- verify: end -->"
 
 
-def update_readme(outcomes: Sequence[Outcome]) -> None:
+def update_table(outcomes: Sequence[Outcome]) -> None:
     """Put the rows of some questions into the published table; other rows stay."""
     head, rest = TABLES.read_text("utf-8").split(_BEGIN)
     written, tail = rest.split(_END)

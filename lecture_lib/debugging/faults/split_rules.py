@@ -106,9 +106,9 @@ def leaks(evidence: Evidence) -> Finding | None:
     for kind in ("shared groups", "time order", "exact duplicates", "near duplicates"):
         if kind in by_kind:
             leak = by_kind[kind]
-            how = "; ids may be in another order, which this model does not see" if in_any_order else ""
-            certain = kind != "near duplicates"
-            return Finding(LEAKS[kind], f"{leak.evidence}{how}", {"share": leak.share}, certain)
+            swapped = in_any_order and kind == "exact duplicates"
+            how = "; ids may be in another order, which this model does not see" if swapped else ""
+            return Finding(LEAKS[kind], leak.evidence + how, {"share": leak.share}, certain=kind != "near duplicates")
     return None
 
 
