@@ -122,9 +122,8 @@ def _kept(course: Course) -> list[Path]:
 )
 def test_an_attack_costs_its_own_question_only_and_says_why(attacked: Attacked, name: str) -> None:
     attack, record = ATTACKS[name], attacked.record(name)
-    assert record.state == attack.state or (
-        not attack.state and record.state in (State.GRADED, State.CRASHED, State.OUT_OF_TIME)
-    ), record.reason
+    stopped = (State.GRADED, State.PARTIAL, State.CRASHED, State.OUT_OF_TIME)  # which limit is first depends on the machine
+    assert record.state in ((attack.state,) if attack.state else stopped), record.reason
     assert record.questions[SECOND]["points"] == 8, record.questions[SECOND]
     points = record.questions[FIRST]["points"]
     assert points == attack.points or (attack.points is None and points in (0, 8)), record.questions[FIRST]
