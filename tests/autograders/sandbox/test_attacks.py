@@ -122,7 +122,8 @@ def _kept(course: Course) -> list[Path]:
 )
 def test_an_attack_costs_its_own_question_only_and_says_why(attacked: Attacked, name: str) -> None:
     attack, record = ATTACKS[name], attacked.record(name)
-    stopped = (State.GRADED, State.PARTIAL, State.CRASHED, State.OUT_OF_TIME)  # which limit is first depends on the machine
+    # Which limit is reached first depends on the machine.
+    stopped = (State.GRADED, State.PARTIAL, State.CRASHED, State.OUT_OF_TIME)
     assert record.state in ((attack.state,) if attack.state else stopped), record.reason
     assert record.questions[SECOND]["points"] == 8, record.questions[SECOND]
     points = record.questions[FIRST]["points"]
