@@ -38,6 +38,7 @@ from .faults.loss_rules import (
 from .faults.loss_symmetries import broadcast
 from .faults.metric_rules import METRIC_RULES
 from .faults.model_rules import MODEL_RULES, all_affine, inputs_ignored, outputs_random
+from .faults.named_metrics import NAMED_METRIC_RULES
 from .faults.noise_hypotheses import noisy_labels
 from .faults.run_hypotheses import memorised
 from .faults.wiring_rules import WIRING_RULES
@@ -125,7 +126,7 @@ RUNGS = (
         6,
         "full run",
         "The curves move, and reported numbers mean what they say. (A gap between them is no fault.)",
-        (outputs_random, *EVALUATION_RULES, *METRIC_RULES),
+        (outputs_random, *EVALUATION_RULES, *METRIC_RULES, *NAMED_METRIC_RULES),
         (memorised,),
     ),
     Rung(

@@ -96,17 +96,18 @@ def reference(case: Case) -> dict[str, Any]:
     return {**statistics(case), **left(case)}
 
 
-def left(case: Case, hooks: str = "", mode: bool | None = None, moved: bool = False) -> dict[str, Any]:
+def left(case: Case, hooks: str = "", mode: bool | None = None, moved: str = "") -> dict[str, Any]:
     """What the call leaves behind in the model."""
     layers = case.inputs["layers"]
     training = case.inputs["training"] if mode is None else mode
     more = {"activations": sum(layer["kind"] in ("relu", "tanh") for layer in layers), "layers": len(layers)}
+    change = forward(case, True).moved if case.inputs["training"] else 0.0
     lost = {"removed": len(layers) + 1, "removed from activations": more["activations"]}.get(hooks, 0)
     own = (len(layers) + 1 - lost) * case.inputs["own_hook"]
     return {
         HOOKS: float(own + more.get(hooks, 0)),
         MODES: [float(training)] * (len(layers) + 1),
-        MOVED: forward(case, True).moved if moved and case.inputs["training"] else 0.0,
+        MOVED: np.array([change if "statistics" in moved else 0.0, float(change > 0 and "counts" in moved)]),
     }
 
 
@@ -277,7 +278,8 @@ QUESTION = Description(
             "buffers-moved",
             "the running statistics of the batch norms moved: a measurement changed the model",
             "what a forward pass in training mode changes besides its output",
-            partial(left, moved=True),
+            partial(left, moved="statistics and counts"),
+            also=(partial(left, moved="statistics"), partial(left, moved="counts")),
         ),
         Mistake(
             "entries-for-units",

@@ -109,6 +109,11 @@ def softmax_twice(examples: Examples) -> float:
     return mean_loss(Examples(exponentials / exponentials.sum(axis=1, keepdims=True), labelled.labels))
 
 
+def in_single_precision(measure: Measure) -> Measure:
+    """Of logits rounded to float32, where neighbouring float64 numbers are equal."""
+    return lambda examples: measure(Examples(examples.logits.astype(np.float32).astype(np.float64), examples.labels))
+
+
 def choice(change: Callable[[Rows], Any]) -> Simulation:
     return given({MODELS: lambda measured, **_: change(measured)})
 
@@ -184,6 +189,17 @@ QUESTION = Description(
             "the cross-entropy was computed from probabilities: `cross_entropy` applies a softmax by itself",
             "what the loss function expects: logits or probabilities",
             whole(loss=softmax_twice),
+        ),
+        Mistake(
+            "single-precision",
+            "float64 logits were rounded to float32, which makes neighbouring ones equal and another class the first",
+            "what the tensor in which you collect the logits can hold",
+            whole(accuracy=in_single_precision(accuracy)),
+            also=(
+                whole(accuracy=in_single_precision(accuracy), f1=in_single_precision(macro_f1)),
+                whole(f1=in_single_precision(macro_f1)),
+            ),
+            hidden_only=True,
         ),
         Mistake(
             "f1-of-batches",

@@ -119,6 +119,8 @@ def draw(rng: np.random.Generator) -> list[Case]:
         cases.append(case(rng, UNEVEN, *drawn, sizes, 3, tied=0, first_higher=higher))
     square = [3, 3, 8]  # batches of as many examples as there are classes
     cases.append(case(rng, UNEVEN, *examples(rng, 14, range(3), range(3)), square, 3, size=18.0, models=5, tied=2))
+    sizes = [5, 3, 4]
+    cases.append(case(rng, UNEVEN, *examples(rng, 12, range(3), range(3)), sizes, 3, close=True))
 
     labels, predicted = examples(rng, 16, range(4), range(4))
     sizes, gone = [7, 3, 9], rng.permutation(4)[:2]

@@ -78,7 +78,8 @@ def plateau(inputs: Inputs, slip: str = "") -> list[float]:
         if slip != "same epoch":
             rates.append(rate)
         reference = previous if slip == "previous" else best
-        better = loss <= reference if slip == "ties" else loss > -reference if slip == "highest" else loss < reference
+        wanted = reference * (1 - 1e-4) if slip == "threshold" else reference
+        better = loss <= wanted if slip == "ties" else loss > -wanted if slip == "highest" else loss < wanted
         previous, best = loss, min(best, -loss if slip == "highest" else loss)
         bad = bad + (not better) if slip == "never reset" or not better else 0
         if bad > inputs["patience"] - (slip == "early") if slip != "late" else bad > inputs["patience"] + 1:
@@ -120,8 +121,13 @@ def case(rng: np.random.Generator, kind: str, **settings: Any) -> Case:
     return Case(kind, {**inputs, **settings})
 
 
+def slow_fall(rng: np.random.Generator) -> list[float]:
+    """Losses that fall by parts in a hundred thousand, after one that is far higher."""
+    return [3.0, *(2.0 - np.cumsum(rng.uniform(1e-6, 2e-5, 8))).tolist()]
+
+
 def draw(rng: np.random.Generator) -> list[Case]:
-    """Every set has windows with a rest, none, and longer than an epoch; one step, one epoch, and ties of losses."""
+    """Every set has windows with a rest, none, longer than an epoch; one step; ties and tiny falls of losses."""
     wave = [2.0, 1.5, 1.5, 1.75, 1.0, 1.25, 1.25, 1.125, 1.0, 1.0, 0.5, 0.75, 0.5, 0.75, 0.75, 0.75]
     return [
         case(rng, "rest", epochs=int(rng.integers(4, 7)), milestones=[1, 3], warmup=3, losses=wave, patience=1),
@@ -130,7 +136,10 @@ def draw(rng: np.random.Generator) -> list[Case]:
         case(rng, "long windows", accumulate=int(rng.integers(8, 10)), warmup=2, losses=wave[::-1], patience=0),
         case(rng, "one step", epochs=1, batches=1, accumulate=1, milestones=[], warmup=0, losses=[1.0], patience=3),
         case(rng, "one epoch", epochs=1, batches=9, accumulate=2, milestones=[1], warmup=4, taken=[True] * 5),
-        draw_until(lambda: case(rng, "any"), lambda drawn: 0 < sum(drawn.inputs["taken"]) < len(drawn.inputs["taken"])),
+        draw_until(
+            lambda: case(rng, "any", losses=slow_fall(rng)),
+            lambda drawn: 0 < sum(drawn.inputs["taken"]) < len(drawn.inputs["taken"]),
+        ),
     ]
 
 
@@ -284,6 +293,12 @@ QUESTION = Description(
             slipped("taken only", APPLIED),
         ),
         Mistake(
+            "small-falls-ignored",
+            "a fall of less than 0.01 % counted as a bad epoch, as by the default `threshold` of `ReduceLROnPlateau`",
+            "what a loss must be below: the lowest so far, by however little",
+            slipped("threshold", PLATEAU),
+        ),
+        Mistake(
             "impatient",
             "the rate was cut one bad epoch too early",
             "how many bad epochs in a row are allowed: `patience` of them, and the next one cuts",
@@ -332,6 +347,7 @@ QUESTION = Description(
             "windows longer than an epoch", accumulate=8, epochs=5, warmup=1, patience=2, taken=[True, True, False]
         ),
         visible("no accumulation, no warm-up", accumulate=1, batches=3, warmup=0, milestones=[2], patience=0),
+        visible("losses that fall by little", losses=[1.0, 0.99999, 0.99998, 0.99997, 0.99996]),
         visible("one step", epochs=1, batches=1, accumulate=1, milestones=[], warmup=0, taken=[True], losses=[1.0]),
     ),
     draw=draw,

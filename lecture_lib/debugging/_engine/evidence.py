@@ -23,7 +23,7 @@ from .inspection import fingerprints
 from .instrumentation import authors_line, watch
 from .normalisation import evaluates_a_copy, modes_of_norms, statistics_anew
 from .preserve import untouched
-from .read_examples import read
+from .read_examples import read, read_each_input
 from .run_data import Examples, Row, Run
 from .yardstick import lowest_loss
 
@@ -53,7 +53,9 @@ class Evidence:
     def of_recording(cls, recording: Recording, spec: Spec) -> Evidence:
         """A recording and nothing else."""
         evidence = cls(Program(nn.Identity(), [], None, ()), spec)
-        evidence.__dict__.update(run=Run(recording), train=None, val=None, plain=None, examples=spec.examples)
+        evidence.__dict__.update(
+            run=Run(recording), train=None, val=None, plain=None, each_input=[], examples=spec.examples
+        )
         return evidence
 
     def left_out(self) -> list[str]:
@@ -90,6 +92,12 @@ class Evidence:
         if self.program.plain_loader is None:
             return self.train
         return self._examples(self.program.plain_loader, "training without augmentation")
+
+    @cached_property
+    def each_input(self) -> list[tuple[Examples, Examples]]:
+        """Training and validation examples with each of their inputs by itself, for programs that have several, too."""
+        loaders = (self.program.train_loader, self.program.val_loader)
+        return list(zip(*(read_each_input(loader, self.program, self.spec) for loader in loaders), strict=False))
 
     def _examples(self, loader: Iterable[Any] | None, name: str) -> Examples | None:
         examples, reason = read(loader, self.program, self.spec, self.outputs)

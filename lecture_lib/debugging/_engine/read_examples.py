@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...training._run.preserve import preserved_modes
+from ...training._run.structures import tensors_of
 from ..program import Program, Spec
 from .assumptions import NotAskedError
 from .instrumentation import why_not
@@ -34,12 +35,28 @@ def read(
     return (Examples(x, y, len(parts[0][0]), parts[0][0].device), "") if len(x) else (None, "there are none")
 
 
+def read_each_input(loader: Iterable[Any] | None, program: Program, spec: Spec) -> list[Examples]:
+    """The examples once for each tensor of their inputs; none where they cannot be read."""
+    if loader is None:
+        return []
+    with untouched(program):
+        try:
+            parts = list(_first_batches(loader, program.parts))
+            y = _joined([_tensor(targets) for _, targets in parts], True, spec)
+            columns = zip(*(map(_tensor, tensors_of(inputs)) for inputs, _ in parts), strict=True)
+            tables = [_joined(list(column), False, spec) for column in columns]
+        except Exception:
+            return []  # what could not be looked at was said where all inputs were read
+    size = len(y) // len(parts)
+    return [Examples(x, y, size) for x in tables if x.ndim and len(x) == len(y)]
+
+
 def _first_batches(loader: Iterable[Any], parts: Callable[[Any], tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
     count = 0
     for batch in loader:
         inputs, targets = parts(batch)
         yield inputs, targets
-        count += len(inputs)
+        count += len(next(tensors_of(targets), inputs))
         if count >= MOST:
             return
 

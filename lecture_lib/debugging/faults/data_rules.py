@@ -16,8 +16,9 @@ from .._engine.events import LossCall
 from .._engine.evidence import Evidence
 from .._engine.loss_calls import BINARY
 from .finding import Finding
+from .id_rules import numbered_anew
 from .mask_rules import turned_apart
-from .sequence_rules import nearly_copied, never_labelled, numbered_anew, steps_first
+from .sequence_rules import nearly_copied, never_labelled, steps_first
 from .split_rules import classes_renumbered, leaks, other_preprocessing, shifts
 from .time_rules import knows_the_future
 

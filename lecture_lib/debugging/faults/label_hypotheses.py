@@ -8,7 +8,7 @@ from .._engine.evidence import Evidence
 from .._engine.probes import Table, chance, few_columns, score, table
 from .data_hypotheses import SATISFIED
 from .finding import Finding
-from .sequence_rules import commonest_labels
+from .id_rules import commonest_labels
 
 NEAR = 0.97  # score of one column alone that gives the target away
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import combinations
@@ -11,10 +10,9 @@ from itertools import combinations
 import torch
 from torch import Tensor, nn
 
-from .._engine.assumptions import NotAskedError, draws_again
+from .._engine.assumptions import NotAskedError
 from .._engine.chance import SCORES
 from .._engine.evidence import Evidence
-from .._engine.inspection import WatchedLoader
 from .._engine.loss_calls import probabilities
 from .._engine.preserve import untouched
 from .._engine.yardstick import refuse_contrary
@@ -29,7 +27,6 @@ NAMES = (*(f"{quality:.0%} right answers" for quality in QUALITIES), f"the mean 
 ORDER = (*combinations(range(len(QUALITIES)), 2), (4, 3))  # of each pair the first answer is better, whatever is asked
 LOSSES = ("loss", "error", "mse", "rmse", "mae", "perplexity")
 SAME = 1e-3  # relative; what rounding and empty classes leave
-OTHERWISE = 0.01  # relative difference between what is reported and what its name says
 MARGIN = 0.02  # of the spread between the best and the worst of these answers
 
 
@@ -97,92 +94,6 @@ def metric_counts_what_is_left_out(evidence: Evidence) -> Finding | None:
     return Finding(None, text, {"values": [before, after]}, where="metric")
 
 
-def spread_from_zero(evidence: Evidence) -> Finding | None:
-    """The metric is one minus the squared error over the sum of squares: R² whose mean was not taken off."""
-    program, val, outputs = evidence.program, evidence.val, evidence.run.outputs[1]
-    if program.metric is None or val is None or outputs is None or len(outputs) < LEAST or val.y[0].numel() != 1:
-        return None
-    y = val.y[: len(outputs)]
-    if not y.is_floating_point() or outputs.numel() != y.numel():
-        return None
-    tried = [answer for draw in range(DRAWS) for answer in answers(outputs, y, draw)[1:]]
-    truth = y.double().reshape(outputs.shape)
-    size = float(truth.square().sum())
-    if size < (1 + OTHERWISE) * float((truth - truth.mean()).square().sum()):
-        return None  # the mean is 0, and both are the same
-    values = [float(program.metric(answer, y)) for answer in tried]
-    uncentred = [1 - float((answer.double() - truth).square().sum()) / size for answer in tried]
-    if any(abs(a - b) > SAME for a, b in zip(values, uncentred, strict=True)):
-        return None
-    constant = float(program.metric(truth.mean().expand_as(outputs).to(outputs), y))
-    formula = "1 - sum of squared errors / sum of squared targets"
-    text = f"the metric is {formula}, and the targets' mean as every answer gets {constant:.3g}"
-    return Finding(None, text, {"constant": constant}, where="metric")
-
-
-def reports_otherwise(evidence: Evidence) -> Finding | None:
-    """The author's evaluation reports another number than its name says, of the very outputs that it gets."""
-    program, val = evidence.program, evidence.val
-    if program.evaluate is None or val is None or len(val.y) < LEAST:
-        return None
-    if again := draws_again(evidence.run.recording):
-        raise NotAskedError(again)
-    outputs: list[Tensor] = []
-    targets: list[Tensor] = []
-    losses: list[bool] = []
-    with untouched(program, evidence.seed):
-        own = program.loss_fn
-        if own is not None:
-            program.loss_fn = lambda *arguments: (losses.append(True), own(*arguments))[1]  # type: ignore[func-returns-value]
-        loader = program.val_loader or ()
-        program.val_loader = WatchedLoader(loader, lambda batch: targets.append(program.parts(batch)[1]))
-
-        def keep(module: nn.Module, args: object, output: object) -> None:
-            outputs.extend([output.detach()] if isinstance(output, Tensor) else [])
-
-        handle = program.model.register_forward_hook(keep)
-        try:
-            reported = program.run_evaluation()
-        finally:
-            handle.remove()
-    if [*map(len, outputs)] != [*map(len, targets)]:
-        raise NotAskedError("the evaluation does not give each validation batch to the model once")
-    answered, y = torch.cat(outputs).cpu(), torch.cat(targets).cpu()
-    for name, value in reported.items():
-        usual = _by_its_name(name, answered, y, evidence if len(losses) == len(outputs) else None)
-        if usual is None or not math.isfinite(value) or not math.isfinite(usual):
-            continue
-        # Times 100, because a share may be reported in per cent.
-        if all(abs(times * usual - value) > OTHERWISE * max(abs(value), abs(times * usual)) for times in (1, 100)):
-            text = f"of an untrained model '{name}' is reported as {value:.4g}; over all its outputs it is {usual:.4g}"
-            return Finding(None, text, {"reported": value, "usual": usual}, certain=False, where="metric")
-    return None
-
-
-def _by_its_name(name: str, outputs: Tensor, y: Tensor, evidence: Evidence | None) -> float | None:
-    """What a number of this name is by definition; None where the name, or the outputs, do not say."""
-    plain = re.sub(r"^(val|valid|validation)[ _]", "", name.lower())
-    if plain in ("acc", "accuracy") and outputs.ndim == 2 and y.ndim == 1 and outputs.shape[1] > 1:
-        return float((outputs.argmax(dim=1) == y).double().mean())
-    if outputs.shape == y.shape and y.is_floating_point():
-        off = (outputs - y).double()
-        squared = float(off.square().mean())
-        spread = float(y.double().var(unbiased=False))
-        names = {"mse": squared, "rmse": math.sqrt(squared), "mae": float(off.abs().mean())}
-        if y[0].numel() == 1 and spread > 0:
-            names |= dict.fromkeys(("r2", "r\u00b2"), 1 - squared / spread)
-        if plain in names:
-            return names[plain]
-    if plain == "loss" and evidence is not None and len(y) % 2 == 0:
-        half = len(y) // 2
-        first, second, whole = (
-            float(evidence.own_loss(outputs[rows], y[rows])) for rows in (slice(half), slice(half, None), slice(None))
-        )
-        if abs(first + second - 2 * whole) < SAME * abs(whole):  # a mean over examples, and no weighted one
-            return whole
-    return None
-
-
 def _sign(name: str) -> int:
     """1 for a score, -1 for a loss, 0 for what is neither by its name."""
     if SCORES.search(name):
@@ -235,7 +146,7 @@ def answers(outputs: Tensor, y: Tensor, draw: int) -> list[Tensor]:
 
 def _refuse_embeddings(outputs: Tensor, labels: Tensor) -> None:
     """Raise NotAskedError where a column of the outputs is not the score of a label."""
-    columns = outputs.shape[_class_axis(outputs, labels)]
+    columns = outputs.shape[class_axis(outputs, labels)]
     if int(labels.max()) >= columns:
         raise NotAskedError(f"labels up to {int(labels.max())} do not fit {columns} columns of outputs")
     if outputs.ndim != 2 or probabilities(outputs, 1):
@@ -245,12 +156,12 @@ def _refuse_embeddings(outputs: Tensor, labels: Tensor) -> None:
         raise NotAskedError("outputs are all of one length: directions, in which no label has a column of its own")
 
 
-def _class_axis(outputs: Tensor, labels: Tensor) -> int:
+def class_axis(outputs: Tensor, labels: Tensor) -> int:
     return 1 if outputs.shape[2:] == labels.shape[1:] else outputs.ndim - 1
 
 
 def _as_scores(labels: Tensor, outputs: Tensor) -> Tensor:
-    axis = _class_axis(outputs, labels)
+    axis = class_axis(outputs, labels)
     classes = outputs.shape[axis]
     scores = torch.nn.functional.one_hot(labels.clamp(0, classes - 1).long(), classes).to(outputs) * 8 - 4
     scores = scores.movedim(-1, axis)
@@ -289,6 +200,4 @@ METRIC_RULES: tuple[Callable[[Evidence], Finding | None], ...] = (
     metric_prefers_worse_answers,
     evaluation_prefers_worse_answers,
     metric_counts_what_is_left_out,
-    spread_from_zero,
-    reports_otherwise,
 )

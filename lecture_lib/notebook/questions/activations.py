@@ -57,16 +57,17 @@ def _statistics(functions: Functions, inputs: Inputs) -> dict[str, Any]:
     def measured(measure: str, names: list[str] = activations) -> np.ndarray:
         return np.array([float(statistics.get(name, {}).get(measure, -1.0)) for name in names])
 
-    moved = [
-        (buffer - before[name]).abs().max() for name, buffer in model.named_buffers() if buffer.is_floating_point()
-    ]
+    moved = {True: 0.0, False: 0.0}  # running statistics, and counts of batches: the largest change
+    for name, buffer in model.named_buffers():
+        kind = buffer.is_floating_point()
+        moved[kind] = max(moved[kind], float((buffer - before[name]).abs().max()))
     return {
         "names": sorted(map(str, statistics)),
         **{measure: measured(measure) for measure in ("mean", "std", "saturated")},
         "dead": measured("dead", [name for name in activations if isinstance(layers[name], nn.ReLU)]),
         "hooks": float(sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules())),
         "modes": [float(module.training) for module in model.modules()],
-        "moved": float(max(moved, default=torch.tensor(0.0))),
+        "moved": np.array(list(moved.values())),
     }
 
 

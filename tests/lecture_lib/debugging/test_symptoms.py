@@ -15,7 +15,7 @@ from lecture_lib.debugging import Climb, Finding, Program, Spec
 from lecture_lib.debugging._engine.evidence import Evidence
 from lecture_lib.debugging._engine.replace_training import stepped_once_an_epoch
 from lecture_lib.debugging._engine.swap_results import Swaps, Trial
-from lecture_lib.debugging.faults.metric_rules import reports_otherwise
+from lecture_lib.debugging.faults.named_metrics import reports_otherwise
 from lecture_lib.debugging.ladder import Result
 from lecture_lib.debugging.rungs import RUNGS
 from lecture_lib.debugging.swaps import OWN, SHORTEST, _Comparison

@@ -1,0 +1,116 @@
+"""Rung 1: ids that stand for other things in validation than in training."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .._engine.evidence import Evidence
+from .._engine.run_data import Examples
+from .finding import Finding
+
+IDS = 10  # different ones, before their numbering says anything
+AGREE, WORDS = 0.3, 400  # correlation below which ids stand for something else, of so many ids
+COLUMNS = 50  # of a table of ids; more are places of a sequence
+CHANCE = 1e-3  # of what is taken for no accident
+
+
+def numbered_anew(evidence: Evidence) -> Finding | None:
+    """D03: validation has a numbering of its own, for the words of its sequences or for a column of its table."""
+    padding = evidence.spec.padding_index
+    for train, val in evidence.each_input:
+        if train.x.is_floating_point() or not 0 < train.x.ndim == val.x.ndim < 3:
+            continue
+        tables = [(train, val)] if train.x.ndim == 2 else []
+        columns = train.x.shape[1] if train.x.ndim == 2 and train.x.shape[1:] == val.x.shape[1:] else 1
+        tagged = train.x.ndim == 2 and train.y.shape == train.x.shape
+        if columns <= COLUMNS and not tagged:
+            tables += [(_column(train, place), _column(val, place)) for place in range(columns)]
+        for split in tables:
+            how = _own_numbering(*split, padding)
+            if how and _rules_differ(*split, padding):
+                count = len(_ids(split[1], padding).unique())
+                text = f"the {count} ids of validation are numbered {how}, and stand for other labels than in training"
+                return Finding("D03", text, {"ids": count})
+    return None
+
+
+def _column(examples: Examples, place: int) -> Examples:
+    y = examples.y.squeeze(1) if examples.y.ndim == 2 else examples.y
+    return Examples(examples.x.reshape(len(examples.x), -1)[:, place : place + 1], y, examples.batch_size)
+
+
+def _own_numbering(train: Examples, val: Examples, padding: int | None) -> str:
+    """How validation may have numbered its ids by itself; empty if it did not."""
+    ids = _ids(val, padding)
+    words, first, counts = ids.unique(return_inverse=True, return_counts=True)
+    if len(words) < IDS:
+        return ""
+    # The position at which each id comes first.
+    place = torch.full((len(words),), len(ids)).scatter_reduce(0, first, torch.arange(len(ids)), "amin")
+    if bool((place.diff() > 0).all()):
+        return "in the order in which they come there"
+    if len(words) >= 2 * IDS and bool((counts.diff() <= 0).all()):
+        return "from the most to the least common there"
+    known, counts = _ids(train, padding).unique(return_counts=True)
+    if torch.equal(words, known[: len(words)]) and _highest_are_missing(counts, len(words), len(ids)) < CHANCE:
+        return "without a gap, although training has more"
+    return ""
+
+
+def _highest_are_missing(counts: Tensor, present: int, draws: int) -> float:
+    """The chance that of ids as common as in training just the last ones are missing, if that many are.
+
+    counts: int64 [K], of each id in training. With as many draws as validation has, an id is missing by
+    (1 - share) ** draws, and the number of missing ones is Poisson-binomial.
+    """
+    missing = (1 - counts.double() / counts.sum()).pow(draws).clamp(1e-12, 1 - 1e-12)
+    number = torch.zeros(len(counts) + 1, dtype=torch.float64)
+    number[0] = 1
+    for share in missing:
+        number[1:] = number[1:] * (1 - share) + number[:-1] * share
+        number[0] *= 1 - share
+    if present == len(counts):
+        return 1.0
+    just_these = torch.cat([1 - missing[:present], missing[present:]]).prod()
+    return float(just_these / number[len(counts) - present].clamp(min=1e-300))
+
+
+def _ids(examples: Examples, padding: int | None) -> Tensor:
+    ids = examples.x.flatten().long()
+    return ids if padding is None else ids[ids != padding]
+
+
+def _rules_differ(train: Examples, val: Examples, padding: int | None) -> bool:
+    """Whether ids stand for other labels in validation: the commonest of each, or the mean label of their examples."""
+    if train.y.shape != train.x.shape or val.y.shape != val.x.shape:
+        first, second = (train.part(slice(start, None, 2)) for start in (0, 1))
+        return _agreement(train, val, padding) < AGREE < 2 * AGREE < _agreement(first, second, padding)
+    best = [commonest_labels(examples) for examples in (train, val)]
+    shared = (best[0].keys() & best[1].keys()) - {padding}
+    return bool(shared) and sum(best[0][word] != best[1][word] for word in shared) > 0.3 * len(shared)
+
+
+def _agreement(train: Examples, val: Examples, padding: int | None) -> float:
+    """The correlation, over ids and labels, of the mean label of the examples that hold an id; 1 where unknown."""
+    shared = sorted(set(_ids(train, padding).tolist()) & set(_ids(val, padding).tolist()))[:WORDS]
+    if train.y.ndim > 2 or train.y.shape[1:] != val.y.shape[1:] or len(shared) < IDS:
+        return 1.0
+    classes = train.y.unique() if train.y.ndim == 1 and not train.y.is_floating_point() else None
+    profiles = []
+    for split in (train, val):
+        labels = split.y.double() if classes is None else (split.y[:, None] == classes).double()
+        labels = labels.reshape(len(labels), -1)
+        holds = torch.stack([(split.x == word).any(dim=1) for word in shared]).double()
+        profiles.append((holds @ (labels - labels.mean(dim=0)) / holds.sum(dim=1, keepdim=True)).flatten())
+    return float(torch.corrcoef(torch.stack(profiles))[0, 1])
+
+
+def commonest_labels(examples: Examples) -> dict[int, int]:
+    """The label that each id has most often, where it has any."""
+    commonest = {}
+    for word in examples.x.unique().tolist():
+        labels = examples.y[(examples.x == word) & (examples.y >= 0)]
+        if len(labels):
+            commonest[int(word)] = int(labels.mode().values)
+    return commonest

@@ -1,0 +1,152 @@
+"""Rung 6: a number that is reported under the name of a well-known metric is to be that metric."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from .._engine.assumptions import NotAskedError, draws_again
+from .._engine.evidence import Evidence
+from .._engine.inspection import WatchedLoader
+from .._engine.loss_calls import calls
+from .._engine.preserve import untouched
+from .finding import Finding
+from .metric_rules import LEAST, answers, class_axis
+
+Batches = Sequence[tuple[Tensor, Tensor]]
+"""Outputs and targets, batch by batch."""
+
+SAME = 1e-3  # relative; what halves of the examples may differ from the whole if a loss is a mean over examples
+OTHERWISE = 0.01  # relative difference between what is reported and what its name says
+ACCURACY = re.compile(r"(acc|accuracy)")
+TINY = 1e-6  # a number that is 0 by definition may be reported so
+R_SQUARED = re.compile(r"(r2|r\u00b2|r_?squared|r2_?score)")
+BEFORE = re.compile(r"^(val|valid|validation|mean|compute|token|pixel)[ _]")
+
+
+def reports_otherwise(evidence: Evidence) -> Finding | None:
+    """The author's evaluation reports another number than its name says, of the very outputs that it gets."""
+    program, val = evidence.program, evidence.val
+    if program.evaluate is None or val is None or len(val.y) < LEAST:
+        return None
+    if again := draws_again(evidence.run.recording):
+        raise NotAskedError(again)
+    outputs: list[Tensor] = []
+    targets: list[Tensor] = []
+    losses: list[bool] = []
+    with untouched(program, evidence.seed):
+        own = program.loss_fn
+        if own is not None:
+            program.loss_fn = lambda *arguments: (losses.append(True), own(*arguments))[1]  # type: ignore[func-returns-value]
+        loader = program.val_loader or ()
+        program.val_loader = WatchedLoader(loader, lambda batch: targets.append(program.parts(batch)[1]))
+
+        def keep(module: object, args: object, output: object) -> None:
+            outputs.extend([output.detach().cpu()] if isinstance(output, Tensor) else [])
+
+        handle = program.model.register_forward_hook(keep)
+        try:
+            reported = program.run_evaluation()
+        finally:
+            handle.remove()
+    if [*map(len, outputs)] != [*map(len, targets)]:
+        raise NotAskedError("the evaluation does not give each validation batch to the model once")
+    batches = [(answer, y.cpu()) for answer, y in zip(outputs, targets, strict=True)]
+    for name, value in reported.items():
+        usual = readings(name, batches, evidence)
+        if name.lower().endswith("loss") and len(losses) == len(outputs):
+            usual = _mean_loss(batches, evidence)
+        if _differs(value, usual):
+            text = (
+                f"of an untrained model '{name}' is reported as {value:.4g}; over all its outputs it is {usual[0]:.4g}"
+            )
+            return Finding(None, text, {"reported": value, "usual": usual[0]}, certain=False, where="metric")
+    return None
+
+
+def metric_is_another(evidence: Evidence) -> Finding | None:
+    """The metric gives another number than the definition behind its name, for some outputs in the model's form."""
+    metric, val, outputs = evidence.program.metric, evidence.val, evidence.run.outputs[1]
+    if metric is None or val is None or outputs is None or len(outputs) < LEAST:
+        return None
+    name = getattr(metric, "__name__", type(metric).__name__)
+    y = val.y[: len(outputs)]
+    tried = [outputs]
+    if readings(name, [(outputs, y)], evidence):
+        tried += answers(outputs, y, 0)
+    for answer in tried:
+        value, usual = float(metric(answer, y)), readings(name, [(answer, y)], evidence)
+        if _differs(value, usual):
+            text = f"the metric '{name}' is {value:.4g} for an answer of which it is {usual[0]:.4g} by definition"
+            return Finding(None, text, {"reported": value, "usual": usual[0]}, certain=False, where="metric")
+    return None
+
+
+def _differs(value: float, usual: Sequence[float]) -> bool:
+    """Whether a number is none of these, as a share, in per cent, or with the other sign."""
+    if not usual or not all(map(math.isfinite, (value, *usual))):
+        return False
+    allowed = [times * number for number in usual for times in (1, 100, -1)]
+    return not any(abs(number - value) <= OTHERWISE * abs(number) + TINY for number in allowed)
+
+
+def readings(name: str, batches: Batches, evidence: Evidence) -> list[float]:
+    """What a number of this name is by definition, the usual reading first; empty where name or outputs do not say."""
+    plain = BEFORE.sub("", name.lower().strip("_"))
+    if ACCURACY.fullmatch(plain):
+        return _accuracies(batches, evidence)
+    if len({y.shape[1:] for _, y in batches}) > 1:
+        return []
+    outputs, y = torch.cat([answer for answer, _ in batches]), torch.cat([y for _, y in batches])
+    if outputs.shape != y.shape or not y.is_floating_point():
+        return []
+    off, spread = (outputs - y).double(), float(y.double().var(unbiased=False))
+    squared = float(off.square().mean())
+    if R_SQUARED.fullmatch(plain) and y[0].numel() == 1 and spread > 0:
+        return [1 - squared / spread]
+    means = {"mse": squared, "rmse": math.sqrt(squared), "mae": float(off.abs().mean())}
+    return [means[plain]] if plain in means else []
+
+
+def _accuracies(batches: Batches, evidence: Evidence) -> list[float]:
+    """The share of right answers over all places that count, and over the examples' own shares."""
+    ignored, shares, right, count = evidence.spec.ignore_index, [], 0, 0
+    for outputs, y in batches:
+        if y.is_floating_point() or outputs.ndim != y.ndim + 1 or outputs.shape[class_axis(outputs, y)] < 2:
+            return _of_yes_and_no(batches, evidence)
+        guesses = outputs.argmax(dim=class_axis(outputs, y))
+        if guesses.shape != y.shape:
+            return []
+        counted = y >= 0 if ignored is None else (y >= 0) & (y != ignored)
+        hits, places = ((part.reshape(len(y), -1).sum(dim=1)) for part in ((guesses == y) & counted, counted))
+        right, count = right + int(hits.sum()), count + int(places.sum())
+        shares += (hits[places > 0] / places[places > 0]).tolist()
+    return [right / count, sum(shares) / len(shares)] if count else []
+
+
+def _of_yes_and_no(batches: Batches, evidence: Evidence) -> list[float]:
+    """The share of right answers to yes or no, by label and by example, at the threshold that the loss implies."""
+    if any(outputs.numel() != y.numel() or not bool(((y == 0) | (y == 1)).all()) for outputs, y in batches):
+        return []
+    if not calls(evidence, "binary_cross_entropy_with_logits"):
+        return []
+    right = [((outputs > 0).reshape(len(y), -1) == (y == 1).reshape(len(y), -1)).double() for outputs, y in batches]
+    return [float(torch.cat(right).mean()), float(torch.cat(right).min(dim=1).values.mean())]
+
+
+def _mean_loss(batches: Batches, evidence: Evidence) -> list[float]:
+    """The author's loss over all examples at once, where it is a plain mean over them."""
+    if len({(answer.shape[1:], y.shape[1:]) for answer, y in batches}) > 1:
+        return []
+    outputs, y = torch.cat([answer for answer, _ in batches]), torch.cat([y for _, y in batches])
+    half = len(y) // 2
+    parts = (slice(half), slice(half, 2 * half), slice(2 * half))
+    first, second, whole = (float(evidence.own_loss(outputs[rows], y[rows])) for rows in parts)
+    return [whole] if len(y) % 2 == 0 and abs(first + second - 2 * whole) < SAME * abs(whole) else []
+
+
+NAMED_METRIC_RULES: tuple[Callable[[Evidence], Finding | None], ...] = (reports_otherwise, metric_is_another)
