@@ -146,7 +146,7 @@ def answers(outputs: Tensor, y: Tensor, draw: int) -> list[Tensor]:
 
 def _refuse_embeddings(outputs: Tensor, labels: Tensor) -> None:
     """Raise NotAskedError where a column of the outputs is not the score of a label."""
-    columns = outputs.shape[class_axis(outputs, labels)]
+    columns = outputs.shape[_class_axis(outputs, labels)]
     if int(labels.max()) >= columns:
         raise NotAskedError(f"labels up to {int(labels.max())} do not fit {columns} columns of outputs")
     if outputs.ndim != 2 or probabilities(outputs, 1):
@@ -156,12 +156,12 @@ def _refuse_embeddings(outputs: Tensor, labels: Tensor) -> None:
         raise NotAskedError("outputs are all of one length: directions, in which no label has a column of its own")
 
 
-def class_axis(outputs: Tensor, labels: Tensor) -> int:
+def _class_axis(outputs: Tensor, labels: Tensor) -> int:
     return 1 if outputs.shape[2:] == labels.shape[1:] else outputs.ndim - 1
 
 
 def _as_scores(labels: Tensor, outputs: Tensor) -> Tensor:
-    axis = class_axis(outputs, labels)
+    axis = _class_axis(outputs, labels)
     classes = outputs.shape[axis]
     scores = torch.nn.functional.one_hot(labels.clamp(0, classes - 1).long(), classes).to(outputs) * 8 - 4
     scores = scores.movedim(-1, axis)

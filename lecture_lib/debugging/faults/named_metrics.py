@@ -15,7 +15,7 @@ from .._engine.inspection import WatchedLoader
 from .._engine.loss_calls import calls
 from .._engine.preserve import untouched
 from .finding import Finding
-from .metric_rules import LEAST, answers, class_axis
+from .metric_rules import LEAST, answers
 
 Batches = Sequence[tuple[Tensor, Tensor]]
 """Outputs and targets, batch by batch."""
@@ -114,15 +114,24 @@ def readings(name: str, batches: Batches, evidence: Evidence) -> list[float]:
 
 def _accuracies(batches: Batches, evidence: Evidence) -> list[float]:
     """The share of right answers over all places that count, and over the examples' own shares."""
-    ignored, shares, right, count = evidence.spec.ignore_index, [], 0, 0
+    if any(y.is_floating_point() or outputs.ndim != y.ndim + 1 for outputs, y in batches):
+        return _of_yes_and_no(batches, evidence)
+    # Where there are as many classes as places, either axis may be that of the classes.
+    axes = {axis for axis in (1, -1) if all(_without(answer, axis) == y.shape for answer, y in batches)}
+    return [share for axis in sorted(axes) for share in _shares(batches, axis, evidence.spec.ignore_index)]
+
+
+def _without(outputs: Tensor, axis: int) -> torch.Size:
+    return outputs.movedim(axis, -1).shape[:-1] if outputs.shape[axis] > 1 else torch.Size()
+
+
+def _shares(batches: Batches, axis: int, ignored: int | None) -> list[float]:
+    shares, right, count = list[float](), 0, 0
     for outputs, y in batches:
-        if y.is_floating_point() or outputs.ndim != y.ndim + 1 or outputs.shape[class_axis(outputs, y)] < 2:
-            return _of_yes_and_no(batches, evidence)
-        guesses = outputs.argmax(dim=class_axis(outputs, y))
-        if guesses.shape != y.shape:
-            return []
         counted = y >= 0 if ignored is None else (y >= 0) & (y != ignored)
-        hits, places = ((part.reshape(len(y), -1).sum(dim=1)) for part in ((guesses == y) & counted, counted))
+        hits, places = (
+            part.reshape(len(y), -1).sum(dim=1) for part in ((outputs.argmax(axis) == y) & counted, counted)
+        )
         right, count = right + int(hits.sum()), count + int(places.sum())
         shares += (hits[places > 0] / places[places > 0]).tolist()
     return [right / count, sum(shares) / len(shares)] if count else []
