@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import torch
 
-from ._engine.chance import no_better_than_chance
+from ._engine.chance import SCORES, no_better_than_chance
 from ._engine.evidence import Evidence
 from ._engine.swap_results import FAR, VALIDATIONS, Swaps, Trial
 from ._engine.yardstick import error
@@ -19,6 +20,7 @@ COLUMNS = 5  # inputs with fewer columns may well rest on one
 NOTHING = 0.95  # error from which on nothing is learnt, relative to a constant answer's
 GOOD = 0.3  # error below which an answer can be too good
 ALONE = 0.05  # error that all other columns may add together
+AWAY = 0.05  # by which a share falls below that of the untrained program, beyond chance
 NEARER = 0.8  # of the distance between training examples, to which validation's are nearer to them than chance allows
 
 
@@ -161,6 +163,26 @@ def nothing_learnt(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
     )
 
 
+def worse_than_untrained(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
+    """Training lowers its loss, and a score that is a share is at no time near what it was before training."""
+    run, count = evidence.run, len(evidence.val.y) if evidence.val is not None else 0
+    if count < FEWEST or not run.rows or not run.rows[-1].train_loss < run.before:
+        return None
+    for name, before in run.untrained.items():
+        after = [row.reported.get(name, math.nan) for row in run.rows]
+        if not (SCORES.search(name) or name == "metric") or not all(0 <= value <= 1 for value in (before, *after)):
+            continue
+        if max(after) < before - AWAY - 2 * math.sqrt(before * (1 - before) / count):
+            text = (
+                f"'{name}' is {before:.3g} before training and {max(after):.3g} at best after it, while the loss falls"
+            )
+            look = (
+                "Is what the loss pulls together what the score wants together? Look at a few targets beside the loss."
+            )
+            return _symptom("training leads away from what is scored", text, swaps, look, "loss")
+    return None
+
+
 def too_short(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
     """What helps is merely faster: with much more time the program as it is does as well."""
     if swaps is None or swaps.patient is None:
@@ -181,6 +203,7 @@ def too_short(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
 SYMPTOMS: tuple[Callable[[Evidence, Swaps | None], Finding | None], ...] = (
     easier_than_its_own,
     one_column,
+    worse_than_untrained,
     by_chance,
     too_short,
     far_from_the_best,

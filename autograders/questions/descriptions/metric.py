@@ -194,11 +194,7 @@ QUESTION = Description(
             "single-precision",
             "float64 logits were rounded to float32, which makes neighbouring ones equal and another class the first",
             "what the tensor in which you collect the logits can hold",
-            whole(accuracy=in_single_precision(accuracy)),
-            also=(
-                whole(accuracy=in_single_precision(accuracy), f1=in_single_precision(macro_f1)),
-                whole(f1=in_single_precision(macro_f1)),
-            ),
+            whole(accuracy=in_single_precision(accuracy), f1=in_single_precision(macro_f1)),
             hidden_only=True,
         ),
         Mistake(

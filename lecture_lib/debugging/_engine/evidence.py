@@ -121,6 +121,8 @@ class Evidence:
             tied = untied(self)
             try:
                 run.before = self.measure(train)[0]
+                with untouched(program, self.seed):
+                    run.untrained = self._reported()
                 with recorder, modes_of_norms(program.model) as modes:
                     for _ in range(epochs):
                         recorder.mark("epoch")
@@ -131,7 +133,9 @@ class Evidence:
                         recorder.mark("end of evaluation")
                         # The ladder's own measurements are no part of the run.
                         with recorder.paused():
-                            run.rows.append(Row(self.measure(train)[0], *self.measure(self.val)[:2], reported))
+                            loss, metric, _ = self.measure(self.val)
+                            loss = loss if self._comparable else math.nan
+                            run.rows.append(Row(self.measure(train)[0], loss, metric, reported))
                 run.evaluates_a_copy = evaluates_a_copy(modes)
                 run.outputs = (self.measure(train)[2], self.measure(self.val)[2])
                 recorder.recording.untied = tied or untied(self)
@@ -149,6 +153,14 @@ class Evidence:
             for _ in range(self.epochs):
                 program.run_epoch()
             yield program
+
+    @property
+    def _comparable(self) -> bool:
+        """Whether the loss means the same for both splits: pairs, say, may be validated as single examples."""
+        if self.train is None or self.val is None:
+            return True
+        forms = [(x.ndim, y.ndim, y.is_floating_point()) for x, y in ((s.x, s.y) for s in (self.train, self.val))]
+        return forms[0] == forms[1]
 
     def _reported(self) -> dict[str, float]:
         program = self.program

@@ -27,7 +27,8 @@ SETTINGS = {
 
 
 def of_initialisation(profile: Profile) -> Iterator[Replacement]:
-    yield Replacement("initialisation", "weights drawn as PyTorch draws them", initialised_anew)
+    if not profile.body_was_trained:
+        yield Replacement("initialisation", "weights drawn as PyTorch draws them", initialised_anew)
 
 
 def of_layers(profile: Profile) -> Iterator[Replacement]:

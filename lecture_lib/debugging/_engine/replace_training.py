@@ -198,7 +198,7 @@ def of_optimizer(profile: Profile) -> Iterator[Replacement]:
                 continue
         yield Replacement("optimizer", f"{name} of {value!r}", _with_setting(name, value))
     rates = {rate for group in profile.rates for rate in group}
-    if len(rates) > 1 and len(program.optimizers) == 1:
+    if len(rates) > 1 and len(program.optimizers) == 1 and not profile.body_was_trained:
         yield Replacement("optimizer", "one learning rate for all parameters", _before_steps(_largest_rate))
     for factor, fault in ((0.1, "H01"), (10.0, "H02"), (0.01, "H01"), (100.0, "H02")):
         description = f"{factor:g} times the learning rate"

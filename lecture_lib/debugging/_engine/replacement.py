@@ -64,3 +64,11 @@ class Profile:
     rate_curve: list[float]
     random: bool
     called: frozenset[str]
+
+    @property
+    def body_was_trained(self) -> bool:
+        """Whether later layers learn faster than earlier ones, as is usual on top of a body that was trained before."""
+        groups = [group for optimizer in self.program.optimizers for group in optimizer.param_groups]
+        own = {id(parameter): group["lr"] for group in groups for parameter in group["params"]}
+        rates = [own[id(parameter)] for parameter in self.program.model.parameters() if id(parameter) in own]
+        return len(set(rates)) > 1 and rates == sorted(rates)

@@ -73,6 +73,7 @@ class Run:
     Attributes:
         recording: its events.
         before: loss on training examples before the first step.
+        untrained: what the program reports then.
         rows: an entry for each epoch.
         outputs: of the trained model in evaluation mode, for training and validation examples; None where there are
             none.
@@ -87,6 +88,7 @@ class Run:
 
     recording: Recording
     before: float = math.nan
+    untrained: dict[str, float] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
     outputs: tuple[Tensor | None, Tensor | None] = (None, None)
     error: BaseException | None = None

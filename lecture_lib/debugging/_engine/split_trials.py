@@ -14,6 +14,7 @@ from .inspection import fingerprints
 from .instrumentation import why_not
 from .runs import Runs
 from .swap_results import VALIDATIONS, Trial
+from .windows import continued
 
 SEEDS = 3
 RESERVED = 3  # runs for which time is kept, to try what helped with other seeds
@@ -23,6 +24,7 @@ APART = 0.7  # share of examples of which a forest knows whether they are traini
 FADED, MOST_KINDS = 0.25, 20  # correlation that a column loses from training to validation; classes at most
 ELSEWHERE = 0.3  # gap between the shares of the two splits' targets below some number
 OWN = "training's own examples to be judged by"
+MOSTLY, ROWS = 0.5, 10_000  # of the examples, of so many
 MOSTLY_DIFFERENT = 0.9  # as many different inputs, as a share of all
 EASIER = 0.08  # error by which validation must be easier than training's own examples to be asked again
 
@@ -54,10 +56,10 @@ class SplitTrials(Runs):
         # As in training, but several batches even where validation is small.
         size = min(length(train[0]), max(counts[1] // 8, 1))
         trials = []
-        sources = [(VALIDATIONS, val)]
-        # Copies of an example would be on both sides when training's own are held out.
+        # Copies of an example, or windows that overlap, would be on both sides of what is held out.
+        sources = [(VALIDATIONS, val)] if not _overlap(x[1]) else []
         if tables[0] is None or len(set(fingerprints(tables[0]))) > MOSTLY_DIFFERENT * counts[0]:
-            sources.append((OWN, train))
+            sources += [(OWN, train)] if not _overlap(x[0]) else []
         for description, source in sources:
             if self.left < (RESERVED + 4) * self.length * self.took:
                 self.unaffordable.append((part, description))
@@ -128,6 +130,14 @@ def _fades(inputs: Sequence[Table], targets: Sequence[Sequence[Any]]) -> bool:
 def _standardised(table: torch.Tensor) -> torch.Tensor:
     centred = table - table.mean(dim=0)
     return centred / centred.square().mean(dim=0).sqrt().clamp(min=1e-12)
+
+
+def _overlap(batches: Sequence[Any]) -> bool:
+    """Whether examples are windows of a series that mostly go on in one another."""
+    if not all(isinstance(x, torch.Tensor) and x.shape[1:] == batches[0].shape[1:] for x in batches):
+        return False
+    rows = torch.cat([x.cpu() for x in batches])[:ROWS]
+    return continued(rows[: ROWS // 10], rows) > MOSTLY
 
 
 def _flat(batches: Sequence[Any]) -> Table:

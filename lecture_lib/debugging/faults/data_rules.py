@@ -19,7 +19,7 @@ from .finding import Finding
 from .id_rules import numbered_anew
 from .mask_rules import turned_apart
 from .sequence_rules import nearly_copied, never_labelled, steps_first
-from .split_rules import classes_renumbered, leaks, other_preprocessing, shifts
+from .split_rules import classes_renumbered, leaks, other_preprocessing, shifts, windows_overlap
 from .time_rules import knows_the_future
 
 
@@ -68,6 +68,30 @@ def axes_scrambled(evidence: Evidence) -> Finding | None:
                 {"ratio": median},
             )
     return None
+
+
+def series_scrambled(evidence: Evidence) -> Finding | None:
+    """D08: series [N, A, B] are smoother if the numbers, in their order, are read as [N, B, A]."""
+    fed = [batch for batch in evidence.run.recording.fed[True] if batch.ndim == 3 and batch.is_floating_point()]
+    if not fed or any(batch.shape[1:] != fed[0].shape[1:] for batch in fed):
+        return None
+    x = torch.cat(fed)[:200]
+    n, a, b = x.shape
+    if a == b or min(a, b) < 2 or max(a, b) < LONG:
+        return None
+    ratio = _rough_in_time(x.reshape(n, b, a)) / _rough_in_time(x)
+    share, median = float((ratio < 1).float().mean()), float(ratio.median())
+    if not (share > 0.95 and median < SMOOTHER) and not (share > 0.8 and median < MUCH_SMOOTHER):
+        return None
+    text = f"read as [{b}, {a}] and exchanged, not as [{a}, {b}], {share:.0%} of the series are smoother: neighbours "
+    return Finding("D08", f"{text}differ by {median:.0%} of what they do as they are fed", {"ratio": median})
+
+
+def _rough_in_time(x: Tensor) -> Tensor:
+    """For each series [N, A, B] how much neighbours on the longer axis differ, relative to the spread there."""
+    x = x if x.shape[2] > x.shape[1] else x.transpose(1, 2)
+    steps = x.diff(dim=2).abs().mean(dim=2)
+    return (steps / x.std(dim=2).clamp(min=1e-12)).mean(dim=1)
 
 
 def roughness(x: Tensor) -> Tensor:
@@ -164,12 +188,14 @@ def given_more_than_once(evidence: Evidence) -> Finding | None:
     return Finding("D32", f"each example comes {np.median(counts):g} times in an epoch with {workers} workers")
 
 
+LONG = 8  # steps of a series
 MUCH_SMOOTHER = 0.75
 SMOOTHER = 0.92  # roughness of an image read in another way, against the image as it is
 
 DATA_RULES = (
     not_finite,
     axes_scrambled,
+    series_scrambled,
     turned_apart,
     steps_first,
     numbered_anew,
@@ -180,6 +206,7 @@ DATA_RULES = (
     other_preprocessing,
     classes_renumbered,
     leaks,
+    windows_overlap,
     nearly_copied,
     knows_the_future,
     ordered_by_class,

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from .._engine.assumptions import NotAskedError
 from .._engine.chance import SCORES
 from .._engine.evidence import Evidence
-from .._engine.loss_calls import probabilities
+from .._engine.loss_calls import calls, probabilities
 from .._engine.preserve import untouched
 from .._engine.yardstick import refuse_contrary
 from ..program import Program
@@ -92,6 +92,30 @@ def metric_counts_what_is_left_out(evidence: Evidence) -> Finding | None:
         return None
     text = f"the metric is {before:.3g}, and {after:.3g} with as many positions more that are to be left out"
     return Finding(None, text, {"values": [before, after]}, where="metric")
+
+
+def line_at_a_half(evidence: Evidence) -> Finding | None:
+    """The loss takes logits, and the metric says yes from 0.5 on, where the probability is 62 %."""
+    program, val, outputs = evidence.program, evidence.val, evidence.run.outputs[1]
+    if val is None or outputs is None or len(outputs) != len(val.y) or outputs.numel() != val.y.numel():
+        return None
+    if not calls(evidence, "binary_cross_entropy_with_logits") or not bool(((val.y == 0) | (val.y == 1)).all()):
+        return None
+    yes = val.y.reshape(outputs.shape) == 1
+    numbers = []
+    for level in (-1.0, 0.0, 0.49, 0.51, 2.0):
+        answer = torch.where(yes, level, -8.0).to(outputs)
+        if program.metric is not None:
+            numbers.append({"metric": float(program.metric(answer, val.y))})
+        elif program.evaluate is not None:
+            with untouched(program, evidence.seed), _answering(program, answer):
+                numbers.append(program.run_evaluation())
+    for name in numbers[0] if numbers else ():
+        below, above = ({row[name] for row in rows} for rows in (numbers[:3], numbers[3:]))
+        if len(below) == len(above) == 1 and below != above:
+            text = f"'{name}' counts a logit as yes from 0.5 on, which is a probability of 62 %: a half is the logit 0"
+            return Finding(None, text, {"below": below.pop(), "above": above.pop()}, certain=False, where="metric")
+    return None
 
 
 def _sign(name: str) -> int:
@@ -200,4 +224,5 @@ METRIC_RULES: tuple[Callable[[Evidence], Finding | None], ...] = (
     metric_prefers_worse_answers,
     evaluation_prefers_worse_answers,
     metric_counts_what_is_left_out,
+    line_at_a_half,
 )

@@ -94,7 +94,9 @@ def outputs_random(evidence: Evidence) -> Finding | None:
         still = [outputs_of(evidence, evidence.val.x[:16]) for _ in range(2)]
     if still[0] is not None and still[1] is not None and not differ(still[0], still[1], first):
         return Finding(
-            "G24", "dropout is on in evaluation mode: a function must be told the mode, training=self.training"
+            "G24",
+            "dropout is on in evaluation mode: a function must be told the mode, training=self.training",
+            where="layers",
         )
     return Finding("D30", "in evaluation mode the same validation examples give other outputs each time")
 

@@ -12,7 +12,6 @@ from torch import Tensor
 from .._engine.assumptions import NotAskedError, draws_again
 from .._engine.evidence import Evidence
 from .._engine.inspection import WatchedLoader
-from .._engine.loss_calls import calls
 from .._engine.preserve import untouched
 from .finding import Finding
 from .metric_rules import LEAST, answers
@@ -115,7 +114,7 @@ def readings(name: str, batches: Batches, evidence: Evidence) -> list[float]:
 def _accuracies(batches: Batches, evidence: Evidence) -> list[float]:
     """The share of right answers over all places that count, and over the examples' own shares."""
     if any(y.is_floating_point() or outputs.ndim != y.ndim + 1 for outputs, y in batches):
-        return _of_yes_and_no(batches, evidence)
+        return []
     # Where there are as many classes as places, either axis may be that of the classes.
     axes = {axis for axis in (1, -1) if all(_without(answer, axis) == y.shape for answer, y in batches)}
     return [share for axis in sorted(axes) for share in _shares(batches, axis, evidence.spec.ignore_index)]
@@ -135,16 +134,6 @@ def _shares(batches: Batches, axis: int, ignored: int | None) -> list[float]:
         right, count = right + int(hits.sum()), count + int(places.sum())
         shares += (hits[places > 0] / places[places > 0]).tolist()
     return [right / count, sum(shares) / len(shares)] if count else []
-
-
-def _of_yes_and_no(batches: Batches, evidence: Evidence) -> list[float]:
-    """The share of right answers to yes or no, by label and by example, at the threshold that the loss implies."""
-    if any(outputs.numel() != y.numel() or not bool(((y == 0) | (y == 1)).all()) for outputs, y in batches):
-        return []
-    if not calls(evidence, "binary_cross_entropy_with_logits"):
-        return []
-    right = [((outputs > 0).reshape(len(y), -1) == (y == 1).reshape(len(y), -1)).double() for outputs, y in batches]
-    return [float(torch.cat(right).mean()), float(torch.cat(right).min(dim=1).values.mean())]
 
 
 def _mean_loss(batches: Batches, evidence: Evidence) -> list[float]:

@@ -15,11 +15,13 @@ from .._engine.evidence import Evidence
 from .._engine.loss_calls import scores_given
 from .._engine.preserve import untouched
 from .._engine.run_data import Examples
+from .._engine.windows import continued
 from .finding import Finding
 from .model_rules import differ, outputs_of
 
 FAR = 1.0  # shift of the mean, in standard deviations, and of the deviation, as |log2|: another preprocessing
 UNLIKE = 0.05  # p-value above which inputs count as alike
+OVERLAP = 0.2  # share of validation windows; where series are divided in time, only those at the border
 LEAKS = {"exact duplicates": "D17", "near duplicates": "D18", "shared groups": "D19", "time order": "D20"}
 
 
@@ -110,6 +112,19 @@ def leaks(evidence: Evidence) -> Finding | None:
             how = "; ids may be in another order, which this model does not see" if swapped else ""
             return Finding(LEAKS[kind], leak.evidence + how, {"share": leak.share}, certain=kind != "near duplicates")
     return None
+
+
+def windows_overlap(evidence: Evidence) -> Finding | None:
+    """D20: windows of a series were divided at random: training's go on where validation's end."""
+    if evidence.train is None or evidence.val is None:
+        return None
+    share = continued(evidence.val.x, (evidence.plain or evidence.train).x)
+    if share < OVERLAP:
+        return None
+    text = (
+        f"{share:.0%} of the validation windows are continued by a training window, which holds what comes after them"
+    )
+    return Finding("D20", text, {"share": share})
 
 
 def _order_ignored(evidence: Evidence, x: Tensor) -> bool:

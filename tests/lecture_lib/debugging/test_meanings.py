@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from lecture_lib.debugging import Program, Spec
 from lecture_lib.debugging._engine.evidence import Evidence
 from lecture_lib.debugging.faults.id_rules import _highest_are_missing, numbered_anew
+from lecture_lib.debugging.faults.metric_rules import line_at_a_half
 from lecture_lib.debugging.faults.named_metrics import metric_is_another, reports_otherwise
 
 PADDED = -100
@@ -106,6 +107,14 @@ def above_a_half(outputs: Tensor, y: Tensor) -> float:
     return float(((outputs > 0.5) == (y > 0)).double().mean())
 
 
+def of_probabilities(outputs: Tensor, y: Tensor) -> float:
+    return above_a_half(outputs.sigmoid(), y)
+
+
+def brier(outputs: Tensor, y: Tensor) -> float:
+    return -float((outputs.sigmoid() - y).square().mean())
+
+
 def named(function: Any, name: str) -> Any:
     def metric(outputs: Tensor, y: Tensor) -> float:
         return float(function(outputs, y))
@@ -124,8 +133,6 @@ class TestMetricsAreWhatTheirNamesSay:
             (tags, mean_of_sentences, "accuracy"),
             (numbers, r2, "r_squared"),
             (numbers, lambda outputs, y: -F.mse_loss(outputs, y), "mse"),
-            (yes_or_no, of_logits, "accuracy"),
-            (yes_or_no, above_a_half, "share_above_a_half"),
             (numbers, r2_of_answers, "explained"),
         ],
         ids=lambda value: value if isinstance(value, str) else "",
@@ -140,7 +147,6 @@ class TestMetricsAreWhatTheirNamesSay:
             (numbers, r2_of_answers, "r2"),
             (numbers, r2_from_zero, "r_squared"),
             (numbers, lambda outputs, y: F.mse_loss(outputs, y), "rmse"),
-            (yes_or_no, above_a_half, "accuracy"),
         ],
         ids=lambda value: value if isinstance(value, str) else "",
     )
@@ -148,6 +154,13 @@ class TestMetricsAreWhatTheirNamesSay:
         found = metric_is_another(build(named(metric, name)))
         assert found is not None
         assert (found.part, found.kind, found.certain) == ("metric", "difference", False)
+
+    @pytest.mark.parametrize(
+        ("metric", "accused"), [(of_logits, False), (above_a_half, True), (of_probabilities, False), (brier, False)]
+    )
+    def test_a_logit_is_yes_from_zero_on(self, metric: Any, accused: bool) -> None:
+        found = line_at_a_half(yes_or_no(metric))
+        assert (found is not None) == accused
 
     def test_as_many_classes_as_places(self) -> None:
         """Either axis may be that of the classes, so both readings are allowed."""

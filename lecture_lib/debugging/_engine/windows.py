@@ -1,0 +1,35 @@
+"""Windows that are cut from a longer series and overlap."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from .inspection import fingerprints
+
+LONG = 8  # steps of a window
+DISTINCT = 6  # values in what two windows share, so that it is no accident
+LARGEST = 3  # axes; pictures move for other reasons
+
+
+def continued(windows: Tensor, by: Tensor) -> float:
+    """The share of windows that another window continues: it begins with the numbers with which they end.
+
+    windows: [N, ...] and by: [M, ...] of the same shape, any axis being time. Up to half of a window may lie between
+    their starts. 0 where rows are no windows.
+    """
+    if windows.shape[1:] != by.shape[1:] or windows.ndim > LARGEST or not len(windows) or not len(by):
+        return 0.0
+    return max((_along(windows, by, axis) for axis in range(1, windows.ndim)), default=0.0)
+
+
+def _along(windows: Tensor, by: Tensor, axis: int) -> float:
+    length = windows.shape[axis]
+    if length < LONG:
+        return 0.0
+    lively = [len(set(row.flatten().tolist())) >= 2 * DISTINCT for row in windows]
+    found = [False] * len(windows)
+    for start in range(1, length // 2 + 1):
+        beginnings = set(fingerprints(by.narrow(axis, 0, length - start)))
+        ends = fingerprints(windows.narrow(axis, start, length - start))
+        found = [old or new in beginnings for old, new in zip(found, ends, strict=True)]
+    return sum(a and b for a, b in zip(found, lively, strict=True)) / len(windows)
