@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from lecture_lib.debugging.program import Program, Spec
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
+
+from lecture_lib.debugging.program import Program, Spec
 
 PART = ("schedule",)
 EPOCHS = 40

@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from lecture_lib.debugging.program import Program, Spec
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset, random_split
+
+from lecture_lib.debugging.program import Program, Spec
 
 PART = ("step",)
 EPOCHS = 20
@@ -83,9 +84,7 @@ def _build(seed: int, step: Callable[[Program, tuple[Tensor, Tensor]], None]) ->
         model=model,
         optimizer=torch.optim.Adam(model.parameters(), lr=3e-3),
         loss_fn=_loss,
-        train_loader=DataLoader(
-            train, 16, shuffle=True, generator=torch.Generator().manual_seed(seed), drop_last=True
-        ),
+        train_loader=DataLoader(train, 16, shuffle=True, generator=torch.Generator().manual_seed(seed), drop_last=True),
         val_loader=DataLoader(val, 64),
         step=step,
         metric=_accuracy,

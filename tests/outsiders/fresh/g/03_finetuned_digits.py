@@ -11,11 +11,12 @@ and 1.064 against 0.304 and 0.273.
 from __future__ import annotations
 
 import torch
-from lecture_lib.debugging.program import Program, Spec
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
+
+from lecture_lib.debugging.program import Program, Spec
 
 PART = ("optimizer",)
 EPOCHS = 15

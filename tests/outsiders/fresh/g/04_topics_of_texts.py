@@ -11,9 +11,10 @@ reports it 2.30 and 2.35 against 0.37 and 0.57.
 from __future__ import annotations
 
 import torch
-from lecture_lib.debugging.program import Program, Spec
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
+
+from lecture_lib.debugging.program import Program, Spec
 
 PART = ("loss", "model")
 EPOCHS = 15

@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from lecture_lib.debugging.program import Program, Spec
 from sklearn.datasets import load_diabetes
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
+
+from lecture_lib.debugging.program import Program, Spec
 
 PART = ("loss",)
 EPOCHS = 60

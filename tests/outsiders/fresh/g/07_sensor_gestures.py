@@ -10,9 +10,10 @@ Measured (seeds 0 and 1): validation accuracy 0.433 and 0.408 faulty, 0.995 and 
 from __future__ import annotations
 
 import torch
-from lecture_lib.debugging.program import Program, Spec
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
+
+from lecture_lib.debugging.program import Program, Spec
 
 PART = ("model", "layers")
 EPOCHS = 10

@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import torch
-from lecture_lib.debugging.program import Program, Spec
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
+
+from lecture_lib.debugging.program import Program, Spec
 
 PART = ("model",)
 EPOCHS = 40

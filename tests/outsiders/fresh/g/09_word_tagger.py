@@ -11,10 +11,11 @@ against 0.475 and 0.501. The faulty program's weights, with dropout off, have ac
 from __future__ import annotations
 
 import torch
-from lecture_lib.debugging.program import Program, Spec
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812 (as everyone writes it)
+from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
+
+from lecture_lib.debugging.program import Program, Spec
 
 PART = ("layers",)
 EPOCHS = 15

@@ -11,9 +11,10 @@ Measured (seeds 0 and 1): validation IoU 0.795 and 0.820 faulty, 0.888 and 0.887
 from __future__ import annotations
 
 import torch
-from lecture_lib.debugging.program import Program, Spec
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+from lecture_lib.debugging.program import Program, Spec
 
 PART = ("labels", "inputs")
 EPOCHS = 15

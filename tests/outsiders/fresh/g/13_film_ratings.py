@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from lecture_lib.debugging.program import Program, Spec
 from sklearn.preprocessing import LabelEncoder
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
+
+from lecture_lib.debugging.program import Program, Spec
 
 PART = ("inputs",)
 EPOCHS = 12

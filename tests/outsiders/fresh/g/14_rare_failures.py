@@ -14,10 +14,11 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from lecture_lib.debugging.program import Program, Spec
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
+
+from lecture_lib.debugging.program import Program, Spec
 
 PART = ("split",)
 EPOCHS = 12
@@ -62,9 +63,7 @@ def _build(seed: int, split: Callable[[np.ndarray, np.random.Generator, int], Sp
     def tensors(rows: np.ndarray) -> TensorDataset:
         return TensorDataset(torch.from_numpy((x[rows] - mean) / std), torch.from_numpy(y[rows]))
 
-    model = nn.Sequential(
-        nn.Linear(20, 64), nn.ReLU(), nn.Dropout(0.2), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 2)
-    )
+    model = nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Dropout(0.2), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 2))
     program = Program(
         model=model,
         optimizer=torch.optim.Adam(model.parameters(), lr=1e-3),

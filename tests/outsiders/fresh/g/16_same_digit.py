@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from lecture_lib.debugging.program import Program, Spec
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812 (as everyone writes it)
+from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+from lecture_lib.debugging.program import Program, Spec
 
 PART = ("labels", "loss")
 EPOCHS = 20
