@@ -221,10 +221,18 @@ def build(text: Path, *, discard_edits: bool = False) -> Path:
     if target.exists() and not discard_edits:
         _refuse_to_overwrite(target, nb)
     _execute(nb, text)
+    _fold_answers(nb)
     nb.metadata[STAMP] = {"built": content_digest(nb)}
     target.parent.mkdir(exist_ok=True)
     write_text_atomically(target, writes(nb) + "\n")
     return target
+
+
+def _fold_answers(nb: NotebookNode) -> None:
+    """Show no source where the answer to a prediction stands, with what the usual wrong ones would have meant."""
+    for cell in nb.cells:
+        if cell.cell_type == "code" and cell.source.startswith("reveal("):
+            cell.metadata |= {"jupyter": {"source_hidden": True}, "cellView": "form"}  # JupyterLab, Colab
 
 
 def _refuse_to_overwrite(target: Path, nb: NotebookNode) -> None:

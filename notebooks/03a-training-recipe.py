@@ -14,11 +14,12 @@
 # the learning-rate sweep. Every part looks easy, but each part can be wrong without raising an error. This notebook
 # is about those silent errors.
 #
-# How to work: each section states a goal and asks for a prediction before it shows a result. Write the prediction
-# down first: replace `None` in the cell that asks for it. A wrong guess teaches more than a result that you only
-# read. Each coding question has an answer cell and a visible check below it. The check tells you what happened and
-# where to look. Points come from hidden tests on other inputs. Three questions ask for text and are graded by hand.
-# You may skip a question: nothing later depends on your answer.
+# How to work: each section states a goal and asks for a prediction before it shows a result. Write the prediction down
+# first: replace `None` in the cell that asks for it. The folded cell below it compares your prediction with the result;
+# run it like any other cell. A wrong guess teaches more than a result that you only read. Each coding question has an
+# answer cell and a visible check below it. The check tells you what happened and where to look. Points come from hidden
+# tests on other inputs. Three questions ask for text and are graded by hand. You may skip a question: nothing later
+# depends on your answer.
 #
 # While your answers are graded, each cell has limits: 30 s of CPU time, 120 s of wall-clock time, 3 GB of memory, 64
 # processes, 256 MB of files and 1 MB of output. A cell that exceeds a limit, or ends its kernel, loses only its own
@@ -122,6 +123,8 @@ w = torch.tensor(2.0, requires_grad=True)
 b = torch.tensor(1.0, requires_grad=True)
 loss = (w * 3.0 + b - 10.0) ** 2
 loss.backward()
+
+# %% tags=["demo"]
 reveal("tape", w.grad.item(), usual={
     18: "The error is 7 − 10 = −3, so the slope is negative.",
     -6: "This is ∂L/∂b. For w, the factor x = 3 is missing.",
@@ -192,6 +195,8 @@ show_walk(
 loss.backward()
 print("values", u.item(), v.item(), loss.item())
 print("gradients of w, x, b:", w.grad, x.grad, b.grad)
+
+# %% tags=["demo"]
 reveal("graph", float(w.grad), usual={
     42: "This is ∂L/∂x. A product passes the other factor: w gets x = 2, and x gets w = 3.",
     14: "This is ∂L/∂u. The product then multiplies it by x = 2.",
@@ -233,6 +238,8 @@ for first in (0.5, -0.5):
     loss.backward()
     slopes[first] = [slope + 0.0 for slope in weights.grad.tolist()]
     print(f"w1 = {first:g}: loss {loss.item():g}, gradients {slopes[first]}")
+
+# %% tags=["demo"]
 reveal("two_layers", slopes[0.5][0], usual={
     1: "p is below y, so the loss falls when p grows: the sign is negative.",
     -2: "The factor w2 = 0.5 between p and h is missing.",
@@ -354,6 +361,8 @@ batch, weight = torch.ones(4, 2), torch.ones(2, 3)
 bias = torch.zeros(3, requires_grad=True)
 (batch @ weight + bias).sum().backward()
 print("gradient of the bias:", bias.grad.tolist())
+
+# %% tags=["demo"]
 reveal("bias", bias.grad[0].item(), usual={
     1: "This is the contribution of one example. The four examples are summed.",
     12: "This is the sum over all three entries. Each entry gets 4.",
@@ -460,6 +469,8 @@ with torch.no_grad():
 for name, result in results.items():
     recorded = result.grad_fn.name() if result.requires_grad else "not recorded"
     print(f"{name:17s} value {result.item():g}, {recorded}")
+
+# %% tags=["demo"]
 reveal("recorded", sum(result.requires_grad for result in results.values()), usual={
     1: "One factor of w * w.detach() still requires a gradient, so the product is recorded.",
     3: "detach() returns a tensor without history, and x * x has no input that needs a gradient.",
@@ -557,6 +568,8 @@ class Careless(nn.Module):
 
 # %% tags=["demo"]
 careless = Careless()
+
+# %% tags=["demo"]
 reveal("registered", len(list(careless.parameters())), usual={
     7: "These are all that should be trained. Modules in a Python list are not registered.",
     3: "The temperature requires a gradient, but it is a plain tensor and not an nn.Parameter.",
@@ -682,6 +695,8 @@ print("frozen:", [name for name, p in two_layers.named_parameters() if not p.req
 changed = changed_by_a_step(two_layers)
 two_layers.requires_grad_(True)
 print("changed after requires_grad_(True):", changed_by_a_step(two_layers))
+
+# %% tags=["demo"]
 reveal("frozen", len(changed), usual={
     4: "The optimizer receives all four, but it skips a parameter that has no gradient.",
     0: "The last layer is not frozen, and its gradient does not pass through the first layer.",
@@ -712,6 +727,8 @@ for name, x in {"batch on the CPU": batch, "batch moved": batch.to(model_device)
     except (RuntimeError, NotImplementedError) as error:
         errors += 1
         print(f"{name}: {type(error).__name__}")
+
+# %% tags=["demo"]
 reveal("device", errors, usual={
     0: "PyTorch does not move the batch for you. You always write the copy yourself.",
     2: "After the move, both are on the same device.",
@@ -787,6 +804,8 @@ for name, (x, y) in broken.items():
         silent.append(name)
     except RuntimeError:
         print(f"stops with an error: {name}")
+
+# %% tags=["demo"]
 reveal("contract", len(broken) - len(silent), usual={
     5: "Then no broken batch could go unnoticed. Two of them run without an error.",
     2: "This is the number of batches that run without an error.",
@@ -893,6 +912,8 @@ made_once = brighter(image)
 made_in_advance = {made_once.sum().item() for epoch in range(5)}
 made_on_request = {brighter(image).sum().item() for epoch in range(5)}
 print("transformed on request:", len(made_on_request), "versions")
+
+# %% tags=["demo"]
 reveal("versions", len(made_in_advance), usual={
     5: "This is the number when the transform is called for each request.",
 })
@@ -1018,6 +1039,8 @@ measured = lecture_lib.data.compare_loaders(
     step=lambda batch: None,
 )
 (_, without), (_, two) = measured.rows
+
+# %% tags=["demo"]
 reveal("workers", "more" if two.loader > without.loader else "fewer", usual={
     "more": "That holds where examples are expensive to make. Here handing over costs more.",
 })
@@ -1130,6 +1153,8 @@ for _ in range(1000):
     in_bf16 += 0.001
     in_fp32 += 0.001
 print(f"stored in FP32: {in_fp32.item():.3f}")
+
+# %% tags=["demo"]
 reveal("vanish", in_bf16.item(), usual={
     2: "This is the result in FP32. In BF16 each step is smaller than half the spacing at 1.",
 })
@@ -1296,6 +1321,8 @@ w = torch.tensor(0.0, requires_grad=True)
 for x, y in [(2.0, 1.0), (3.0, 2.0)]:
     ((w * x - y) ** 2 / 2).backward()
     print(f"after ({x:g}, {y:g}): w.grad = {w.grad.item():g}")
+
+# %% tags=["demo"]
 reveal("accumulation", 0.0 - 0.1 * w.grad.item(), usual={
     1.6: "This is the step for the sum of the losses. The mean divides it by 2.",
     0.2: "This is the first micro-batch alone. The gradients of both are added.",
@@ -1414,6 +1441,8 @@ gradient = torch.tensor([3.0, 4.0])
 one_by_one = torch.tensor([1.0, 1.0])
 cosine = torch.nn.functional.cosine_similarity(gradient, one_by_one, dim=0).item()
 print(f"cosine {cosine:.4f}")
+
+# %% tags=["demo"]
 reveal("clipping", math.degrees(math.acos(cosine)), "degrees", tolerance=2, usual={
     0: "Only one common factor keeps the direction. Here 3 and 4 are divided by different numbers.",
     45: "45 degrees is the direction of (1, 1) itself. The gradient points to 53 degrees.",
@@ -1538,6 +1567,8 @@ for name, max_norm in [("not clipped", math.inf), ("clipped to 1", 1.0)]:
     print(f"{name}: norm ≈ {before:.2f} before, ≈ {bad:.0f} at step 40, "
           f"at most ≈ {max(norms[name][41:]):.1f} later")
 print(f"accuracy with clipping: ≈ {scores['clipped to 1']:.2f}")
+
+# %% tags=["demo"]
 reveal("exploded", round(100 * scores["not clipped"]), "%", tolerance=3, usual={
     95: "This is the run with clipping.",
     80: "Then the network would recover in 78 steps. But its relu units are closed.",
@@ -1591,6 +1622,8 @@ units_open = (destroyed[:5](pixels) > 0).any(dim=0).sum().item()
 print(f"open for some digit: {units_open} of 64 units of the second hidden layer")
 later = five_epochs_later(destroyed)
 print(f"five epochs after a new start: ≈ {five_epochs_later(deep_network())} %")
+
+# %% tags=["demo"]
 reveal("dead", later, "%", tolerance=3, usual={
     95: "Closed units get no gradient, so good batches cannot open them again.",
 })
@@ -1671,6 +1704,8 @@ for name, each in {"global": False, "each": True}.items():
     lowest[name] = min(losses)
     print(f"{name}, max_norm 0.1, 0.3, 1:", ", ".join(f"≈ {loss:.2f}" for loss in losses))
 print(f"not clipped: ≈ {six_epochs(math.inf, each=False):.2f}")
+
+# %% tags=["demo"]
 reveal("early", min(lowest, key=lowest.get), usual={
     "global": "It keeps the direction, and almost all of that belongs to the first layer.",
 })
@@ -1750,6 +1785,8 @@ def final_norm(unscale_first):
 right_order, wrong_order = final_norm(unscale_first=True), final_norm(unscale_first=False)
 print(f"unscale, then clip: norm {right_order:.4f}")
 print(f"clip, then unscale: norm {wrong_order:.1e}")
+
+# %% tags=["demo"]
 reveal("unscale", round(right_order / wrong_order), usual={
     1: "Then the order would not matter. But clipping sees gradients 1,024 times too long.",
     32: "This is the square root of the scale. A norm grows by the full scale.",
@@ -1802,6 +1839,8 @@ train_loader = TensorLoader(
 )
 sweep = find_lr(model, train_loader, optimizer, nn.CrossEntropyLoss(), start=1e-5, stop=1.0)
 decade = 10 ** math.floor(math.log10(sweep.suggestion))
+
+# %% tags=["demo"]
 reveal("rate", decade, usual={
     0.01: "In this decade the loss is already at its lowest or rises again.",
     0.0001: "In this decade the loss is still falling. A larger rate learns faster.",
@@ -1853,6 +1892,8 @@ predict("factor", None)
 # %% tags=["demo"]
 print(f"100 rates from 1e-7 to 10: a factor of {1e8 ** (1 / 99):.4f}")
 print(f"1e-7 after 100 steps of 1.05: {1e-7 * 1.05**100:.1e}")
+
+# %% tags=["demo"]
 reveal("factor", math.floor(1.05**100), "times", usual={
     6: "This adds 5 % of the start a hundred times. Growth by a factor compounds.",
 })
@@ -1994,6 +2035,8 @@ def loss_of_five_epochs(batch_size, rate):
 # %% tags=["demo"]
 small, large = loss_of_five_epochs(32, 0.1), loss_of_five_epochs(256, 0.1)
 print(f"batches of 32, rate 0.1: ≈ {small:.1f}; batches of 256, rate 0.1: ≈ {large:.1f}")
+
+# %% tags=["demo"]
 reveal("batch", round(large / small, 1), tolerance=1, usual={
     1: "Then only the number of epochs would count. But there are only an eighth as many steps.",
     8: "There are eight times fewer steps, but the loss is not proportional to their number.",
@@ -2081,6 +2124,8 @@ runs = {
 }
 for name, history in runs.items():
     print(f"{name}: {diagnose(history).pattern}")
+
+# %% tags=["demo"]
 reveal("curves", diagnose(runs["40 digits, rate 0.2"]).pattern, usual={
     "healthy": "Then validation would stay close to training. 40 digits are too few for that.",
     "underfit": "Then the training loss would stay high. 40 digits are easy to fit.",
@@ -2130,6 +2175,8 @@ given = {"A": torch.tensor([0.6, 0.6, 0.6, 0.4]), "B": torch.tensor([0.99, 0.99,
 losses = {name: -p.log().mean().item() for name, p in given.items()}
 for name, p in given.items():
     print(f"{name}: accuracy {(p > 0.5).float().mean():.2f}, cross-entropy {losses[name]:.2f}")
+
+# %% tags=["demo"]
 reveal("calibration", min(losses, key=losses.get), usual={
     "B": "B gains little where it is right, and its one mistake alone costs -log 0.01 = 4.6.",
 })
@@ -2232,6 +2279,8 @@ predicted = torch.tensor([[0, 0, 0, 1], [1, 1, 0, 0]])
 # %% tags=["demo"]
 for batch in (0, 1):
     print(f"batch {batch + 1}: F1 of class 1 is {f1_of_class_1(labels[batch], predicted[batch]):g}")
+
+# %% tags=["demo"]
 reveal("f1", round(f1_of_class_1(labels, predicted), 2), tolerance=0.02, usual={
     0.5: "This is the mean of the two batches. Add up the counts first, then divide.",
     0.88: "This is the accuracy: seven of the eight predictions are right.",
@@ -2348,6 +2397,8 @@ predict("evaluation", None)
 sizes, losses = torch.tensor([100.0, 1.0]), torch.tensor([1.0, 5.0])
 print(f"mean of the two batches: {losses.mean():.2f}")
 mean_loss = ((sizes * losses).sum() / sizes.sum()).item()
+
+# %% tags=["demo"]
 reveal("evaluation", round(mean_loss, 2), tolerance=0.02, usual={
     3: "This is the mean of the two batch means. It gives one example the weight of a hundred.",
     1.05: "This divides 105 by 100. There are 101 examples.",
@@ -2469,6 +2520,8 @@ named, copied = layer.state_dict(), copy.deepcopy(layer.state_dict())
 with torch.no_grad():
     layer.weight += 1
 print(f"the deep copy holds {copied['weight'].item():g}")
+
+# %% tags=["demo"]
 reveal("alias", named["weight"].item(), usual={
     1: "This is the deep copy. The state_dict shares its memory with the model.",
 })
@@ -2586,6 +2639,8 @@ for patience in (None, 5):
     best, last = stopped.best, stopped.rows[-1]
     print(f"patience {patience}: best epoch ≈ {best.epoch}, validation loss ≈ {best.val_loss:.2f}; "
           f"last epoch ≈ {last.epoch}, validation loss ≈ {last.val_loss:.2f}")
+
+# %% tags=["demo"]
 reveal("patience", len(stopped.rows), "epochs", tolerance=3, usual={
     60: "Then the validation loss would still fall now and then until the end.",
     5: "The patience counts from the best epoch, not from the start.",
@@ -2654,6 +2709,8 @@ with tempfile.TemporaryDirectory() as folder:
     stopped = four_epochs(seed=0, folder=folder, stop=lambda: next(steps) == 20)
     resumed = four_epochs(seed=1, folder=folder, resume=True)
 print(f"stopped after 20 steps: largest difference ≈ {(stopped - never_stopped).abs().max():.1f}")
+
+# %% tags=["demo"]
 reveal("resume", (resumed - never_stopped).abs().max().item(), usual={
     1e-6: "Rounding differs when operations run in another order. Here the order is the same.",
     1: "Then the file would lack something: momentum, a random stream or the order of the data.",
@@ -2698,6 +2755,8 @@ def try_to_load(name, weights_only):
 print("state_dict, safely:", try_to_load("state.pt", True))
 print("object, safely:", try_to_load("object.pt", True))
 print("object, trusting it:", try_to_load("object.pt", False))
+
+# %% tags=["demo"]
 reveal("pickle", try_to_load("object.pt", False).split(",")[0], usual={
     "loads": "That holds for the state_dict. The object is stored with the name of its class.",
 })
@@ -2828,6 +2887,8 @@ for _ in range(8 * len(train_loader)):
     placeholder.step()
     schedule.step()
 print(f"first rate: 1/{max(rates) / rates[0]:.0f} of the highest")
+
+# %% tags=["demo"]
 reveal("one_cycle", round(100 * (rates.index(max(rates)) + 1) / len(rates)), "%", usual={
     50: "Rise and fall need not be equally long. PyTorch's default gives the rise 30 %.",
     0: "This is a schedule without a warm-up. One-cycle starts low.",
@@ -2867,6 +2928,8 @@ history = train(
 # %% tags=["demo", "nbval-ignore-output"]
 model.load_state_dict(history.best_state)
 result = evaluate(model, test_loader, cross_entropy)
+
+# %% tags=["demo", "nbval-ignore-output"]
 reveal("accuracy", round(100 * result.metric, 1), "%", tolerance=1, usual={
     97: "This is the goal. On the digits the recipe does better.",
 })
@@ -2968,6 +3031,8 @@ first = seeded_run(draws=0)
 differences = [(first - seeded_run(draws)).abs().max().item() for draws in (0, 1)]
 print(f"nothing drawn in between: largest difference {differences[0]:g}")
 print(f"one number drawn in between: largest difference ≈ {differences[1]:.1f}")
+
+# %% tags=["demo"]
 reveal("seeds", differences.count(0.0), usual={
     2: "The seed is the same, but one draw moves the stream, so the first weights differ.",
     0: "On one machine, with the same threads, the same program repeats bit for bit.",
@@ -3136,6 +3201,8 @@ for mode in ("train", "eval"):
         rows[f"{mode}, no_grad"] = layer(ones)
 for name, row in rows.items():
     print(f"{name:16s} zeros: ≈ {int((row == 0).sum())} of 1000")
+
+# %% tags=["demo"]
 reveal("eval", sum(bool((row == 1).all()) for row in rows.values()), usual={
     3: "no_grad() in train mode does not stop dropout.",
     1: "Eval mode alone is enough: dropout does not look at the tape.",

@@ -162,8 +162,11 @@ def two_moons(n_per_class=200, seed=0):
 x, y = two_moons()
 first_of_validation = int(0.8 * len(y))
 stacked = (torch.arange(first_of_validation), torch.arange(first_of_validation, len(y)))
-usual = {2: "Both classes would be there if the rows had been shuffled before the split."}
-reveal("classes", len(y[stacked[1]].unique()), tolerance=0, usual=usual)
+
+# %% tags=["demo"]
+reveal("classes", len(y[stacked[1]].unique()), tolerance=0, usual={
+    2: "Both classes would be there if the rows had been shuffled before the split.",
+})
 
 
 # %% [markdown]
@@ -303,10 +306,13 @@ probe("03b-inspect", inspect_data)
 predict("initial", None)
 
 # %% tags=["demo"]
-usual = {3.32: "That is log2 of 10: a loss in bits. PyTorch's losses are in nats."}
-usual |= {1: "That is log10 of 10."}
 even = torch.zeros(1, 10), torch.tensor([3])
-reveal("initial", nn.functional.cross_entropy(*even).item(), usual=usual)
+
+# %% tags=["demo"]
+reveal("initial", nn.functional.cross_entropy(*even).item(), usual={
+    3.32: "That is log2 of 10: a loss in bits. PyTorch's losses are in nats.",
+    1: "That is log10 of 10.",
+})
 
 # %% [markdown]
 # This holds only for logits *near zero*. The next cell gives one new network the digits scaled to 0 … 1 and then, by
@@ -353,8 +359,11 @@ majority = (drawn.labels[in_val] == shares.argmax()).float().mean().item()
 constant_loss = -shares[drawn.labels[in_val]].log().mean().item()
 print(f"majority accuracy {100 * majority:.1f} %, constant loss {constant_loss:.3f}")
 initial = evaluate(network(), val_loader, cross_entropy).loss
-usual = {2.3: "That belongs to ten classes; here there are five."}
-reveal("five", round(initial, 2), "nats", usual=usual)
+
+# %% tags=["demo"]
+reveal("five", round(initial, 2), "nats", usual={
+    2.3: "That belongs to ten classes; here there are five.",
+})
 
 
 # %% [markdown]
@@ -450,9 +459,12 @@ for name, last in [("logits", nn.Identity()), ("double softmax", nn.Softmax(dim=
     model = nn.Sequential(body, last)
     curves[name] = overfit(model, x_batch, y_batch)
     learned[name] = (model(x_batch).argmax(dim=1) == y_batch).float().mean().item()
-usual = {0: "With logits the loss can reach 0. A second softmax prevents that."}
-usual |= {0.5: "The limit for 3 classes is close to that."}
-reveal("limit", limit, usual=usual)
+
+# %% tags=["demo"]
+reveal("limit", limit, usual={
+    0: "With logits the loss can reach 0. A second softmax prevents that.",
+    0.5: "The limit for 3 classes is close to that.",
+})
 
 # %% tags=["demo"]
 show_losses(curves, "The loss on one batch as it is, and with a second softmax.", limit)
@@ -494,9 +506,12 @@ for name, rows in [("threes", threes), ("mixed", two_of_each)]:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
     blind[name] = overfit(model, 0 * digits.images[rows], digits.labels[rows])[-1]
-usual = {"no": "That would need labels that differ: one label can be learned without any input."}
-reveal("threes", "yes" if blind["threes"] < 0.01 else "no", usual=usual)
 print(f"threes ≈ {blind['threes']:.3f}, mixed ≈ {blind['mixed']:.2f}; ln 10 is {math.log(10):.2f}")
+
+# %% tags=["demo"]
+reveal("threes", "yes" if blind["threes"] < 0.01 else "no", usual={
+    "no": "That would need labels that differ: one label can be learned without any input.",
+})
 
 # %% [markdown]
 # The last layer's bias can learn one class without any input, so a batch of one class lets a blind program pass. The
@@ -613,9 +628,12 @@ for name, permuted in [("true labels", False), ("permuted labels", True)]:
     gains[name] = [constant - loss for loss, constant in runs]
     listed = ", ".join(f"≈ {gain:.1f}" for gain in gains[name])
     print(f"{name}: gain by seed: {listed}")
-usual = {"equal": "Only a network that predicts the class frequencies is equal."}
 higher = max(gains["permuted labels"]) < 0
-reveal("permuted", "higher" if higher else "not the same for all seeds", usual=usual)
+
+# %% tags=["demo"]
+reveal("permuted", "higher" if higher else "not the same for all seeds", usual={
+    "equal": "Only a network that predicts the class frequencies is equal.",
+})
 
 # %% tags=["demo", "nbval-ignore-output"]
 show_gains(gains, "Right of the line is better than the constant answer, left of it worse.")
@@ -637,10 +655,13 @@ passed = {}
 for seeds in (2, 3, 5):
     noise = torch.randn(100_000, seeds, generator=torch.Generator().manual_seed(0))
     passed[seeds] = (noise.mean(1) > 2 * noise.std(1)).float().mean().item()
-usual = {50: "That many have a positive mean."}
-usual |= {2.3: "That many lie more than two standard deviations above the mean."}
-reveal("chance", round(100 * passed[3]), "percent", tolerance=1, usual=usual)
 print({seeds: f"{share:.0%}" for seeds, share in passed.items()})
+
+# %% tags=["demo"]
+reveal("chance", round(100 * passed[3]), "percent", tolerance=1, usual={
+    50: "That many have a positive mean.",
+    2.3: "That many lie more than two standard deviations above the mean.",
+})
 
 # %% [markdown]
 # With two seeds, 11 % of the programs that have learned nothing pass. With five seeds it is 1 %. Two seeds are too few.
@@ -767,9 +788,12 @@ def loss_after_four_epochs(rate):
 
 at_lowest = sweep.learning_rates[np.argmin(sweep.smoothed)]
 after = {at: loss_after_four_epochs(at) for at in (rate, at_lowest)}
-usual = {"lower": "The sweep made only one step there. A training run makes many."}
-reveal("lowest", "lower" if after[at_lowest] < after[rate] else "higher", usual=usual)
 print(f"with the suggestion ≈ {after[rate]:.1f}, at the lowest point ≈ {after[at_lowest]:.1f}")
+
+# %% tags=["demo"]
+reveal("lowest", "lower" if after[at_lowest] < after[rate] else "higher", usual={
+    "lower": "The sweep made only one step there. A training run makes many.",
+})
 
 
 # %% [markdown]
@@ -862,12 +886,15 @@ predict("missed", None)
 # %% tags=["demo"]
 gaps = {name: gap_after(100, **settings) for name, settings in CHECKLIST.items()}
 missed = [name for name, gap in gaps.items() if abs(gap) <= 0.15 and name != "healthy"]
-usual = {"second softmax": "Its loss cannot fall below 0.74 for four classes."}
-usual |= {"frozen parameters": "Its last bias alone cannot tell four classes apart."}
-reveal("missed", ", ".join(missed), usual=usual)
 for name, gap in gaps.items():
     distance = "the loss is nan" if math.isnan(gap) else f"off by ≈ {gap:.1f}"
     print(f"{name}:", "at its floor" if abs(gap) <= 0.15 else distance)
+
+# %% tags=["demo"]
+reveal("missed", ", ".join(missed), usual={
+    "second softmax": "Its loss cannot fall below 0.74 for four classes.",
+    "frozen parameters": "Its last bias alone cannot tell four classes apart.",
+})
 
 # %% [markdown]
 # Once the batch is learned, the new gradients are close to 0. The old ones stay in `.grad` and go on moving the weights
@@ -908,9 +935,12 @@ def never_cleared(program, batch):
 
 digits_task = Spec(task="classification", classes=10, epochs=5)
 climbed = climb(digits_program(step=never_cleared), digits_task, budget=5)
-usual = {6: "Rung 6 would show an unstable curve. The lowest rung that sees the fault is lower."}
-reveal("uncleared", climbed.findings[0].rung, tolerance=0, usual=usual)
 print(climbed.findings[0].title)
+
+# %% tags=["demo"]
+reveal("uncleared", climbed.findings[0].rung, tolerance=0, usual={
+    6: "Rung 6 would show an unstable curve. The lowest rung that sees the fault is lower.",
+})
 
 # %% [markdown]
 # On rung 3, `climb` examines single training steps. Here are two more faults: training labels that have slipped by
@@ -925,11 +955,14 @@ slipped = climb(digits_program(slip=1), digits_task, budget=30)
 dead = digits_program()
 nn.init.constant_(dead.model[1].bias, -50.0)
 stopped = climb(dead, digits_task, budget=30)
-usual = {3: "Rung 3 cannot see it: one batch is memorised all the same."}
-usual |= {4: "By hand you may see it on rung 4. `climb` already compares neighbours on rung 1."}
-reveal("slipped", slipped.findings[0].rung, tolerance=0, usual=usual)
 for finding in (slipped.findings[0], stopped.findings[0]):
     print(f"rung {finding.rung}: {finding.title}")
+
+# %% tags=["demo"]
+reveal("slipped", slipped.findings[0].rung, tolerance=0, usual={
+    3: "Rung 3 cannot see it: one batch is memorised all the same.",
+    4: "By hand you may see it on rung 4. `climb` already compares neighbours on rung 1.",
+})
 
 # %% tags=["demo"]
 show_figure(
@@ -989,9 +1022,13 @@ for name, attempt in attempts.items():
         attempt()
     except (RuntimeError, NotImplementedError):
         raising.append(name)
-usual = {5: "Then none of them would be silent.", 0: "PyTorch refuses to mix two devices."}
-reveal("raising", len(raising), tolerance=0, usual=usual)
 print("raises an error:", raising[0], "- repair: x.to(next(model.parameters()).device)")
+
+# %% tags=["demo"]
+reveal("raising", len(raising), tolerance=0, usual={
+    5: "Then none of them would be silent.",
+    0: "PyTorch refuses to mix two devices.",
+})
 
 
 # %% [markdown]
@@ -1141,8 +1178,11 @@ runs = {
     "60 images": train_digits(train_rows[:60], val_rows, epochs=30)[1],
     "rate 0.000001": train_digits(train_rows, val_rows, rate=1e-6)[1],
 }
-usual = {"underfit": "Underfit runs fail on the training images as well. These 60 are memorised."}
-reveal("pattern", diagnose(runs["60 images"]).pattern, usual=usual)
+
+# %% tags=["demo"]
+reveal("pattern", diagnose(runs["60 images"]).pattern, usual={
+    "underfit": "Underfit runs fail on the training images as well. These 60 are memorised.",
+})
 
 # %% tags=["demo", "nbval-ignore-output"]
 show_runs(runs, "Four runs, four patterns: both low; both high; a gap; no movement.")
@@ -1321,12 +1361,15 @@ regularised = ablate(run_shapes, plain, methods, seeds=range(3), higher_is_bette
 # %% tags=["demo"]
 print(f"without any: gap ≈ {np.mean(gaps_by_config[str(plain)]):.2f}")
 best = max(regularised.effects, key=lambda effect: effect.gain)
-usual = {"dropout": "Its interval contains 0: three seeds do not show that dropout helps."}
-reveal("method", best.name, usual=usual)
 for effect in regularised.effects:
     gap = np.mean(gaps_by_config[str({**plain, **methods[effect.name]})])
     print(f"{effect.name}: lowers the validation loss by ≈ {effect.gain:.2f} nats; "
           f"gap ≈ {gap:.2f}; {effect.verdict}")
+
+# %% tags=["demo"]
+reveal("method", best.name, usual={
+    "dropout": "Its interval contains 0: three seeds do not show that dropout helps.",
+})
 
 # %% tags=["demo", "nbval-ignore-output"]
 listed = ", ".join(f"{e.name} {e.gain:.2f} ± {e.needed:.2f}" for e in regularised.effects)
@@ -1425,8 +1468,11 @@ def accuracy_of_nearest(split):
 
 
 by_row = stratified_split(coin, (0.8, 0.2), seed=0)
-usual = {50: "That would be true of new videos. Here every video has frames on both sides."}
-reveal("frames", accuracy_of_nearest(by_row), "%", usual=usual)
+
+# %% tags=["demo"]
+reveal("frames", accuracy_of_nearest(by_row), "%", usual={
+    50: "That would be true of new videos. Here every video has frames on both sides.",
+})
 
 # %% [markdown]
 # The classifier is always right, on labels that mean nothing, because it recognises the video. A split by video
@@ -1551,8 +1597,11 @@ def primary_shift(x, y):
 print("unchanged:", primary_shift(x_after, y_after))
 print("darker:", primary_shift(0.6 * x_after, y_after))
 print("few of 5 to 9:", primary_shift(x_after[kept], y_after[kept]))
-usual = {"label": "Label shift changes how frequent a class is. Here its meaning changed."}
-reveal("shift", primary_shift(x_after, exchanged), usual=usual)
+
+# %% tags=["demo"]
+reveal("shift", primary_shift(x_after, exchanged), usual={
+    "label": "Label shift changes how frequent a class is. Here its meaning changed.",
+})
 
 # %% [markdown]
 # Some differences do *not* tell the kinds apart. When the shares of the classes change, the inputs usually change
@@ -1683,10 +1732,13 @@ def mistakes_of(model):
 
 trained, *_ = train_shapes(rate, augment=(shifted,))
 predicted, wrong, buckets = mistakes_of(trained)
-usual = {"rare class": "Half of the crosses are predicted wrongly, but there are only 45."}
-reveal("bucket", max(buckets.rows, key=lambda row: row.errors).name, usual=usual)
 right = 100 * (~wrong).float().mean().item()
 print(f"{len(wrong)} images, ≈ {wrong.sum()} mistakes, accuracy ≈ {right:.0f} %")
+
+# %% tags=["demo"]
+reveal("bucket", max(buckets.rows, key=lambda row: row.errors).name, usual={
+    "rare class": "Half of the crosses are predicted wrongly, but there are only 45.",
+})
 
 # %% tags=["demo", "nbval-ignore-output"]
 listed = ", ".join(f"{row.name} {row.errors}" for row in buckets.rows)
@@ -1779,10 +1831,13 @@ for name, config in versions.items():
 # %% tags=["demo"]
 cures = {"rare class": "reweight", "blur": "blur"}
 fall = {name: counts["before"][name] - counts[cure][name] for name, cure in cures.items()}
-usual = {"blur": "It is the larger bucket, but this cure does not reach it."}
-reveal("shrinks", max(fall, key=fall.get), usual=usual)
 for name, errors in counts.items():
     print(f"{name}:", ", ".join(f"{kind} ≈ {errors[kind]:.0f}" for kind in names))
+
+# %% tags=["demo"]
+reveal("shrinks", max(fall, key=fall.get), usual={
+    "blur": "It is the larger bucket, but this cure does not reach it.",
+})
 
 # %% [markdown]
 # Showing the crosses four times shrinks their bucket to about a third. The blur bucket is the largest, but blur
@@ -1800,8 +1855,12 @@ predict("ceiling", None)
 # %% tags=["demo"]
 sizes = [32, 28, 18, 14, 8]
 print("mistakes:", sum(sizes))
-usual = {114: "An accuracy above 100 %?", 100: "Only the first bucket is fixed."}
-reveal("ceiling", 82 + sizes[0] / sum(sizes) * (100 - 82), "%", tolerance=0.5, usual=usual)
+
+# %% tags=["demo"]
+reveal("ceiling", 82 + sizes[0] / sum(sizes) * (100 - 82), "%", tolerance=0.5, usual={
+    114: "An accuracy above 100 %?",
+    100: "Only the first bucket is fixed.",
+})
 
 # %% [markdown]
 # Of the 18 points that are missing, 32 % are in the bucket, which makes 5.76 points. You know this bound before you
@@ -1921,8 +1980,11 @@ predict("bigger", None)
 table = {"A": 82.0, "B": 84.1, "C": 82.4, "D": 84.0}
 for name, run in {"augmentation": "B", "bigger model": "C", "both": "D"}.items():
     print(f"{name}: {table[run] - table['A']:+.1f}")
-usual = {0.4: "That is what it adds to the baseline, without augmentation."}
-reveal("bigger", round(table["D"] - table["B"], 1), "points", tolerance=0.05, usual=usual)
+
+# %% tags=["demo"]
+reveal("bigger", round(table["D"] - table["B"], 1), "points", tolerance=0.05, usual={
+    0.4: "That is what it adds to the baseline, without augmentation.",
+})
 
 # %% [markdown]
 # Is the 0.4 of the bigger model a gain, or luck? One run cannot say. The rules:
@@ -2224,8 +2286,11 @@ predict("watched", None)
 # %% tags=["demo"]
 exit_code = lecture(["debug", str(train_file)])
 print()
-usual = {1: "The fault is in an expression of this script. The command does not check those."}
-reveal("watched", exit_code, tolerance=0, usual=usual)
+
+# %% tags=["demo"]
+reveal("watched", exit_code, tolerance=0, usual={
+    1: "The fault is in an expression of this script. The command does not check those.",
+})
 
 # %% [markdown]
 # The command found nothing, but the script is wrong. Is a mean error of about 70 points good? Rung 2 answers that.
@@ -2396,9 +2461,12 @@ train_part, val_part = train_rows[:60], val_rows[:60]
 held_out = {"before": torch.cat([train_part[:45], val_part[:15]]), "after": val_part}
 histories = {name: train_digits(train_part, rows)[1] for name, rows in held_out.items()}
 accuracy = {name: history.rows[-1].val_metric for name, history in histories.items()}
-usual = {"higher": "The network is the same. Only the images that it is measured on are different."}
-reveal("repaired", "lower" if accuracy["after"] < accuracy["before"] else "higher", usual=usual)
 print(", ".join(f"{name} the repair ≈ {value:.1f}" for name, value in accuracy.items()))
+
+# %% tags=["demo"]
+reveal("repaired", "lower" if accuracy["after"] < accuracy["before"] else "higher", usual={
+    "higher": "The network is the same. Only the images that it is measured on are different.",
+})
 
 
 # %% [markdown]

@@ -101,6 +101,8 @@ best_l1 = constants[residuals.abs().mean(1).argmin()].item()
 
 # %% tags=["demo"]
 print(f"smallest MSE at {best_mse:.1f}, smallest L1 loss at {best_l1:.1f}")
+
+# %% tags=["demo"]
 reveal("constant", best_l1, tolerance=0.1, usual={
     22: "This is the mean, which MSE prefers. One target of 100 moves it by 19.5.",
     2.5: "This is the mean of the four small targets. L1 gives the median of all five.",
@@ -519,6 +521,8 @@ print(f"label {distribution[3].item():.4f}, each other class {distribution[0].it
 # %% tags=["demo"]
 lowest = -(distribution * distribution.log()).sum().item()
 print(f"lowest possible loss: {lowest:.4f}")
+
+# %% tags=["demo"]
 reveal("smoothing", distribution[3].item(), tolerance=0.004, usual={
     0.9: "This is 1 - ε, with ε/(C-1) for the others. In PyTorch the label gets ε/C as well.",
 })
@@ -719,6 +723,8 @@ for name, values in scores.items():
     print(f"{name:9} {rates_found}, AUROC ≈ {area:.2f}")
 
 
+
+# %% tags=["demo"]
 reveal("fewest", min(recalls, key=recalls.get), usual={
     "plain": "It comes close. But one of the losses gives the rare class less weight.",
     "weighted": "Balanced weights make a malignant tumour count 20 times as much as a benign one.",
@@ -1204,6 +1210,8 @@ makers = {
 # %% tags=["demo"]
 for name, make in makers.items():
     print(f"{name:9}", *(f"{value:8.3f}" for value in five_steps(make, 1.0)))
+
+# %% tags=["demo"]
 reveal("adam steps", five_steps(makers["Adam"], 1000.0)[-1], tolerance=0.01, usual={
     -499: "That is SGD. Adam divides the gradient by its own size.",
     0.9: "That is the first step. There are five.",
@@ -1233,6 +1241,8 @@ gradient = 1000.0
 first_average, second_average = (1 - 0.9) * gradient, (1 - 0.999) * gradient**2
 ratio = first_average / math.sqrt(second_average)
 print(f"m = {first_average:.0f}, root of v = {math.sqrt(second_average):.1f}")
+
+# %% tags=["demo"]
 reveal("uncorrected", ratio, "times the rate", tolerance=0.2, usual={
     1: "That is the length with both corrections.",
     0.1: "m is a tenth of the gradient, but the root of v is only about 3 % of it.",
@@ -1269,6 +1279,8 @@ def decayed(optimizer_class):
 for optimizer_class in (Adam, AdamW):
     small, large = decayed(optimizer_class)
     print(f"{optimizer_class.__name__:5} gradient 0.1: {small:.2f}   gradient 10: {large:.2f}")
+
+# %% tags=["demo"]
 reveal("decayed", decayed(Adam)[1], tolerance=0.05, usual={
     0.61: "That is the decay alone, and AdamW comes close. Adam divides it by the gradient's size.",
 })
@@ -1573,6 +1585,8 @@ results = {
 }
 for factor, (new, old) in results.items():
     print(f"factor {factor}: digits 5 to 9: {new:.2f}   digits 0 to 4 with the old head: {old:.2f}")
+
+# %% tags=["demo", "nbval-ignore-output"]
 reveal("body rate", max(results, key=lambda factor: results[factor][0]),
     tolerance=0,
     usual={
@@ -1802,6 +1816,8 @@ means = {
     for name, schedule in compared.items()
 }
 print({name: f"{mean:.3f}" for name, mean in means.items()})
+
+# %% tags=["demo", "nbval-ignore-output"]
 reveal("shapes", 100 * (max(means.values()) - min(means.values())),
     "percentage points",
     tolerance=1,
@@ -1847,6 +1863,8 @@ from_zero, above_zero = (
     first_change(lambda step: (step + 1) / 6),
 )
 print(f"t/W: {from_zero:.4f}   (t + 1)/(W + 1): {above_zero:.4f}")
+
+# %% tags=["demo"]
 reveal("first step", from_zero, tolerance=1e-6)
 
 # %% [markdown]
@@ -2115,6 +2133,8 @@ found = {
 }
 for (name, recipe), values in found.items():
     print(f"{name:14} {recipe:24}", *(f"{value:.2f}" for value in values))
+
+# %% tags=["demo", "nbval-ignore-output"]
 reveal("diabetes", np.mean([found["diabetes", recipe] for recipe in recipes]),
     tolerance=0.1,
     usual={

@@ -15,10 +15,10 @@
 # that cannot fit cannot be regularised.
 #
 # How to work: each section states a goal and asks for a prediction before it shows a result. To predict, replace `None`
-# in the `predict` cell by a number, or by a word in quotation marks. Each coding question has an answer cell and a
-# visible check below it. The check tells you what happened and where to look. Points come from hidden tests on other
-# inputs. You may skip a question: nothing later depends on your answer. Run the cells from top to bottom: later
-# sections use functions of earlier ones.
+# in the `predict` cell by a number, or by a word in quotation marks. A folded cell further down compares it with the
+# result; run it like any other cell. Each coding question has an answer cell and a visible check below it. The check
+# tells you what happened and where to look. Points come from hidden tests on other inputs. You may skip a question:
+# nothing later depends on your answer. Run the cells from top to bottom: later sections use functions of earlier ones.
 #
 # Limits for each cell while your answers are graded: 30 s of CPU time, 120 s of wall-clock time, 3 GB of memory, 64
 # processes, 256 MB of files and 1 MB of output. A cell that exceeds a limit, or ends its kernel, loses only its own
@@ -1005,6 +1005,8 @@ for name, runs in clipped.items():
 
 # %% tags=["demo", "nbval-ignore-output"]
 failed = sum(accuracy < 90 for _, accuracy in clipped["no limit"])
+
+# %% tags=["demo", "nbval-ignore-output"]
 reveal("spikes", failed, "of 10", tolerance=1, usual={
     0: "One step with a gradient hundreds of times too long can destroy all weights.",
     10: "Most seeds are lucky: not every spoilt batch has a large gradient.",
@@ -1143,6 +1145,8 @@ z = torch.tensor([0.0, 4.0], requires_grad=True)
 safe = torch.where(z > 0, z, 1.0)
 torch.where(z > 0, safe.sqrt(), 0.0).sum().backward()
 print("replaced before the root:", z.grad.tolist())
+
+# %% tags=["demo"]
 reveal("where", str(x.grad[0].item()), usual={
     "0": "The side that was not chosen gets the gradient 0, and 0 times infinity is nan.",
     "inf": "This is the slope of the root. It is multiplied by 0, and 0 times infinity is nan.",
@@ -1447,6 +1451,8 @@ def summary(name, runs):
 # %% tags=["demo", "nbval-ignore-output"]
 runs = {"plain": [record(seed) for seed in range(3)]}
 summary("plain", runs["plain"])
+
+# %% tags=["demo", "nbval-ignore-output"]
 reveal("fits", round(np.mean([run["fit"] for run in runs["plain"]])), "%", tolerance=1, usual={
     91: "This is about the validation accuracy. A network of this size learns 150 digits by heart.",
 })
@@ -1829,6 +1835,8 @@ for name, values in averaged.items():
 
 # %% tags=["demo", "nbval-ignore-output"]
 gain = np.mean(averaged["SWA, updated"]) - np.mean(averaged["last weights"])
+
+# %% tags=["demo", "nbval-ignore-output"]
 reveal("averaged", round(gain, 1), "points", tolerance=1.5, usual={
     0: "At a constant rate the last weights are one noisy point among many.",
 })

@@ -125,7 +125,8 @@ def test_it_is_in_the_form_that_style_asks_for(text: Path) -> None:
     assert statistics.median(lines) <= 5
     assert sum(count <= 10 for count in lines) >= 0.85 * len(lines)
     assert max(lines) <= 25
-    assert 60 <= sum(len(part.split()) for part in prose) / len(lines) <= 120
+    read = sum(not cell[0].startswith("reveal(") for cell in code if cell)  # the others are folded
+    assert 60 <= sum(len(part.split()) for part in prose) / read <= 120
     assert max(len(line) for cell in code for line in cell) <= 100
     levels = [len(match) for part in prose for match in re.findall(r"^(#+) ", part, re.MULTILINE)]
     assert levels.count(1) == 1
@@ -394,3 +395,14 @@ def test_the_guides_map_holds_every_question_with_its_points_and_every_section()
     for notebook, named in re.findall(r"(\d\d[a-z]): ([^;|]+)", "; ".join(sections)):
         for name in named.split(", "):
             assert any(heading.startswith(name.strip()) for heading in headings[notebook]), name
+
+
+@each_notebook
+def test_answers_to_predictions_are_folded(text: Path) -> None:
+    cells = [cell for cell in notebooks.read(notebook_path(text)).cells if cell.cell_type == "code"]
+    revealing = [cell for cell in cells if any(line.startswith("reveal(") for line in cell.source.splitlines())]
+    assert len(revealing) > 10
+    for cell in revealing:
+        assert cell.source.startswith("reveal("), cell.source
+        assert cell.metadata["jupyter"] == {"source_hidden": True}
+    assert not any("jupyter" in cell.metadata for cell in cells if cell not in revealing)

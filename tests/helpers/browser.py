@@ -145,14 +145,29 @@ class OpenNotebook:
 
     def run(self, cell: Any) -> str:
         """Run a cell by Ctrl and Enter; returns the text of its output once the kernel is idle again."""
-        cell.locator(".cm-content").click()
-        before = cell.locator(".jp-InputPrompt").inner_text()
+        if not self.folded(cell):
+            cell.locator(".cm-content").click()
+        else:  # a click would unfold it
+            cell.evaluate(
+                """element => {
+                    const notebook = jupyterapp.shell.currentWidget.content;
+                    notebook.activeCellIndex = notebook.widgets.findIndex(cell => cell.node === element);
+                    notebook.activate();
+                }"""
+            )
+        count = (
+            "jupyterapp.shell.currentWidget.content.widgets.find(cell => cell.node === element).model.executionCount"
+        )
+        before = cell.evaluate(f"element => {count}")
         self.page.keyboard.press("Control+Enter")
         self.page.wait_for_function(
-            "([element, before]) => /\\d/.test(element.innerText) && element.innerText !== before",
-            arg=[cell.locator(".jp-InputPrompt").element_handle(), before],
+            f"([element, before]) => {count} && {count} !== before", arg=[cell.element_handle(), before]
         )
         return str(cell.locator(".jp-Cell-outputWrapper").inner_text())
+
+    def folded(self, cell: Any) -> bool:
+        """Whether its source is hidden."""
+        return bool(cell.locator(".jp-InputPlaceholder").is_visible())
 
     def too_wide(self) -> list[str]:
         """What an output holds that is wider than its place, and so is cut off or has to be scrolled sideways."""
