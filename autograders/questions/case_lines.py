@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lecture_lib.notebook.compare import difference, show
+from lecture_lib.notebook.compare import agree, difference, show
 
-from .cases import Case
-from .graded_parts import nested
+from .cases import Case, Observation, read_field
+from .graded_parts import Simulation, changed_fields, nested
 from .question import Question
 
 WRONG = "✗"
@@ -38,6 +38,22 @@ def case_lines(question: Question, number: int, case: Case, observation: Mapping
             else:
                 both = f"expected {_short(right)}, observed {_short(values.get(name))}"
                 yield f"  {WRONG} {part}.{name}: {both} ({wrong})"
+
+
+def departures(
+    question: Question, simulate: Simulation, cases: Sequence[Case], observations: Sequence[Observation]
+) -> Iterator[str]:
+    """Where an answer did something else than a mistake would, in words."""
+    tolerance = question.public.relative_tolerance
+    for number, (case, observation) in enumerate(zip(cases, observations, strict=True), 1):
+        right = nested(question.description.reference(case))
+        wrong = changed_fields(simulate(case), right, tolerance)
+        for part, values in right.items():
+            for name, value in {**values, **wrong.get(part, {})}.items():
+                observed, reason = read_field(observation, part, name)
+                if observed is None or not agree(observed, value, tolerance):
+                    text = reason if observed is None else f"observed {_short(observed)}"
+                    yield f"{part}.{name} = {_short(value)} in case {number}, {case.kind}; {text}"
 
 
 def _short(value: Any) -> str:

@@ -122,7 +122,8 @@ class Description:
         forms = [form for mistake in self.mistakes if not mistake.constant for form in mistake.forms().items()]
         for form, simulate in forms:
             simulated = [
-                changed_fields(simulate(case), right, tolerance) for case, right in zip(cases, expected, strict=True)
+                self._changed_by(form, simulate, case, right, tolerance)
+                for case, right in zip(cases, expected, strict=True)
             ]
             costs[form] = frozenset(part.name for part in self.parts if wrong_on(part, simulated))
             values[form] = frozen(simulated)
@@ -130,6 +131,16 @@ class Description:
             (first, second) for first, second in combinations(sorted(values), 2) if values[first] == values[second]
         )
         return Consequences(costs, alike)
+
+    def _changed_by(self, form: str, simulate: Simulation, case: Case, right: Fields, tolerance: float) -> Fields:
+        try:
+            return changed_fields(simulate(case), right, tolerance)
+        except Exception as error:
+            raise DescriptionError(
+                f"{self.id}: what the mistake {form} gives cannot be computed for the case {case.kind!r}: "
+                f"{type(error).__name__}: {error}. A function in `given` gets all inputs of a case by name: let it end "
+                "with `**_` if it needs only some."
+            ) from error
 
     def judge(
         self, cases: Sequence[Case], observations: Sequence[Observation], simulated: Simulated | None = None
@@ -165,7 +176,9 @@ class Description:
         for case in self.visible:
             expected = nested(self.reference(case))
             forms = {name: form for mistake in self._published for name, form in mistake.forms().items()}
-            mistakes = {name: changed_fields(simulate(case), expected, tolerance) for name, simulate in forms.items()}
+            mistakes = {
+                name: self._changed_by(name, simulate, case, expected, tolerance) for name, simulate in forms.items()
+            }
             mistakes = {name: fields for name, fields in mistakes.items() if fields}
             cases.append(PublicCase(case.kind, case.inputs, expected, mistakes))
         self._refuse_unknown_fields()

@@ -15,7 +15,8 @@ from ..course import STUB
 from ..files import write_text_atomically
 from .answer_process import observe_sets
 from .bank import TABLES, Answer
-from .case_lines import WRONG, case_lines
+from .case_lines import WRONG, case_lines, departures
+from .cases import Case, Observation
 from .judgement import Simulated
 from .question import QUESTIONS, Question, encode_inputs
 from .seeds import POOL
@@ -161,10 +162,32 @@ def where_it_differs(outcome: Outcome) -> Iterator[str]:
     yield from (f"  {part.name}: {part.points:g} of {part.maximum:g}: {part.message}" for part in verdict.parts)
     if verdict.incident is None:
         observations = question.read(observed.published[0], len(drawn))
+        yield from why_not_named(question, outcome.answer.misconception, verdict.misconception, drawn, observations)
         for number, (case, observation) in enumerate(zip(drawn, observations, strict=True), 1):
             lines = list(case_lines(question, number, case, observation))
             if any(line.strip().startswith(WRONG) for line in lines):
                 yield from (f"  {line}" for line in lines)
+
+
+def why_not_named(
+    question: Question,
+    declared: str | None,
+    named: str | None,
+    cases: Sequence[Case],
+    observations: Sequence[Observation],
+) -> Iterator[str]:
+    """Where an answer does not do what the mistake that it declares would do, in each of the mistake's forms."""
+    if declared in (None, named):
+        return
+    yield f"  named: {named or 'no misconception'}, not {declared}"
+    mistakes = question.description.mistakes
+    forms = next((mistake.forms() for mistake in mistakes if mistake.id == declared), {})
+    if not forms:
+        yield f"  the description has no mistake {declared}; it has {', '.join(mistake.id for mistake in mistakes)}"
+    for form, simulate in forms.items():
+        departure = next(departures(question, simulate, cases, observations), None)
+        if departure:
+            yield f"  {form} would give {departure}"
 
 
 def cells(question: Question) -> tuple[list[str], str]:

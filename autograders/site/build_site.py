@@ -173,6 +173,7 @@ def _index(names: list[str], packages: list[str], guides: list[str], texts: list
         "lecture_lib/README.md": "the library: in which order to read it, how it was measured, what it does not do",
         "CONTRIBUTING.md": "how to change a notebook or add a question",
         "autograders/guide/another-course.md": "a course of your own with this library and these graders",
+        "autograders/guide/how-a-verdict-is-reached.md": "cases, parts, misconceptions, and when one is named",
         "autograders/guide/answer-bank.md": "how the graders themselves are tried, and with what result",
     }
     yield from (f"- [{_heading(text)}]({text}): {words}\n" for text, words in about.items() if text in texts)

@@ -192,6 +192,12 @@ class TestContradictions:
         right = replace(self.clip.mistakes[0], id="harmless", simulate=given({}))
         assert "harmless gives the right values on every visible case" in self.refused(mistakes=(right,), parts=())
 
+    def test_a_mistake_that_cannot_be_computed(self) -> None:
+        forgot_the_rest = replace(self.clip.mistakes[0], simulate=given({"clipping.norm": lambda max_norm: max_norm}))
+        told = self.refused(mistakes=(forgot_the_rest, *self.clip.mistakes[1:]))
+        assert f"03a-clip: what the mistake {forgot_the_rest.id} gives cannot be computed for the case" in told
+        assert "`**_`" in told
+
     def test_names_that_do_not_fit(self) -> None:
         first = self.clip.parts[0]
         assert "there is no mistake typo" in self.refused(parts=(replace(first, unless=("typo",)),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -75,6 +76,20 @@ def test_an_answer_that_gets_something_else_is_shown_with_its_part_and_case() ->
     assert lost
     assert any(line.strip().startswith("✗") and "expected" in line for line in lines)
     assert any(line.startswith("  case ") for line in lines)
+
+
+@pytest.mark.parametrize("declared", ["norm-after", "typo"])
+def test_a_mistake_that_is_not_named_says_where_the_answer_does_something_else(declared: str) -> None:
+    question = QUESTIONS["03a-clip"]
+    wrong = next(answer for answer in question.answers() if answer.misconception == "always-rescaled")
+    other = replace(wrong, misconception=declared)
+    lines = list(where_it_differs(Outcome(question.id, other, (Result(0, None, None),), Sets(indices=[2]))))
+    assert f"  named: always-rescaled, not {other.misconception}" in lines
+    if declared == "typo":
+        assert any(line.startswith("  the description has no mistake typo; it has ") for line in lines)
+    else:
+        departure = next(line for line in lines if line.startswith("  norm-after would give clipping."))
+        assert re.search(r" = .+ in case \d+, .+; observed ", departure), departure
 
 
 def test_the_published_table_is_what_verify_finds() -> None:

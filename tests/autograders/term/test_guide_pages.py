@@ -243,8 +243,8 @@ def test_a_term_by_the_commands_of_the_guide(
 
 def test_every_page_of_the_guide_is_played_and_linked() -> None:
     pages = {path.stem for path in GUIDE.glob("*.md")}
-    # The other two are no part of a term: test_new_question.py plays one, verify and mutate write the other.
-    assert pages == {*TERM, "another-course", "answer-bank"}
+    # The others are no part of a term: test_new_question.py plays one, verify and mutate write one, one explains.
+    assert pages == {*TERM, "another-course", "answer-bank", "how-a-verdict-is-reached"}
     readme = (GUIDE.parent / "README.md").read_text("utf-8")
     assert all(f"](guide/{page}.md)" in readme for page in pages)
 
