@@ -41,6 +41,7 @@ from .faults.model_rules import MODEL_RULES, all_affine, inputs_ignored, outputs
 from .faults.named_metrics import NAMED_METRIC_RULES
 from .faults.noise_hypotheses import noisy_labels
 from .faults.run_hypotheses import memorised
+from .faults.weight_rules import stuck_at_zero
 from .faults.wiring_rules import WIRING_RULES
 
 Rule = Callable[[Evidence], Finding | None]
@@ -114,7 +115,7 @@ RUNGS = (
         4,
         "small subset",
         "A few hundred training examples can be learned, and every layer takes part.",
-        (weighted_wrongly,),
+        (stuck_at_zero, weighted_wrongly),
     ),
     Rung(
         5,

@@ -201,6 +201,7 @@ def _answering(program: Program, wanted: Tensor) -> Iterator[None]:
 
     def hook(module: nn.Module, args: tuple[object, ...], output: object) -> object:
         nonlocal place
+        asked.clear()
         if not isinstance(output, Tensor) or output.shape[1:] != wanted.shape[1:]:
             raise NotAskedError("the evaluation asks the model for something else than outputs of examples")
         if place == len(wanted):
@@ -211,11 +212,22 @@ def _answering(program: Program, wanted: Tensor) -> Iterator[None]:
             raise NotAskedError("the evaluation does not go through the validation examples in order")
         return answer
 
-    handle = program.model.register_forward_hook(hook)
+    def directly(module: nn.Module, args: object) -> None:
+        if not asked:
+            raise NotAskedError("the evaluation asks parts of the model by themselves")
+
+    def begin(module: nn.Module, args: object) -> None:
+        asked.append(True)
+
+    asked: list[bool] = []  # while the model as a whole is
+    handles = [module.register_forward_pre_hook(directly) for module in list(program.model.modules())[1:]]
+    handles.append(program.model.register_forward_pre_hook(begin))
+    handles.append(program.model.register_forward_hook(hook))
     try:
         yield
     finally:
-        handle.remove()
+        for handle in handles:
+            handle.remove()
     if place != len(wanted):
         raise NotAskedError("the evaluation does not go through the validation examples in order")
 

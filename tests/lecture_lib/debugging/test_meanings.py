@@ -1,4 +1,4 @@
-"""What names and numbers stand for: metrics by their definitions, ids by their numbering."""
+"""What names, numbers and places stand for: metrics, ids, windows, axes, and weights that are 0."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from lecture_lib.debugging import Program, Spec
+from lecture_lib.debugging._engine.assumptions import NotAskedError
 from lecture_lib.debugging._engine.evidence import Evidence
+from lecture_lib.debugging._engine.windows import continued
+from lecture_lib.debugging.faults.data_rules import series_scrambled
 from lecture_lib.debugging.faults.id_rules import _highest_are_missing, numbered_anew
-from lecture_lib.debugging.faults.metric_rules import line_at_a_half
+from lecture_lib.debugging.faults.metric_rules import evaluation_prefers_worse_answers, line_at_a_half
 from lecture_lib.debugging.faults.named_metrics import metric_is_another, reports_otherwise
+from lecture_lib.debugging.faults.weight_rules import stuck_at_zero
+from lecture_lib.debugging.symptoms import worse_than_untrained
 
 PADDED = -100
 
@@ -229,3 +234,98 @@ class TestIds:
             last = of_that_size[:, :size].all(dim=1).double().mean()
             assert _highest_are_missing(counts, size, draws) == pytest.approx(float(last), abs=0.06)
         assert _highest_are_missing(counts, 5, draws) == 1
+
+
+class Factors(nn.Module):
+    """Users times items, and a bias."""
+
+    def __init__(self, std: float) -> None:
+        super().__init__()
+        self.users, self.items, self.bias = nn.Embedding(20, 3), nn.Embedding(20, 3), nn.Embedding(20, 1)
+        for factors, size in ((self.users, std), (self.items, std), (self.bias, 0.0)):
+            nn.init.normal_(factors.weight, std=size)
+
+    def forward(self, pairs: Tensor) -> Tensor:
+        first, second = pairs.T
+        return (self.users(first) * self.items(second)).sum(dim=1) + self.bias(first).squeeze(1)
+
+
+@pytest.mark.parametrize(("std", "accused"), [(0.0, True), (0.1, False)])
+def test_two_factors_that_begin_at_zero_stay_there_and_a_bias_does_not(std: float, accused: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    pairs, y = torch.randint(0, 20, (200, 2), generator=generator), torch.randn(200, generator=generator)
+    model = Factors(std)
+    program = Program(
+        model,
+        torch.optim.Adam(model.parameters(), lr=0.01),
+        F.mse_loss,
+        DataLoader(TensorDataset(pairs, y), 50),
+    )
+    found = stuck_at_zero(Evidence(program, Spec(task="regression")))
+    assert (found is not None) == accused
+    if found is not None:
+        assert (found.part, found.data["parameters"]) == ("initialisation", ["users.weight", "items.weight"])
+    assert not bool(model.bias.weight.any())  # everything was put back
+
+
+class TestWindows:
+    series = torch.randn(400, generator=torch.Generator().manual_seed(0)).cumsum(0)
+
+    @pytest.mark.parametrize("channels", [False, True])
+    @pytest.mark.parametrize("stride", [1, 3])
+    def test_windows_that_are_divided_at_random_and_in_time(self, stride: int, channels: bool) -> None:
+        windows = self.series.unfold(0, 24, stride)
+        windows = torch.stack([windows, -windows], dim=1) if channels else windows
+        order = torch.randperm(len(windows), generator=torch.Generator().manual_seed(0))
+        cut = int(0.8 * len(windows))
+        assert continued(windows[order[cut:]], windows[order[:cut]]) > 0.9
+        assert continued(windows[cut:], windows[:cut]) == 0  # nothing of training is later
+        assert 0 < continued(windows[:cut], windows[cut:]) < 0.3  # at the border only
+
+    def test_rows_that_are_no_windows_or_hold_too_little(self) -> None:
+        rows = torch.randn(100, 24, generator=torch.Generator().manual_seed(0))
+        assert continued(rows, rows) == 0
+        assert continued(torch.zeros(50, 24), torch.zeros(50, 24)) == 0
+
+
+@pytest.mark.parametrize("scrambled", [False, True])
+@pytest.mark.parametrize("steps_first", [False, True])
+def test_series_whose_numbers_were_read_in_another_order(steps_first: bool, scrambled: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    start = 6 * torch.rand(150, 4, 1, generator=generator)
+    x = (start + 0.4 * torch.arange(32.0)).sin() + torch.arange(4.0)[:, None]  # [N, channels, steps]
+    x = x.transpose(1, 2).contiguous() if steps_first else x
+    shape = x.shape
+    if scrambled:
+        x = x.transpose(1, 2).contiguous().reshape(shape)
+    y = (start[:, 0, 0] > 3).long()
+    built = evidence(x, y, nn.Sequential(nn.Flatten(), nn.Linear(128, 2)), F.cross_entropy, "classification", None)
+    assert (series_scrambled(built) is not None) == scrambled
+
+
+def test_an_evaluation_that_asks_a_part_of_the_model_by_itself_is_not_judged() -> None:
+    @torch.no_grad()
+    def evaluate(program: Program) -> dict[str, float]:
+        x, y = (torch.cat(part) for part in zip(*program.val_loader or (), strict=True))
+        assert isinstance(program.model, nn.Sequential)
+        nearest = torch.cdist(program.model[0](x), program.model[0](x)).fill_diagonal_(torch.inf).argmin(dim=1)
+        loss = F.cross_entropy(program.model(x), y)
+        return {"loss": float(loss), "recall": float((y[nearest] == y).double().mean())}
+
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(200, 4, generator=generator)
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3))
+    built = evidence(x, x[:, :3].argmax(dim=1), model, F.cross_entropy, "classification", None, evaluate)
+    with pytest.raises(NotAskedError, match="parts of the model by themselves"):
+        evaluation_prefers_worse_answers(built)
+
+
+@pytest.mark.parametrize(("sign", "accused"), [(1, False), (-1, True)])
+def test_training_that_leads_away_from_what_is_scored(sign: int, accused: bool) -> None:
+    built = classes(accuracy)
+    built.program.loss_fn = lambda outputs, y: F.cross_entropy(sign * outputs, y)
+    built.spec = Spec(task="classification", epochs=10)
+    found = worse_than_untrained(built, None)
+    assert (found is not None) == accused
+    if found is not None:
+        assert (found.part, found.kind, found.certain) == ("loss", "symptom", False)
