@@ -75,7 +75,7 @@ class CheckResult:
     def _repr_html_(self) -> str:
         items = [
             f'<li style="margin:0.3em 0">{mark} <em>{html.escape(where)}</em>: {html.escape(message)}'
-            + (f"<br><strong>Look at</strong> {html.escape(_sentence(look_at))}" if look_at else "")
+            + (f"<br><strong>Look at</strong> {html.escape(look_at)}" if look_at else "")
             + "</li>"
             for mark, where, message, look_at in self._rows()
         ]
@@ -154,11 +154,6 @@ def check_result(question_id: str, *functions: Callable[..., Any]) -> CheckResul
         lines += _practised(question, named)
     left.update(dict.fromkeys(put_back_functions()))
     return CheckResult(f"{question.id} · {question.title}", tuple(lines), tuple(left), question.heading or RIGHT)
-
-
-def _sentence(text: str) -> str:
-    """With a full stop, unless it ends in a mark of its own."""
-    return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 def _practised(question: PublicQuestion, functions: Mapping[str, Callable[..., Any]]) -> list[Line]:

@@ -27,9 +27,9 @@ def _along(windows: Tensor, by: Tensor, axis: int) -> float:
     if length < LONG:
         return 0.0
     lively = [len(set(row.flatten().tolist())) >= 2 * DISTINCT for row in windows]
-    found = [False] * len(windows)
+    continued_by = [False] * len(windows)
     for start in range(1, length // 2 + 1):
         beginnings = set(fingerprints(by.narrow(axis, 0, length - start)))
         ends = fingerprints(windows.narrow(axis, start, length - start))
-        found = [old or new in beginnings for old, new in zip(found, ends, strict=True)]
-    return sum(a and b for a, b in zip(found, lively, strict=True)) / len(windows)
+        continued_by = [old or new in beginnings for old, new in zip(continued_by, ends, strict=True)]
+    return sum(a and b for a, b in zip(continued_by, lively, strict=True)) / len(windows)

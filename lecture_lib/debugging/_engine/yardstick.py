@@ -164,7 +164,7 @@ def _relative(outputs: Tensor, y: Tensor, spec: Spec) -> float:
         raise NotAskedError(f"outputs {list(outputs.shape)} do not fit targets {list(y.shape)}")
     outputs, y = outputs.reshape(y.shape).double(), y.double()
     if bool(((y == 0) | (y == 1)).all()) and (whole or spec.task in ("multi-label", "classification", "segmentation")):
-        return _there_or_not(outputs, y)
+        return 2 * (1 - area(outputs, y))
     return _numbers(outputs, y)
 
 
@@ -191,7 +191,8 @@ def _classes(outputs: Tensor, y: Tensor, spec: Spec) -> float:
     return sum(rates) / len(rates) / (1 - 1 / len(present))
 
 
-def _there_or_not(outputs: Tensor, y: Tensor) -> float:
+def area(outputs: Tensor, y: Tensor) -> float:
+    """The area under the ROC curve; of several labels [N, L] the mean of their areas."""
     columns = (outputs.reshape(-1, 1), y.reshape(-1, 1)) if y.ndim != 2 else (outputs, y)
     areas = []
     for scores, label in zip(columns[0].T, columns[1].T, strict=True):
@@ -205,7 +206,7 @@ def _there_or_not(outputs: Tensor, y: Tensor) -> float:
         areas.append(above / (positive * (len(label) - positive)))
     if not areas:
         raise NotAskedError("validation has one class only")
-    return 2 * (1 - sum(areas) / len(areas))
+    return sum(areas) / len(areas)
 
 
 def _numbers(outputs: Tensor, y: Tensor) -> float:

@@ -201,7 +201,7 @@ def _answering(program: Program, wanted: Tensor) -> Iterator[None]:
 
     def hook(module: nn.Module, args: tuple[object, ...], output: object) -> object:
         nonlocal place
-        asked.clear()
+        inside.clear()
         if not isinstance(output, Tensor) or output.shape[1:] != wanted.shape[1:]:
             raise NotAskedError("the evaluation asks the model for something else than outputs of examples")
         if place == len(wanted):
@@ -213,13 +213,13 @@ def _answering(program: Program, wanted: Tensor) -> Iterator[None]:
         return answer
 
     def directly(module: nn.Module, args: object) -> None:
-        if not asked:
+        if not inside:
             raise NotAskedError("the evaluation asks parts of the model by themselves")
 
     def begin(module: nn.Module, args: object) -> None:
-        asked.append(True)
+        inside.append(True)
 
-    asked: list[bool] = []  # while the model as a whole is
+    inside: list[bool] = []  # the forward pass of the whole model, while it runs
     handles = [module.register_forward_pre_hook(directly) for module in list(program.model.modules())[1:]]
     handles.append(program.model.register_forward_pre_hook(begin))
     handles.append(program.model.register_forward_hook(hook))

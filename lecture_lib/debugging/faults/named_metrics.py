@@ -13,6 +13,7 @@ from .._engine.assumptions import NotAskedError, draws_again
 from .._engine.evidence import Evidence
 from .._engine.inspection import WatchedLoader
 from .._engine.preserve import untouched
+from .._engine.yardstick import area
 from .finding import Finding
 from .metric_rules import LEAST, answers
 
@@ -24,6 +25,7 @@ OTHERWISE = 0.01  # relative difference between what is reported and what its na
 ACCURACY = re.compile(r"(acc|accuracy)")
 TINY = 1e-6  # a number that is 0 by definition may be reported so
 R_SQUARED = re.compile(r"(r2|r\u00b2|r_?squared|r2_?score)")
+AREA = re.compile(r"(roc_?)?auc(_?roc)?|auroc|area_under_(the_)?(roc_)?curve")
 BEFORE = re.compile(r"^(val|valid|validation|mean|compute|token|pixel)[ _]")
 
 
@@ -101,6 +103,8 @@ def readings(name: str, batches: Batches, evidence: Evidence) -> list[float]:
     if len({y.shape[1:] for _, y in batches}) > 1:
         return []
     outputs, y = torch.cat([answer for answer, _ in batches]), torch.cat([y for _, y in batches])
+    if AREA.fullmatch(plain) and outputs.numel() == y.numel() and bool(((y == 0) | (y == 1)).all()):
+        return [area(outputs.reshape(y.shape).double(), y.double())]
     if outputs.shape != y.shape or not y.is_floating_point():
         return []
     off, spread = (outputs - y).double(), float(y.double().var(unbiased=False))

@@ -26,11 +26,11 @@ def stuck_at_zero(evidence: Evidence) -> Finding | None:
         before = [parameter.detach().clone() for parameter in program.model.parameters()]
         program.run_epoch()
         moved = any(not torch.equal(p, old) for p, old in zip(program.model.parameters(), before, strict=True))
-        known = {id(p) for optimizer in program.optimizers for p in optimizer.state}
+        with_state = {id(p) for optimizer in program.optimizers for p in optimizer.state}
         stuck = [
             name
             for name, weight in weights.items()
-            if not bool(weight.any()) and (weight.grad is not None or id(weight) in known)
+            if not bool(weight.any()) and (weight.grad is not None or id(weight) in with_state)
         ]
     if not stuck or not moved:
         return None

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -112,6 +113,14 @@ def above_a_half(outputs: Tensor, y: Tensor) -> float:
     return float(((outputs > 0.5) == (y > 0)).double().mean())
 
 
+def roc_area(outputs: Tensor, y: Tensor) -> float:
+    return float(roc_auc_score(y.numpy(), outputs.numpy()))
+
+
+def roc_area_of_guesses(outputs: Tensor, y: Tensor) -> float:
+    return roc_area((outputs > 0).float(), y)
+
+
 def of_probabilities(outputs: Tensor, y: Tensor) -> float:
     return above_a_half(outputs.sigmoid(), y)
 
@@ -139,6 +148,8 @@ class TestMetricsAreWhatTheirNamesSay:
             (numbers, r2, "r_squared"),
             (numbers, lambda outputs, y: -F.mse_loss(outputs, y), "mse"),
             (numbers, r2_of_answers, "explained"),
+            (yes_or_no, roc_area, "roc_auc"),
+            (yes_or_no, roc_area_of_guesses, "share"),
         ],
         ids=lambda value: value if isinstance(value, str) else "",
     )
@@ -152,6 +163,7 @@ class TestMetricsAreWhatTheirNamesSay:
             (numbers, r2_of_answers, "r2"),
             (numbers, r2_from_zero, "r_squared"),
             (numbers, lambda outputs, y: F.mse_loss(outputs, y), "rmse"),
+            (yes_or_no, roc_area_of_guesses, "_auc"),
         ],
         ids=lambda value: value if isinstance(value, str) else "",
     )
