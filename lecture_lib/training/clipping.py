@@ -58,8 +58,8 @@ def scale_to_norm(groups: Groups, norm: Tensor | float, max_norm: float) -> None
 
     """
     if isinstance(norm, Tensor):
-        # A norm that is 0 or not finite gives max_norm / 0 = inf, which is clamped to 1: nothing is scaled.
-        scale = (max_norm / norm.nan_to_num(0.0, 0.0)).clamp_(max=1.0)
+        # Not a clamped quotient: max_norm / norm is computed as max_norm * (1 / norm), below 1 for some equal numbers.
+        scale = torch.where((norm > max_norm) & norm.isfinite(), max_norm / norm, torch.ones_like(norm))
         for device, gradients in groups.items():
             # One call for all gradients of a device: on a GPU a loop would launch a kernel for each parameter.
             torch._foreach_mul_(gradients, scale.to(device))

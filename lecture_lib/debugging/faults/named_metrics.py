@@ -15,7 +15,7 @@ from .._engine.inspection import WatchedLoader
 from .._engine.preserve import untouched
 from .._engine.yardstick import area
 from .finding import Finding
-from .metric_rules import LEAST, answers
+from .metric_rules import LEAST, answers, metric_counts_what_is_left_out
 
 Batches = Sequence[tuple[Tensor, Tensor]]
 """Outputs and targets, batch by batch."""
@@ -23,6 +23,7 @@ Batches = Sequence[tuple[Tensor, Tensor]]
 SAME = 1e-3  # relative; what halves of the examples may differ from the whole if a loss is a mean over examples
 OTHERWISE = 0.01  # relative difference between what is reported and what its name says
 ACCURACY = re.compile(r"(acc|accuracy)")
+DISTINCT = 0.95  # share of scores that are different numbers
 TINY = 1e-6  # a number that is 0 by definition may be reported so
 R_SQUARED = re.compile(r"(r2|r\u00b2|r_?squared|r2_?score)")
 AREA = re.compile(r"(roc_?)?auc(_?roc)?|auroc|area_under_(the_)?(roc_)?curve")
@@ -74,6 +75,8 @@ def metric_is_another(evidence: Evidence) -> Finding | None:
     metric, val, outputs = evidence.program.metric, evidence.val, evidence.run.outputs[1]
     if metric is None or val is None or outputs is None or len(outputs) < LEAST:
         return None
+    if metric_counts_what_is_left_out(evidence):
+        return None  # that says more
     name = getattr(metric, "__name__", type(metric).__name__)
     y = val.y[: len(outputs)]
     tried = [outputs]
@@ -104,6 +107,9 @@ def readings(name: str, batches: Batches, evidence: Evidence) -> list[float]:
         return []
     outputs, y = torch.cat([answer for answer, _ in batches]), torch.cat([y for _, y in batches])
     if AREA.fullmatch(plain) and outputs.numel() == y.numel() and bool(((y == 0) | (y == 1)).all()):
+        # Of equal scores the area is a matter of taste: which comes first, or half of both.
+        if len(outputs.unique()) < DISTINCT * outputs.numel():
+            return []
         return [area(outputs.reshape(y.shape).double(), y.double())]
     if outputs.shape != y.shape or not y.is_floating_point():
         return []
