@@ -75,13 +75,11 @@ def metric_is_another(evidence: Evidence) -> Finding | None:
     metric, val, outputs = evidence.program.metric, evidence.val, evidence.run.outputs[1]
     if metric is None or val is None or outputs is None or len(outputs) < LEAST:
         return None
-    if metric_counts_what_is_left_out(evidence):
-        return None  # that says more
     name = getattr(metric, "__name__", type(metric).__name__)
     y = val.y[: len(outputs)]
-    tried = [outputs]
-    if readings(name, [(outputs, y)], evidence):
-        tried += answers(outputs, y, 0)
+    if not readings(name, [(outputs, y)], evidence) or metric_counts_what_is_left_out(evidence):
+        return None  # the name says nothing, or that finding says more
+    tried = [outputs, *answers(outputs, y, 0)]
     for answer in tried:
         value, usual = float(metric(answer, y)), readings(name, [(answer, y)], evidence)
         if _differs(value, usual):
