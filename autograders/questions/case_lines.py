@@ -43,13 +43,19 @@ def case_lines(question: Question, number: int, case: Case, observation: Mapping
 def departures(
     question: Question, simulate: Simulation, cases: Sequence[Case], observations: Sequence[Observation]
 ) -> Iterator[str]:
-    """Where an answer did something else than a mistake would, in words."""
+    """Where an answer did something else than a mistake would, in the fields that the mistake changes on any case.
+
+    In words, and by the rule by which `lecture_lib.notebook.misconceptions.explains` decides.
+    """
     tolerance = question.public.relative_tolerance
-    for number, (case, observation) in enumerate(zip(cases, observations, strict=True), 1):
-        right = nested(question.description.reference(case))
-        wrong = changed_fields(simulate(case), right, tolerance)
+    expected = [nested(question.description.reference(case)) for case in cases]
+    mistaken = [changed_fields(simulate(case), right, tolerance) for case, right in zip(cases, expected, strict=True)]
+    changed = {(part, name) for fields in mistaken for part, values in fields.items() for name in values}
+    of_cases = zip(cases, observations, expected, mistaken, strict=True)
+    for number, (case, observation, right, wrong) in enumerate(of_cases, 1):
         for part, values in right.items():
-            for name, value in {**values, **wrong.get(part, {})}.items():
+            for name in (name for name in values if (part, name) in changed):
+                value = wrong.get(part, {}).get(name, values[name])
                 observed, reason = read_field(observation, part, name)
                 if observed is None or not agree(observed, value, tolerance):
                     text = reason if observed is None else f"observed {_short(observed)}"

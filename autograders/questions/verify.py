@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from nbformat import NotebookNode
 
+from lecture_lib.notebook.misconceptions import GENERAL
+
 from .. import notebooks
 from ..course import STUB
 from ..files import write_text_atomically
@@ -182,7 +184,7 @@ def why_not_named(
     yield f"  named: {named or 'no misconception'}, not {declared}"
     mistakes = question.description.mistakes
     forms = next((mistake.forms() for mistake in mistakes if mistake.id == declared), {})
-    if not forms:
+    if not forms and declared not in GENERAL:
         yield f"  the description has no mistake {declared}; it has {', '.join(mistake.id for mistake in mistakes)}"
     for form, simulate in forms.items():
         departure = next(departures(question, simulate, cases, observations), None)

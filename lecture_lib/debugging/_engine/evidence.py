@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -53,9 +53,7 @@ class Evidence:
     def of_recording(cls, recording: Recording, spec: Spec) -> Evidence:
         """A recording and nothing else."""
         evidence = cls(Program(nn.Identity(), [], None, ()), spec)
-        evidence.__dict__.update(
-            run=Run(recording), train=None, val=None, plain=None, each_input=[], examples=spec.examples
-        )
+        evidence.__dict__.update(run=Run(recording), train=None, val=None, plain=None, examples=spec.examples)
         return evidence
 
     def left_out(self) -> list[str]:
@@ -96,6 +94,8 @@ class Evidence:
     @cached_property
     def each_input(self) -> list[tuple[Examples, Examples]]:
         """Training and validation examples with each of their inputs by itself, for programs that have several, too."""
+        if self.train is not None and self.val is not None:
+            return [(self.train, self.val)]
         loaders = (self.program.train_loader, self.program.val_loader)
         return list(zip(*(read_each_input(loader, self.program, self.spec) for loader in loaders), strict=False))
 
@@ -117,12 +117,13 @@ class Evidence:
         with untouched(program, self.seed):
             recorder = Recorder(program.model, program.optimizers)
             run = Run(recorder.recording)
+            # An evaluation may need a model that was trained.
+            with suppress(Exception), untouched(program, self.seed):
+                run.untrained = self._reported()
             watch(program, recorder, run)
             tied = untied(self)
             try:
                 run.before = self.measure(train)[0]
-                with untouched(program, self.seed):
-                    run.untrained = self._reported()
                 with recorder, modes_of_norms(program.model) as modes:
                     for _ in range(epochs):
                         recorder.mark("epoch")
@@ -134,8 +135,8 @@ class Evidence:
                         # The ladder's own measurements are no part of the run.
                         with recorder.paused():
                             loss, metric, _ = self.measure(self.val)
-                            loss = loss if self._comparable else math.nan
-                            run.rows.append(Row(self.measure(train)[0], loss, metric, reported))
+                            val_loss = loss if self._comparable else math.nan
+                            run.rows.append(Row(self.measure(train)[0], val_loss, metric, reported))
                 run.evaluates_a_copy = evaluates_a_copy(modes)
                 run.outputs = (self.measure(train)[2], self.measure(self.val)[2])
                 recorder.recording.untied = tied or untied(self)
@@ -157,10 +158,8 @@ class Evidence:
     @property
     def _comparable(self) -> bool:
         """Whether the loss means the same for both splits: pairs, say, may be validated as single examples."""
-        if self.train is None or self.val is None:
-            return True
-        forms = [(x.ndim, y.ndim, y.is_floating_point()) for x, y in ((s.x, s.y) for s in (self.train, self.val))]
-        return forms[0] == forms[1]
+        splits = [split for split in (self.train, self.val) if split is not None]
+        return len({(split.x.ndim, split.y.ndim, split.y.is_floating_point()) for split in splits}) < 2
 
     def _reported(self) -> dict[str, float]:
         program = self.program

@@ -26,9 +26,15 @@ def _along(windows: Tensor, by: Tensor, axis: int) -> float:
     length = windows.shape[axis]
     if length < LONG:
         return 0.0
+    # Most rows are no windows: whether a few numbers agree at all is cheap to ask.
+    width = min(LONG, length - length // 2)
+    heads = set(fingerprints(by.narrow(axis, 0, width)))
+    starts = [s for s in range(1, length // 2 + 1) if heads & set(fingerprints(windows.narrow(axis, s, width)))]
+    if not starts:
+        return 0.0
     lively = [len(set(row.flatten().tolist())) >= 2 * DISTINCT for row in windows]
     continued_by = [False] * len(windows)
-    for start in range(1, length // 2 + 1):
+    for start in starts:
         beginnings = set(fingerprints(by.narrow(axis, 0, length - start)))
         ends = fingerprints(windows.narrow(axis, start, length - start))
         continued_by = [old or new in beginnings for old, new in zip(continued_by, ends, strict=True)]

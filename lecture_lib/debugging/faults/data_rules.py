@@ -15,6 +15,7 @@ from .._engine.assumptions import NO_PICTURES, NotAskedError, picture
 from .._engine.events import LossCall
 from .._engine.evidence import Evidence
 from .._engine.loss_calls import BINARY
+from .._engine.windows import LONG
 from .finding import Finding
 from .id_rules import numbered_anew
 from .mask_rules import turned_apart
@@ -58,9 +59,8 @@ def axes_scrambled(evidence: Evidence) -> Finding | None:
     for name, reading in readings.items():
         if (name == "[H, W, C]" and c == 1) or (name == "[C, W, H]" and h == w):
             continue
-        ratio = roughness(reading) / rough
-        share, median = float((ratio < 1).float().mean()), float(ratio.median())
-        if (share > 0.95 and median < SMOOTHER) or (share > 0.8 and median < MUCH_SMOOTHER):
+        smoother, share, median = _smoother(roughness(reading) / rough)
+        if smoother:
             return Finding(
                 "D08",
                 f"read as {name}, {share:.0%} of the images are smoother: neighbours differ by {median:.0%} "
@@ -79,12 +79,17 @@ def series_scrambled(evidence: Evidence) -> Finding | None:
     n, a, b = x.shape
     if a == b or min(a, b) < 2 or max(a, b) < LONG:
         return None
-    ratio = _rough_in_time(x.reshape(n, b, a)) / _rough_in_time(x)
-    share, median = float((ratio < 1).float().mean()), float(ratio.median())
-    if not (share > 0.95 and median < SMOOTHER) and not (share > 0.8 and median < MUCH_SMOOTHER):
+    smoother, share, median = _smoother(_rough_in_time(x.reshape(n, b, a)) / _rough_in_time(x))
+    if not smoother:
         return None
     text = f"read as [{b}, {a}] and exchanged, not as [{a}, {b}], {share:.0%} of the series are smoother: neighbours "
     return Finding("D08", f"{text}differ by {median:.0%} of what they do as they are fed", {"ratio": median})
+
+
+def _smoother(ratio: Tensor) -> tuple[bool, float, float]:
+    """Whether another reading is the right one by its roughness against that of the first: share that fell, median."""
+    share, median = float((ratio < 1).float().mean()), float(ratio.median())
+    return (share > 0.95 and median < SMOOTHER) or (share > 0.8 and median < MUCH_SMOOTHER), share, median
 
 
 def _rough_in_time(x: Tensor) -> Tensor:
@@ -188,7 +193,6 @@ def given_more_than_once(evidence: Evidence) -> Finding | None:
     return Finding("D32", f"each example comes {np.median(counts):g} times in an epoch with {workers} workers")
 
 
-LONG = 8  # steps of a series
 MUCH_SMOOTHER = 0.75
 SMOOTHER = 0.92  # roughness of an image read in another way, against the image as it is
 

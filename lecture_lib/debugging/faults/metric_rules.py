@@ -216,12 +216,9 @@ def _answering(program: Program, wanted: Tensor) -> Iterator[None]:
         if not inside:
             raise NotAskedError("the evaluation asks parts of the model by themselves")
 
-    def begin(module: nn.Module, args: object) -> None:
-        inside.append(True)
-
     inside: list[bool] = []  # the forward pass of the whole model, while it runs
     handles = [module.register_forward_pre_hook(directly) for module in list(program.model.modules())[1:]]
-    handles.append(program.model.register_forward_pre_hook(begin))
+    handles.append(program.model.register_forward_pre_hook(lambda *_: inside.append(True)))
     handles.append(program.model.register_forward_hook(hook))
     try:
         yield

@@ -27,7 +27,7 @@ DISTINCT = 0.95  # share of scores that are different numbers
 TINY = 1e-6  # a number that is 0 by definition may be reported so
 R_SQUARED = re.compile(r"(r2|r\u00b2|r_?squared|r2_?score)")
 AREA = re.compile(r"(roc_?)?auc(_?roc)?|auroc|area_under_(the_)?(roc_)?curve")
-BEFORE = re.compile(r"^(val|valid|validation|mean|compute|token|pixel)[ _]")
+BEFORE = re.compile(r"^(val|valid|validation|compute|token|pixel)[ _]")
 
 
 def reports_otherwise(evidence: Evidence) -> Finding | None:
@@ -60,12 +60,10 @@ def reports_otherwise(evidence: Evidence) -> Finding | None:
     batches = [(answer, y.cpu()) for answer, y in zip(outputs, targets, strict=True)]
     for name, value in reported.items():
         usual = readings(name, batches, evidence)
-        if name.lower().endswith("loss") and len(losses) == len(outputs):
+        if _plain(name) == "loss" and len(losses) == len(outputs):
             usual = _mean_loss(batches, evidence)
         if _differs(value, usual):
-            text = (
-                f"of an untrained model '{name}' is reported as {value:.4g}; over all its outputs it is {usual[0]:.4g}"
-            )
+            text = f"of an untrained model '{name}' is reported as {value:.4g}; by definition it is {usual[0]:.4g}"
             return Finding(None, text, {"reported": value, "usual": usual[0]}, certain=False, where="metric")
     return None
 
@@ -79,8 +77,7 @@ def metric_is_another(evidence: Evidence) -> Finding | None:
     y = val.y[: len(outputs)]
     if not readings(name, [(outputs, y)], evidence) or metric_counts_what_is_left_out(evidence):
         return None  # the name says nothing, or that finding says more
-    tried = [outputs, *answers(outputs, y, 0)]
-    for answer in tried:
+    for answer in (outputs, *answers(outputs, y, 0)):
         value, usual = float(metric(answer, y)), readings(name, [(answer, y)], evidence)
         if _differs(value, usual):
             text = f"the metric '{name}' is {value:.4g} for an answer of which it is {usual[0]:.4g} by definition"
@@ -98,17 +95,18 @@ def _differs(value: float, usual: Sequence[float]) -> bool:
 
 def readings(name: str, batches: Batches, evidence: Evidence) -> list[float]:
     """What a number of this name is by definition, the usual reading first; empty where name or outputs do not say."""
-    plain = BEFORE.sub("", name.lower().strip("_"))
+    plain = _plain(name)
     if ACCURACY.fullmatch(plain):
         return _accuracies(batches, evidence)
     if len({y.shape[1:] for _, y in batches}) > 1:
         return []
     outputs, y = torch.cat([answer for answer, _ in batches]), torch.cat([y for _, y in batches])
+    if outputs.numel() == len(outputs) == y.numel():
+        outputs = outputs.reshape(y.shape)  # one number for an example, with an axis of length 1 or without
     if AREA.fullmatch(plain) and outputs.numel() == y.numel() and bool(((y == 0) | (y == 1)).all()):
         # Of equal scores the area is a matter of taste: which comes first, or half of both.
-        if len(outputs.unique()) < DISTINCT * outputs.numel():
-            return []
-        return [area(outputs.reshape(y.shape).double(), y.double())]
+        distinct = len(outputs.unique()) >= DISTINCT * outputs.numel()
+        return [area(outputs.reshape(y.shape).double(), y.double())] if distinct else []
     if outputs.shape != y.shape or not y.is_floating_point():
         return []
     off, spread = (outputs - y).double(), float(y.double().var(unbiased=False))
@@ -119,17 +117,22 @@ def readings(name: str, batches: Batches, evidence: Evidence) -> list[float]:
     return [means[plain]] if plain in means else []
 
 
+def _plain(name: str) -> str:
+    """A name without what says of which examples, or by whom."""
+    return BEFORE.sub("", name.lower().strip("_"))
+
+
 def _accuracies(batches: Batches, evidence: Evidence) -> list[float]:
     """The share of right answers over all places that count, and over the examples' own shares."""
     if any(y.is_floating_point() or outputs.ndim != y.ndim + 1 for outputs, y in batches):
         return []
     # Where there are as many classes as places, either axis may be that of the classes.
-    axes = {axis for axis in (1, -1) if all(_without(answer, axis) == y.shape for answer, y in batches)}
-    return [share for axis in sorted(axes) for share in _shares(batches, axis, evidence.spec.ignore_index)]
+    fitting = (axis for axis in (-1, 1) if all(_holds_classes(answer, axis, y) for answer, y in batches))
+    return [share for axis in fitting for share in _shares(batches, axis, evidence.spec.ignore_index)]
 
 
-def _without(outputs: Tensor, axis: int) -> torch.Size:
-    return outputs.movedim(axis, -1).shape[:-1] if outputs.shape[axis] > 1 else torch.Size()
+def _holds_classes(outputs: Tensor, axis: int, y: Tensor) -> bool:
+    return outputs.shape[axis] > 1 and outputs.movedim(axis, -1).shape[:-1] == y.shape
 
 
 def _shares(batches: Batches, axis: int, ignored: int | None) -> list[float]:

@@ -121,9 +121,7 @@ def windows_overlap(evidence: Evidence) -> Finding | None:
     share = continued(evidence.val.x, (evidence.plain or evidence.train).x)
     if share < OVERLAP:
         return None
-    text = (
-        f"{share:.0%} of the validation windows are continued by a training window, which holds what comes after them"
-    )
+    text = f"{share:.0%} of the validation windows are continued by training windows, which hold what comes after"
     return Finding("D20", text, {"share": share})
 
 

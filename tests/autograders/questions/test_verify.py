@@ -15,7 +15,9 @@ from autograders.probes import observe_cases
 from autograders.questions import answer_process
 from autograders.questions.answer_process import observe_sets
 from autograders.questions.bank import TABLES, BankError, read_answers
+from autograders.questions.case_lines import departures
 from autograders.questions.cases import Case
+from autograders.questions.graded_parts import nested
 from autograders.questions.question import QUESTIONS, UNANSWERED, encode_inputs
 from autograders.questions.seeds import SecretError, create_secret, generator, pool_index, read_secret
 from autograders.questions.verdict_cache import Result
@@ -78,7 +80,7 @@ def test_an_answer_that_gets_something_else_is_shown_with_its_part_and_case() ->
     assert any(line.startswith("  case ") for line in lines)
 
 
-@pytest.mark.parametrize("declared", ["norm-after", "typo"])
+@pytest.mark.parametrize("declared", ["norm-after", "typo", "raised"])
 def test_a_mistake_that_is_not_named_says_where_the_answer_does_something_else(declared: str) -> None:
     question = QUESTIONS["03a-clip"]
     wrong = next(answer for answer in question.answers() if answer.misconception == "always-rescaled")
@@ -87,9 +89,28 @@ def test_a_mistake_that_is_not_named_says_where_the_answer_does_something_else(d
     assert f"  named: always-rescaled, not {other.misconception}" in lines
     if declared == "typo":
         assert any(line.startswith("  the description has no mistake typo; it has ") for line in lines)
+    elif declared == "raised":  # a general one, which no description has
+        assert not any("has no mistake" in line for line in lines)
     else:
-        departure = next(line for line in lines if line.startswith("  norm-after would give clipping."))
+        departure = next(line for line in lines if line.startswith("  norm-after would give clipping.norm = "))
         assert re.search(r" = .+ in case \d+, .+; observed ", departure), departure
+
+
+def test_a_mistake_is_not_blamed_for_fields_that_it_does_not_change() -> None:
+    """As in the judge: a second mistake elsewhere does not keep the first one from being named."""
+    question = QUESTIONS["03a-clip"]
+    (mistake,) = (mistake for mistake in question.description.mistakes if mistake.id == "norm-after")
+    cases = question.draw(Sets.secret, Sets.version, 0)
+    given = [nested({**question.description.reference(case), **mistake.simulate(case)}) for case in cases]
+    observations = [{part: {"value": dict(values)} for part, values in fields.items()} for fields in given]
+    for observation in observations:
+        if "cosine" in observation:
+            observation["cosine"]["value"]["cosine"] = -1.0
+    assert not list(departures(question, mistake.simulate, cases, observations))
+    observations[0]["clipping"]["value"]["norm"] = 12345.0
+    (departure,) = departures(question, mistake.simulate, cases, observations)
+    assert departure.startswith("clipping.norm = ")
+    assert "in case 1, " in departure
 
 
 def test_the_published_table_is_what_verify_finds() -> None:

@@ -341,3 +341,44 @@ def test_training_that_leads_away_from_what_is_scored(sign: int, accused: bool) 
     assert (found is not None) == accused
     if found is not None:
         assert (found.part, found.kind, found.certain) == ("loss", "symptom", False)
+
+
+def test_a_loss_of_another_name_is_not_taken_for_the_loss() -> None:
+    """Such as one part of it, or that of training."""
+
+    def evaluate(program: Program) -> dict[str, float]:
+        losses = [program.loss_fn(program.model(x), y) for x, y in program.val_loader or ()]  # type: ignore[misc]
+        return {"auxiliary_loss": 3 * float(sum(losses)) / len(losses)}
+
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(220, 4, generator=generator)
+    built = evidence(x, x[:, :3].argmax(dim=1), nn.Linear(4, 3), F.cross_entropy, "classification", None, evaluate)
+    assert reports_otherwise(built) is None
+
+
+def test_a_program_whose_evaluation_needs_a_trained_model_is_recorded_as_ever() -> None:
+    def evaluate(program: Program) -> dict[str, float]:
+        if not program.optimizers[0].state and not any(p.grad is not None for p in program.model.parameters()):
+            raise RuntimeError("nothing is trained yet")
+        return {"accuracy": 0.5}
+
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(200, 4, generator=generator)
+    built = evidence(x, x[:, :3].argmax(dim=1), nn.Linear(4, 3), F.cross_entropy, "classification", None, evaluate)
+    assert built.run.error is None
+    assert built.run.untrained == {}
+    assert built.run.rows[-1].reported == {"accuracy": 0.5}
+
+
+def test_inputs_that_were_read_once_are_not_read_again() -> None:
+    built = classes(accuracy)
+    assert built.each_input == [(built.train, built.val)]
+    assert built.each_input[0][0] is built.train
+
+
+def test_an_r_squared_of_outputs_with_an_axis_more_than_the_targets() -> None:
+    built = numbers(named(lambda outputs, y: r2_from_zero(outputs.squeeze(1), y), "r2"))
+    built.program.loss_fn = lambda outputs, y: F.mse_loss(outputs.squeeze(1), y.flatten())
+    x, y = (torch.cat(part) for part in zip(*built.program.val_loader or (), strict=True))
+    built.program.val_loader = DataLoader(TensorDataset(x, y.squeeze(1)), 30)
+    assert metric_is_another(built) is not None
