@@ -243,6 +243,9 @@ def _climb(evidence: Evidence, go_on: bool, make: Make | None, budget: float) ->
     findings = [finding for rung in RUNGS for finding in _look(evidence, rung, rung.rules, unchecked)]
     explained = {name for finding in findings for name in EXPLAINS.get(finding.fault or "", ())}
     findings = [finding for finding in findings if finding.fault not in explained]
+    certain = {(finding.rung, finding.part) for finding in findings if finding.certain}
+    # A guess without a name adds nothing to what is certain of the same part.
+    findings = [one for one in findings if one.certain or one.fault or (one.rung, one.part) not in certain]
     swaps = None
     # An identity that does not hold explains the program by itself, and replacing parts costs whole trainings.
     if not any(finding.certain for finding in findings) and budget > 0 and evidence.run.error is None:

@@ -133,7 +133,7 @@ def test_the_sections_show_their_numbers() -> None:
         "70000: FP16 inf, BF16 7.01e+04",
         "3.4e+38: FP16 inf, BF16 inf",
         "plain:  0\nscaled: 1.0e-08",
-        "stored in FP32: 2.000\nIt is 1.",
+        "stored in FP32: 2.000\n\nIt is 1.",
         "batch 64: kept for backward +41%, total +4%",
         "batch 512: kept for backward -38%, total -18%",
         "T4 -> fp16\nA100 -> bf16",
