@@ -245,7 +245,7 @@ def _climb(evidence: Evidence, go_on: bool, make: Make | None, budget: float) ->
     findings = [finding for finding in findings if finding.fault not in explained]
     certain = {(finding.rung, finding.part) for finding in findings if finding.certain}
     # A guess without a name adds nothing to what is certain of the same part.
-    findings = [one for one in findings if one.certain or one.fault or (one.rung, one.part) not in certain]
+    findings = [cause for cause in findings if cause.certain or cause.fault or (cause.rung, cause.part) not in certain]
     swaps = None
     # An identity that does not hold explains the program by itself, and replacing parts costs whole trainings.
     if not any(finding.certain for finding in findings) and budget > 0 and evidence.run.error is None:
@@ -270,12 +270,11 @@ def _climb(evidence: Evidence, go_on: bool, make: Make | None, budget: float) ->
     if all(finding.symptom for finding in findings) and evidence.run.error is None:
         more = _symptoms(evidence, swaps, unchecked)
         findings = more if not findings or any(finding.part for finding in more) else findings
-    findings = [located(finding, swaps) for finding in findings]
+    findings = sorted((located(finding, swaps) for finding in findings), key=lambda finding: not finding.certain)
     doubt = no_better_than_chance(evidence.program, evidence.val, evidence.run)
     results = []
     for rung in RUNGS:
         here = [finding for finding in findings if finding.rung == rung.number]
-        here.sort(key=lambda finding: not finding.certain)
         numbers = _measure(evidence, rung, unchecked)
         results.append(Result(rung, tuple(here), tuple(unchecked.get(rung.number, ())), numbers))
         if here and not go_on:
@@ -321,8 +320,7 @@ def _supported(finding: Finding, swaps: Swaps | None) -> bool:
     if swaps is None or finding.certain:
         return True
     if swaps.explained is not None:
-        retrained = finding.kind == "swap" or finding.part in DATA
-        return retrained and finding.part == swaps.explained.part
+        return finding.part == swaps.explained.part and (finding.kind == "swap" or finding.part in DATA)
     return swaps.speaks_for(finding.parts)
 
 

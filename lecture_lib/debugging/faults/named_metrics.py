@@ -44,10 +44,13 @@ def reports_otherwise(evidence: Evidence) -> Finding | None:
         own = program.loss_fn
         if own is not None:
             program.loss_fn = lambda *arguments: (losses.append(True), own(*arguments))[1]  # type: ignore[func-returns-value]
-        program.val_loader = WatchedLoader(program.val_loader or (), lambda batch: targets.append(program.parts(batch)[1]))
-        handle = program.model.register_forward_hook(
-            lambda module, args, output: outputs.extend([output.detach().cpu()] if isinstance(output, Tensor) else [])
-        )
+        loader = program.val_loader or ()
+        program.val_loader = WatchedLoader(loader, lambda batch: targets.append(program.parts(batch)[1]))
+
+        def keep(module: object, args: object, output: object) -> None:
+            outputs.extend([output.detach().cpu()] if isinstance(output, Tensor) else [])
+
+        handle = program.model.register_forward_hook(keep)
         try:
             reported = program.run_evaluation()
         finally:
