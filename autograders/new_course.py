@@ -11,10 +11,12 @@ from string import Template
 from .files import write_text_atomically
 from .new_question import SKELETONS
 from .notebooks import NotebookError
+from .questions.published_tables import TABLES, without_rows
 from .setting import ANSWERS, DESCRIPTIONS, NOTEBOOKS, PUBLIC_HALVES, ROOT
 
 _COPIED = ("lecture_lib", "autograders", "assets", "binder")
 _FILES = ("LICENSE", "LICENSE-prose", "hatch_build.py", "nbgrader_config.py", "pyproject.toml", ".gitignore")
+_ABOUT_QUESTIONS = ("what-is-learned.md", "rubrics.md")  # pages of the guide that are about this course's questions
 _TAKEN = {*_COPIED, "tests", "lessons", "hidden", "torch", "numpy"}
 
 
@@ -68,7 +70,8 @@ def write_course(folder: Path, package: str, title: str) -> list[Path]:
 
 def _copy_what_is_general(folder: Path, package: str, title: str) -> None:
     """The library and the grading code without a question of this course."""
-    of_this_course = {PUBLIC_HALVES, DESCRIPTIONS, ANSWERS, NOTEBOOKS}
+    guide = ROOT / "autograders" / "guide"
+    of_this_course = {PUBLIC_HALVES, DESCRIPTIONS, ANSWERS, NOTEBOOKS, *(guide / page for page in _ABOUT_QUESTIONS)}
 
     def left_out(where: str, names: list[str]) -> list[str]:
         return [name for name in names if name == "__pycache__" or Path(where, name) in of_this_course]
@@ -77,6 +80,11 @@ def _copy_what_is_general(folder: Path, package: str, title: str) -> None:
         shutil.copytree(ROOT / name, folder / name, ignore=left_out)
     for name in _FILES:
         shutil.copyfile(ROOT / name, folder / name)
+    readme, tables = folder / "autograders" / "README.md", folder / TABLES.relative_to(ROOT)
+    lines = readme.read_text("utf-8").splitlines(keepends=True)
+    unlinked = (line for line in lines if not any(f"](guide/{page})" in line for page in _ABOUT_QUESTIONS))
+    readme.write_text("".join(unlinked), "utf-8")
+    tables.write_text(without_rows(TABLES.read_text("utf-8")), "utf-8")
     settings = folder / "pyproject.toml"
     lines = settings.read_text("utf-8").splitlines()
     changed = {

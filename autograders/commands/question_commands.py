@@ -23,7 +23,7 @@ def add_question_commands(add: Add) -> None:
     text = f"sets of hidden inputs (default: {POOL}, the pool of a course)"
     command.add_argument("--sets", type=int, default=POOL, metavar="N", help=text)
     command.add_argument("--question", action="append", metavar="ID", help="only this question (repeatable)")
-    command.add_argument("--update", action="store_true", help="write the table into guide/answer-bank.md")
+    command.add_argument("--update", action="store_true", help="write the table into guide/answer-tables.md")
 
     text = "print the computing time of grading each question's slowest right answer, and verify nothing"
     command.add_argument("--times", action="store_true", help=text)
@@ -32,7 +32,7 @@ def add_question_commands(add: Add) -> None:
     command = add("mutate", _mutate, text, course=False)
     command.add_argument("--question", action="append", metavar="ID", help="only this question (repeatable)")
     command.add_argument("--all", action="store_true", help="list also the mutants that are right on the whole domain")
-    command.add_argument("--update", action="store_true", help="write these questions' rows into guide/answer-bank.md")
+    command.add_argument("--update", action="store_true", help="write their rows into guide/answer-tables.md")
 
 
 def _verify(options: argparse.Namespace) -> int:

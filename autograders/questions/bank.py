@@ -12,10 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..setting import ROOT
-
-TABLES = ROOT / "autograders" / "guide" / "answer-bank.md"
-"""The page with the tables of what each answer gets, and of what became of mutants."""
 _FIELD = re.compile(r"^- (points|misconception|about|edit of): (.*)$", re.MULTILINE)
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -17,13 +17,13 @@ from typing import Any
 from lecture_lib.notebook.compare import difference
 from lecture_lib.notebook.observe import observe
 
-from ..files import write_text_atomically
 from .answer_process import Observed, Program, observe_programs, observe_sets
-from .bank import TABLES, Answer
+from .bank import Answer
 from .cases import Case
 from .domain import AnswerStoppedError, first_difference, sample
 from .in_process import functions_of
 from .mutants import Mutant, mutants
+from .published_tables import put_rows, row
 from .question import Question, encode_inputs
 from .seeds import POOL
 from .verify import Sets, cells
@@ -178,18 +178,12 @@ def _right_on_visible(question: Question, observed: Observed) -> bool:
     )
 
 
-_BEGIN, _END = "<!-- mutate: begin -->", "<!-- mutate: end -->"
 _COLUMNS = (Fate.VISIBLE, Fate.HIDDEN, Fate.SOME_SETS, Fate.GAP, Fate.SAME)
 
 
 def update_table(counts: Mapping[str, Mapping[Fate, int]]) -> None:
     """Put the fates of some questions' mutants into the published table; other rows stay."""
-    head, rest = TABLES.read_text("utf-8").split(_BEGIN)
-    written, tail = rest.split(_END)
-    rows = {row.split(" | ")[0].strip("| "): row for row in written.strip().splitlines()[2:]}
+    lines = [row(["question", "mutants", *_COLUMNS]), row(["---"] * (2 + len(_COLUMNS)))]
     for question, fates in counts.items():
-        cells = [question, sum(fates.values()), *(fates.get(fate, 0) for fate in _COLUMNS)]
-        rows[question] = f"| {' | '.join(map(str, cells))} |"
-    names = ["question", "mutants", *_COLUMNS]
-    table = [f"| {' | '.join(names)} |", "|---" * len(names) + "|", *(rows[name] for name in sorted(rows))]
-    write_text_atomically(TABLES, f"{head}{_BEGIN}\n" + "\n".join(table) + f"\n{_END}{tail}")
+        lines.append(row([question, sum(fates.values()), *(fates.get(fate, 0) for fate in _COLUMNS)]))
+    put_rows("mutate", "\n".join(lines))

@@ -14,12 +14,12 @@ from lecture_lib.notebook.misconceptions import GENERAL
 
 from .. import notebooks
 from ..course import STUB
-from ..files import write_text_atomically
 from .answer_process import observe_sets
-from .bank import TABLES, Answer
+from .bank import Answer
 from .case_lines import WRONG, case_lines, departures
 from .cases import Case, Observation
 from .judgement import Simulated
+from .published_tables import put_rows, row
 from .question import QUESTIONS, Question, encode_inputs
 from .seeds import POOL
 from .verdict import UNANSWERED
@@ -209,7 +209,7 @@ def _setup(nb: NotebookNode) -> list[str]:
 
 def table(outcomes: Sequence[Outcome]) -> str:
     """The outcomes as a Markdown table: what each answer declares, and whether it got it, on all variants in a row."""
-    lines = ["| question | answer | points | misconception | as declared |", "|---|---|---|---|---|"]
+    lines = [row(["question", "answer", "points", "misconception", "as declared"]), row(["---"] * 5)]
     rows: dict[tuple[str, str], list[Outcome]] = {}
     for outcome in outcomes:
         rows.setdefault((outcome.question, outcome.answer.name), []).append(outcome)
@@ -219,25 +219,10 @@ def table(outcomes: Sequence[Outcome]) -> str:
         named = " / ".join(sorted({str(result.misconception or "–") for result in results}))
         wrong = [outcome.answer for outcome in answer_outcomes if not outcome.holds]
         verdict = f"no: declares {wrong[0].points:g}, {wrong[0].misconception}" if wrong else "yes"
-        lines.append(f"| {question} | {answer} | {got} | {named} | {verdict} |")
+        lines.append(row([question, answer, got, named, verdict]))
     return "\n".join(lines)
-
-
-_BEGIN, _END = "<!-- verify: begin -->", "<!-- verify: end -->"
 
 
 def update_table(outcomes: Sequence[Outcome]) -> None:
     """Put the rows of some questions into the published table; other rows stay."""
-    head, rest = TABLES.read_text("utf-8").split(_BEGIN)
-    written, tail = rest.split(_END)
-    questions = {outcome.question for outcome in outcomes}
-    heading, rows = _lines(table(outcomes))
-    kept = [row for row in _lines(written)[1] if row.split(" | ")[0].strip("| ") not in questions]
-    rows = sorted([*kept, *rows], key=lambda row: row.split(" | ")[0])  # the rows of a question keep their order
-    write_text_atomically(TABLES, "\n".join([f"{head}{_BEGIN}", *heading, *rows, f"{_END}{tail}"]))
-
-
-def _lines(table: str) -> tuple[list[str], list[str]]:
-    """Heading and rows of a Markdown table."""
-    lines = table.strip().splitlines()
-    return lines[:2], lines[2:]
+    put_rows("verify", table(outcomes))

@@ -23,8 +23,8 @@ from ..setting import ROOT, SETTING
 HERE = Path(__file__).parent
 TEXTS = ("README.md", "lecture_lib/README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
 GUIDE = "autograders/README.md"
-FOR_GRADERS = "## Rubrics for the questions in words"
-"""From this heading on, the guide says what the questions in words are graded by."""
+FOR_GRADERS = "autograders/guide/rubrics.md"
+"""What the questions in words are graded by."""
 PACKAGES = ("tape", "training", "data", "debugging", "experiments", "analysis", "notebook")
 _HIDDEN = re.compile(r"^### BEGIN HIDDEN TESTS$.*?^### END HIDDEN TESTS$\n?", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
@@ -76,11 +76,10 @@ def _write_pages(source: Path, solutions: bool) -> None:
     readable = masters if solutions else {name: without_solutions(nb) for name, nb in masters.items()}
     guides = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "autograders" / "guide").glob("*.md"))
     texts = [text for text in (*TEXTS, GUIDE, *guides) if (ROOT / text).is_file()]
+    if not solutions and FOR_GRADERS in texts:
+        texts.remove(FOR_GRADERS)
     for text in texts:
-        whole = (ROOT / text).read_text("utf-8")
-        if text == GUIDE and not solutions:
-            whole = whole.partition(FOR_GRADERS)[0]
-        _write(source / text, _with_links(whole, text, texts))
+        _write(source / text, _with_links((ROOT / text).read_text("utf-8"), text, texts))
     shutil.copytree(ROOT / "assets" / "readme", source / "assets" / "readme", dirs_exist_ok=True)
     (source / "notebooks").mkdir()
     for name, nb in readable.items():
@@ -168,10 +167,11 @@ def _index(names: list[str], packages: list[str], guides: list[str], texts: list
         yield f"## [{_title(nb)}](notebooks/{name}.ipynb)\n\n{_abstract(nb)}\n\n"
     yield "## For instructors, maintainers and other authors\n\n"
     about = {
-        GUIDE: "how to release, collect, grade and report; tables of the graders, and what is learned where",
+        GUIDE: "how to release, collect, grade and report",
         "README.md": "what the course is, and how well it works",
         "lecture_lib/README.md": "the library: in which order to read it, how it was measured, what it does not do",
-        "CONTRIBUTING.md": "how to change a notebook or add a question",
+        "CONTRIBUTING.md": "how the code is laid out, and how it is tested",
+        "autograders/guide/notebooks-and-questions.md": "how to change a notebook, and how to add a question",
         "autograders/guide/another-course.md": "a course of your own with this library and these graders",
         "autograders/guide/how-a-verdict-is-reached.md": "cases, parts, misconceptions, and when one is named",
         "autograders/guide/answer-bank.md": "how the graders themselves are tried, and with what result",

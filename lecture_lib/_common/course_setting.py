@@ -31,7 +31,9 @@ def read_course_setting(path: Path = FILE) -> CourseSetting:
     try:
         entries = tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise CourseSettingError(f"{path.name} cannot be read: {error}. CONTRIBUTING.md says what it holds.") from None
+        raise CourseSettingError(
+            f"{path.name} cannot be read: {error}. guide/another-course.md says what it holds."
+        ) from None
     names = [field.name for field in fields(CourseSetting)]
     for name in sorted({*names} ^ {*entries}):
         wrong = "is missing" if name in names else "is not known"

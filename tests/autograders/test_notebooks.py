@@ -374,10 +374,8 @@ def test_the_limits_that_it_states_are_those_of_the_sandbox(text: Path) -> None:
 
 
 def test_the_guides_map_holds_every_question_with_its_points_and_every_section() -> None:
-    guide = (ROOT / "autograders" / "README.md").read_text("utf-8")
-    rows = [
-        line.split("|")[1:-1] for line in guide.split("## What is learned where")[1].split("\n\n")[1].splitlines()[2:]
-    ]
+    guide = (ROOT / "autograders" / "guide" / "what-is-learned.md").read_text("utf-8")
+    rows = [line.split("|")[1:-1] for line in guide.split("\n\n")[1].splitlines()[2:]]
     asked, headings = {}, {}
     for text in TEXTS:
         cells = from_text(text).cells

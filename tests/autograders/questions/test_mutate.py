@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from autograders.questions import mutate as mutate_module
+from autograders.questions import published_tables
 from autograders.questions.bank import Answer
 from autograders.questions.cases import Case
 from autograders.questions.mutants import Mutant, mutants
@@ -118,9 +119,9 @@ def test_a_mutant_that_spoils_its_process_changes_no_other_fate(behind: str) -> 
 
 
 def test_the_table_keeps_the_rows_of_other_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    guide = tmp_path / "answer-bank.md"
+    guide = tmp_path / "answer-tables.md"
     guide.write_text("before\n<!-- mutate: begin -->\n| a |\n|---|\n<!-- mutate: end -->\nafter\n", "utf-8")
-    monkeypatch.setattr(mutate_module, "TABLES", guide)
+    monkeypatch.setattr(published_tables, "TABLES", guide)
     update_table({"03b-lr": {Fate.VISIBLE: 3, Fate.SAME: 1}})
     update_table({"03a-clip": {Fate.HIDDEN: 2}})
     update_table({"03b-lr": {Fate.VISIBLE: 4, Fate.SAME: 1}})

@@ -14,10 +14,11 @@ from conftest import autograde
 from autograders.probes import observe_cases
 from autograders.questions import answer_process
 from autograders.questions.answer_process import observe_sets
-from autograders.questions.bank import TABLES, BankError, read_answers
+from autograders.questions.bank import BankError, read_answers
 from autograders.questions.case_lines import departures
 from autograders.questions.cases import Case
 from autograders.questions.graded_parts import nested
+from autograders.questions.published_tables import TABLES
 from autograders.questions.question import QUESTIONS, UNANSWERED, encode_inputs
 from autograders.questions.seeds import SecretError, create_secret, generator, pool_index, read_secret
 from autograders.questions.verdict_cache import Result
