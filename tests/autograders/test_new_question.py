@@ -299,3 +299,18 @@ def test_a_question_that_no_notebook_asks_is_named(
     monkeypatch.setattr(notebooks, "text_paths", list)
     assert main(["build", "--questions"]) == 0
     assert "03a-clip is asked in no notebook" in capsys.readouterr().out
+
+
+def test_another_courses_guide_links_to_its_own_pages_and_names_no_question_of_ours(tmp_path: Path) -> None:
+    write_course(tmp_path / "course", "my_course", "Title")
+    guide = tmp_path / "course" / "autograders"
+    pages = [guide / "README.md", *(guide / "guide").glob("*.md")]
+    broken = [
+        f"{page.name}: {target}"
+        for page in pages
+        for target in re.findall(r"\]\(([^)#:]+)[^):]*\)", page.read_text("utf-8"))
+        if not (page.parent / target).exists()
+    ]
+    assert not broken
+    assert len(pages) > 10
+    assert "| 03a-" not in (guide / "guide" / "answer-tables.md").read_text("utf-8")
