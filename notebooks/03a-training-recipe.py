@@ -3117,8 +3117,8 @@ print([name for name, entry in asdict(record).items() if entry not in (None, [],
 # - `config` has `epochs`, `batch_size`, `learning_rate` and `seed`, and the run must use all four. Train with an
 #   optimizer from `torch.optim` (AdamW is a good choice) on the training rows without changing them. Each epoch has a
 #   new random order, and no row occurs in it twice. Each step learns from `batch_size` rows and from the gradients of
-#   these alone; the last batch of an epoch may be smaller or be left out. The highest rate of the run is
-#   `learning_rate` or a little less (at least 80 % of it); a schedule may stay below it at other steps.
+#   these alone; the last batch of an epoch may be smaller or be left out. The highest learning rate that any step
+#   uses is between 80 % and 100 % of `learning_rate`. A schedule may use lower rates in other steps.
 # - Everything random depends on the seed. The same seed gives the same weights bit for bit; another seed gives other
 #   first weights and another order.
 # - The network that you return has the weights of the epoch with the lowest validation loss.

@@ -1509,8 +1509,8 @@ print(f"training ends on day {days[past].max()}, validation begins on day {days[
 #
 # - every record is in exactly one of them;
 # - no group that will be new to the model is in both; for `"later days"` all of validation comes after all of training;
-# - validation holds `val_fraction` of all records, give or take 0.05;
-# - for `"new patients"`, validation also holds `val_fraction` of the records of each class, give or take 0.05.
+# - the fraction of all records that is in validation differs from `val_fraction` by at most 0.05;
+# - for `"new patients"`, the same holds for the records of each class.
 #
 # You may use `lecture_lib.data` or scikit-learn: the choice is the exercise. Hidden tables: patients 1 point, their
 # class balance 1, videos 1, days 2, users 1, texts 2. Limit: 30 seconds.

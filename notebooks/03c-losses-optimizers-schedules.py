@@ -822,7 +822,7 @@ print(f"finite difference {measured_slope:+.4f}, autograd {logit.grad.item():+.4
 # `logits` is `[N]`, with N at least 1: float64 with values between −1,200 and 1,200, or float32 with values between
 # −20 and 20. `labels` is `long`, `[N]`, 0 or 1; a batch may hold only one of them. `gamma` is a number from 0 to 5,
 # and `alpha` is from 0.05 to 0.95. Loss and gradient must be finite for all of these. $(1-p)^0$ is 1, also at
-# $p = 1$. You may change the arguments.
+# $p = 1$. Your functions may overwrite the tensors that they get.
 #
 # Hidden cases: weights 2 points, loss with moderate logits 3, with logits of a thousand 2, gradient with moderate
 # logits 3, with logits of a thousand 2. Results may differ by float32 rounding. Limit: 30 seconds. `focal_loss` of
@@ -1081,9 +1081,10 @@ show_figure(
 # are float32, or all are float64. Your functions may overwrite the tensors that they get.
 #
 # Hidden cases: KL divergence 4 points, triplet loss 4, InfoNCE when all items differ 3, when items occur twice 3.
-# Differences of the size of float32 rounding are accepted, and the 1e-6 that PyTorch's distances add. Limit: 30
-# seconds. `triplet_margin_loss` and `triplet_margin_with_distance_loss` of `torch.nn.functional`, their modules and
-# `info_nce` of `lecture_lib.training` are switched off. `kl_div` and `cross_entropy` are allowed.
+# Differences of the size of float32 rounding are accepted. `nn.functional.pairwise_distance` adds 1e-6 to each
+# component of a difference before it takes the norm, and that is accepted, too. Limit: 30 seconds.
+# `triplet_margin_loss` and `triplet_margin_with_distance_loss` of `torch.nn.functional`, their modules and `info_nce`
+# of `lecture_lib.training` are switched off. `kl_div` and `cross_entropy` are allowed.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -2176,13 +2177,15 @@ show_figure(
 #
 # - `choose(task)` returns a dict with the keys `"loss"`, `"metric"`, `"optimizer"` and `"schedule"`. Each value is one
 #   of the names in the table, and fits the task. `task` is a dict. `task["target"]` is `"number"`, `"one of two"`,
-#   `"one of many"` or `"several at once"`. `task["outliers"]` (true for numbers only), `task["rare_class"]` (true for
-#   classes only), `task["transformer"]` and `task["length_known"]` are booleans.
-# - `train_model(task, x, y)` trains a model in any way and returns it. It is tried on the three data sets above, with
-#   200 or 300 rows in a random order. `x` is a float32 tensor [N, F], already standardised. `y` is a tensor [N]:
-#   float32 and *not* standardised for numbers, and class indices (int64) otherwise. The model is a function or module
-#   of new rows [M, F]. It returns a tensor [M] or [M, 1] of numbers in the unit of `y`, or, for classes, a tensor [M,
-#   C]. For two classes a single logit, [M] or [M, 1], is right as well.
+#   `"one of many"` or `"several at once"`. Four more keys hold booleans: `"outliers"` (some targets are far from the
+#   rest; false unless the target is a number), `"rare_class"` (false if the target is a number), `"transformer"` and
+#   `"length_known"`.
+# - `train_model(task, x, y)` trains a model in any way and returns it. `task` is such a dict again. It is tried on
+#   the three data sets above, with 200 or 300 rows in a random order. `x` is a float32 tensor [N, F], already
+#   standardised. `y` is a tensor [N]: float32 and *not* standardised for numbers, and class indices (int64)
+#   otherwise. The model is a function or module of new rows [M, F]. It returns a tensor [M] or [M, 1] of numbers in
+#   the unit of `y`, or, for classes, a tensor [M, C]. For two classes a single logit, [M] or [M, 1], is right as
+#   well.
 #
 # On held-out rows the model must exceed an $R^2$ of 0.2 on diabetes, an accuracy of 0.85 on breast cancer, and 0.75
 # on digits. Every recipe in the table that fits is clearly better. In eight draws of 100 steps with batches of 64,

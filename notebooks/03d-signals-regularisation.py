@@ -1053,8 +1053,8 @@ show_figure(
 # ### Question 03d-gradients · 14 points
 #
 # Write four functions. `gradients` is a list of one to five float64 tensors with finite entries, in which `None` stands
-# for a parameter without a gradient. At least one of them is a tensor. Numbers that you return may be floats or tensors
-# with one entry.
+# for a parameter without a gradient. At least one of them is a tensor. All entries are 0, or the norm of all entries
+# together is from 0.1 to 100. `limit` is above 0. Numbers that you return may be floats or tensors with one entry.
 #
 # - `global_norm(gradients)` returns the norm of all entries together.
 # - `update_ratios(before, after)` returns a list with the norm of the update divided by the norm of the weights
@@ -1065,7 +1065,8 @@ show_figure(
 # - `clip_gradients(gradients, limit)` returns a tuple: the list of clipped gradients, in which `None` stays `None`, and
 #   the global norm *before* clipping. A norm above `limit` is scaled down to it. Otherwise nothing changes.
 #
-# You may overwrite the tensors, and return them or new ones. Adding 1e-6 to the norm, as PyTorch does, is accepted.
+# You may overwrite the tensors, and return them or new ones. PyTorch adds 1e-6 to the norm before it divides by it. You
+# may do so, too.
 #
 # Hidden cases: global norm 3 points, update ratios 3, threshold 3, norms that are not finite 2, clipped gradients 2,
 # norm before clipping 1. Limit: 30 seconds. The clipping functions of `torch.nn.utils` and `lecture_lib.training` are
@@ -1267,7 +1268,7 @@ reveal("underflow", lost[1], "%", tolerance=4, usual={
 # ### Question 03d-nan · 14 points
 #
 # Write five functions. The first four must be finite, in value and in gradient, on the whole domain. All tensors are
-# float64. Gradients are computed by PyTorch's autograd.
+# float64, and entries of `a` and `b` are between −10 and 10. Gradients are computed by PyTorch's autograd.
 #
 # - `distances(a, b)`: the Euclidean distance of each row of `a` from the same row of `b`, both `[N, D]`. The result is
 #   `[N]`. Where two rows are equal, the distance is 0, and so is its gradient. Rows that are not equal are at least
@@ -1285,7 +1286,7 @@ reveal("underflow", lost[1], "%", tolerance=4, usual={
 #   multiplied by `growth`. Both set the count of good steps back to 0. `finite` is a list of booleans: whether the
 #   gradients of that step were finite. `scale` is the scale of the first step.
 #
-# Values and gradients may differ from the exact ones by 1e-5 of their size.
+# Values and gradients may be off by 1e-5, or by 1e-5 of the largest entry if that is above 1.
 #
 # Hidden cases: each of the four values 1 point, each of the four gradients 2, loss scale 2. Limit: 30 seconds.
 # `cosine_similarity` and `pairwise_distance` of PyTorch, and `torch.distributions.Categorical`, are switched off.
@@ -1675,8 +1676,8 @@ reveal("border", error, tolerance=0.04, usual={
 # `x`, `gradient` and `uniform` have the same shape, with one to three axes, and are float64. The entries of `uniform`
 # are at least 0 and below 1, as those of `torch.rand`, and one may equal `p` exactly. You may overwrite the tensors.
 #
-# Hidden cases: training 3 points, evaluation 2, gradient 3, gradient in evaluation 1, and p of one 1 once another part
-# is right. Limit: 30 seconds. PyTorch's dropout is switched off.
+# Hidden cases: training 3 points, evaluation 2, gradient 3, gradient in evaluation 1, p = 1 another 1. The last point
+# also needs another part that is right. Limit: 30 seconds. PyTorch's dropout is switched off.
 #
 # <details><summary>Hint</summary>
 #
@@ -1931,8 +1932,8 @@ show_figure(
 # `weights` has one to six float64 tensors of one shape, which must not change. The batches are one to five tensors of
 # the same shape. All modules of the model are in one mode, which may be either.
 #
-# Hidden cases: moving average 2 points, plain average 1, running statistics 2, and mode and momentum 1 once these are
-# right. Limit: 30 seconds. `AveragedModel` and `update_bn` are switched off.
+# Hidden cases: moving average 2 points, plain average 1, running statistics 2, mode and momentum afterwards 1. The last
+# point also needs the right running statistics. Limit: 30 seconds. `AveragedModel` and `update_bn` are switched off.
 #
 # <details><summary>Hint</summary>
 #

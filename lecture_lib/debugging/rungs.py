@@ -24,6 +24,7 @@ from .faults.finding import Finding
 from .faults.input_rules import other_statistics, reads_its_target
 from .faults.label_hypotheses import gives_target_away
 from .faults.loop_rules import LOOP_RULES, hardly_any_examples
+from .faults.loss_and_metric import leads_away_from_right_answers
 from .faults.loss_probes import wants_all_alike
 from .faults.loss_rules import (
     LOSS_RULES,
@@ -104,6 +105,7 @@ RUNGS = (
         (
             stopped,
             *LOSS_RULES,
+            leads_away_from_right_answers,
             hardly_any_examples,
             *map(of_recording, LOOP_RULES),
             *map(of_recording, WIRING_RULES),

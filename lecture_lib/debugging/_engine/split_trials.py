@@ -56,10 +56,10 @@ class SplitTrials(Runs):
         # As in training, but several batches even where validation is small.
         size = min(length(train[0]), max(counts[1] // 8, 1))
         trials = []
-        # Copies of an example, or windows that overlap, would be on both sides of what is held out.
-        sources = [(VALIDATIONS, val)] if not _overlap(x[1]) else []
+        # Copies of an example, members of a group or windows that overlap would be on both sides of what is held out.
+        sources = [(VALIDATIONS, val)] if not _overlap(x[1]) and self.spec.val_groups is None else []
         if tables[0] is None or len(set(fingerprints(tables[0]))) > MOSTLY_DIFFERENT * counts[0]:
-            sources += [(OWN, train)] if not _overlap(x[0]) else []
+            sources += [(OWN, train)] if not _overlap(x[0]) and self.spec.train_groups is None else []
         for description, source in sources:
             if self.left < (RESERVED + 4) * self.length * self.took:
                 self.unaffordable.append((part, description))

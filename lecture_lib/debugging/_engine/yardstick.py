@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -92,16 +92,21 @@ def lowest_loss(
     loss_fn: Callable[[Any, Any], Tensor], start: Tensor, outputs: Tensor, targets: Tensor, rate: float, steps: int
 ) -> float:
     """The lowest loss on the way of an optimizer that moves free outputs, or one that all examples share."""
+    return min((loss for loss, _ in descent(loss_fn, start, outputs, targets, rate, steps)), default=math.inf)
+
+
+def descent(
+    loss_fn: Callable[[Any, Any], Tensor], start: Tensor, outputs: Tensor, targets: Tensor, rate: float, steps: int
+) -> Iterator[tuple[float, Tensor]]:
+    """The losses on that way, each with a copy of the outputs that have it."""
     free = start.detach().clone().requires_grad_()
     optimizer = torch.optim.Adam([free], lr=rate)
-    lowest = math.inf
     for _ in range(steps):
         loss = loss_fn(free.expand_as(outputs), targets)
-        lowest = min(lowest, float(loss.detach()))
+        yield float(loss.detach()), free.detach().clone()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    return lowest
 
 
 def error(program: Program, pairs: Pairs, spec: Spec) -> float:

@@ -36,7 +36,7 @@ def metric_prefers_worse_answers(evidence: Evidence) -> Finding | None:
     if program.metric is None or val is None or outputs is None or len(outputs) < LEAST:
         return None
     metric, y = program.metric, val.y[: len(outputs)]
-    _refuse_unknown(evidence, outputs, y)
+    refuse_unknown(evidence, outputs, y)
     table = [[float(metric(answer, y)) for answer in answers(outputs, y, draw)] for draw in range(DRAWS)]
     return _judge({"metric": table}, "metric")
 
@@ -46,23 +46,19 @@ def evaluation_prefers_worse_answers(evidence: Evidence) -> Finding | None:
     program, val, outputs = evidence.program, evidence.val, evidence.run.outputs[1]
     if program.evaluate is None or val is None or outputs is None or len(outputs) != len(val.y) or len(outputs) < LEAST:
         return None
-    _refuse_unknown(evidence, outputs, val.y)
+    refuse_unknown(evidence, outputs, val.y)
     tables: dict[str, list[list[float]]] = {}
     for draw in range(DRAWS):
         for answer in answers(outputs, val.y, draw):
-            with untouched(program, evidence.seed), _answering(program, answer):
-                reported = program.run_evaluation()
-            for name, value in reported.items():
-                sign = _sign(name)
-                if sign:
-                    rows = tables.setdefault(name, [])
-                    if len(rows) <= draw:
-                        rows.append([])
-                    rows[draw].append(sign * float(value))
+            for name, value in _evaluated(evidence, answer).items():
+                rows = tables.setdefault(name, [])
+                if len(rows) <= draw:
+                    rows.append([])
+                rows[draw].append(value)
     return _judge(tables, "evaluation")
 
 
-def _refuse_unknown(evidence: Evidence, outputs: Tensor, y: Tensor) -> None:
+def refuse_unknown(evidence: Evidence, outputs: Tensor, y: Tensor) -> None:
     """Raise NotAskedError where it is not known which answers are better.
 
     A task of yes and no has other targets, or no task is declared and the loss does not want what looks right.
@@ -108,14 +104,27 @@ def line_at_a_half(evidence: Evidence) -> Finding | None:
         if program.metric is not None:
             numbers.append({"metric": float(program.metric(answer, val.y))})
         elif program.evaluate is not None:
-            with untouched(program, evidence.seed), _answering(program, answer):
-                numbers.append(program.run_evaluation())
+            numbers.append(_evaluated(evidence, answer))
     for name in numbers[0] if numbers else ():
         below, above = ({row[name] for row in rows} for rows in (numbers[:3], numbers[3:]))
         if len(below) == len(above) == 1 and below != above:
             text = f"'{name}' counts a logit as yes from 0.5 on, which is a probability of 62 %: a half is the logit 0"
             return Finding(None, text, {"below": below.pop(), "above": above.pop()}, certain=False, where="metric")
     return None
+
+
+def scores(evidence: Evidence, answer: Tensor) -> dict[str, float]:
+    """What the author's metric, or else the evaluation, says of an answer to all of validation; more is better."""
+    if evidence.program.metric is None or evidence.val is None:
+        return {} if evidence.program.evaluate is None else _evaluated(evidence, answer)
+    return {"metric": float(evidence.program.metric(answer, evidence.val.y[: len(answer)]))}
+
+
+def _evaluated(evidence: Evidence, answer: Tensor) -> dict[str, float]:
+    """The scores that the author's evaluation reports, and its losses below 0."""
+    with untouched(evidence.program, evidence.seed), _answering(evidence.program, answer):
+        reported = evidence.program.run_evaluation()
+    return {name: _sign(name) * float(value) for name, value in reported.items() if _sign(name)}
 
 
 def _sign(name: str) -> int:
