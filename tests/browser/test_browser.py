@@ -96,10 +96,21 @@ def browser(address: str) -> Iterator[Any]:
         yield started
 
 
+def first_two(parameters: list[Any]) -> list[Any]:
+    """Leaves the other notebooks to `make test-full`: these have the widgets, and nbval executes all in `make test`."""
+    return [
+        pytest.param(
+            *each.values, marks=[*each.marks, *([] if each.values[0] in (RECIPE, LADDER) else [pytest.mark.full])]
+        )
+        for each in parameters
+    ]
+
+
 @pytest.fixture(scope="module")
-def executed(address: str, browser: Any) -> dict[str, Executed]:
-    """All notebooks, run at the same time."""
-    opened = {name: OpenNotebook.open(browser, address, f"{name}.ipynb") for name in assignments()}
+def executed(address: str, browser: Any, request: pytest.FixtureRequest) -> dict[str, Executed]:
+    """Notebooks that run at the same time."""
+    names = assignments() if request.config.getoption("--full") else [RECIPE, LADDER]
+    opened = {name: OpenNotebook.open(browser, address, f"{name}.ipynb") for name in names}
     for shown in opened.values():
         shown.start()
     for shown in opened.values():
@@ -119,7 +130,7 @@ def ladder(executed: dict[str, Executed]) -> OpenNotebook:
     return executed[LADDER].shown
 
 
-@pytest.mark.parametrize("name", assignments())
+@pytest.mark.parametrize("name", first_two([pytest.param(name) for name in assignments()]))
 def test_all_cells_run_and_every_question_says_that_it_is_not_answered(
     executed: dict[str, Executed], name: str
 ) -> None:
@@ -135,7 +146,7 @@ def test_all_cells_run_and_every_question_says_that_it_is_not_answered(
     assert checks == sum(cell.source.startswith("check(") for cell in master.cells) > 5
 
 
-@pytest.mark.parametrize(("name", "theme", "width"), in_turns(assignments(), THEMES, WIDTHS))
+@pytest.mark.parametrize(("name", "theme", "width"), first_two(in_turns(assignments(), THEMES, WIDTHS)))
 def test_no_output_is_wider_than_the_page(executed: dict[str, Executed], name: str, theme: str, width: int) -> None:
     shown = executed[name].shown
     shown.page.bring_to_front()
@@ -145,7 +156,7 @@ def test_no_output_is_wider_than_the_page(executed: dict[str, Executed], name: s
         assert shown.too_wide() == []
 
 
-@pytest.mark.parametrize(("name", "theme"), in_turns(assignments(), THEMES))
+@pytest.mark.parametrize(("name", "theme"), first_two(in_turns(assignments(), THEMES)))
 def test_outputs_and_widgets_can_be_read_by_everybody(executed: dict[str, Executed], name: str, theme: str) -> None:
     shown = executed[name].shown
     shown.page.bring_to_front()
@@ -153,7 +164,7 @@ def test_outputs_and_widgets_can_be_read_by_everybody(executed: dict[str, Execut
     assert violations(shown.page, ".jp-OutputArea") == []
 
 
-@pytest.mark.parametrize("name", assignments())
+@pytest.mark.parametrize("name", first_two([pytest.param(name) for name in assignments()]))
 def test_every_picture_of_an_output_has_alternative_text(executed: dict[str, Executed], name: str) -> None:
     shown = executed[name].shown
     texts = shown.page.evaluate("() => [...document.querySelectorAll('.jp-OutputArea img')].map(img => img.alt)")

@@ -10,7 +10,7 @@ from .._engine.run_data import Examples
 from .finding import Finding
 
 IDS = 10  # different ones, before their numbering says anything
-AGREE, WORDS = 0.3, 400  # correlation below which ids stand for something else, of so many ids
+AGREE, WORDS = 0.5, 400  # correlation from which ids say something of the labels, of so many ids
 COLUMNS = 50  # of a table of ids; more are places of a sequence
 CHANCE = 1e-3  # of what is taken for no accident
 
@@ -52,8 +52,11 @@ def _own_numbering(train: Examples, val: Examples, padding: int | None) -> str:
         return "in the order in which they come there"
     if len(words) >= 2 * IDS and bool((counts.diff() <= 0).all()):
         return "from the most to the least common there"
-    known, counts = _ids(train, padding).unique(return_counts=True)
-    if torch.equal(words, known[: len(words)]) and _highest_are_missing(counts, len(words), len(ids)) < CHANCE:
+    lowest = int(words[0])
+    # Of a sample of training a few ids may be missing.
+    counts = torch.bincount((_ids(train, padding) - lowest).clamp(min=0)) + 0.5
+    contiguous = int(words[-1]) - lowest + 1 == len(words) < len(counts)
+    if contiguous and _highest_are_missing(counts, len(words), len(ids)) < CHANCE:
         return "without a gap, although training has more"
     return ""
 
@@ -61,7 +64,7 @@ def _own_numbering(train: Examples, val: Examples, padding: int | None) -> str:
 def _highest_are_missing(counts: Tensor, present: int, draws: int) -> float:
     """The chance that of ids as common as in training just the last ones are missing, if that many are.
 
-    counts: int64 [K], of each id in training. With as many draws as validation has, an id is missing by
+    counts: [K], of each id in training. With as many draws as validation has, an id is missing by
     (1 - share) ** draws, and the number of missing ones is Poisson-binomial.
     """
     missing = (1 - counts.double() / counts.sum()).pow(draws).clamp(1e-12, 1 - 1e-12)
@@ -85,7 +88,8 @@ def _rules_differ(train: Examples, val: Examples, padding: int | None) -> bool:
     """Whether ids stand for other labels in validation: the commonest of each, or the mean label of their examples."""
     if train.y.shape != train.x.shape or val.y.shape != val.x.shape:
         first, second = (train.part(slice(start, None, 2)) for start in (0, 1))
-        return _agreement(train, val, padding) < AGREE < 2 * AGREE < _agreement(first, second, padding)
+        within = _agreement(first, second, padding)
+        return _agreement(train, val, padding) < within / 2 and within > AGREE
     best = [commonest_labels(examples) for examples in (train, val)]
     shared = (best[0].keys() & best[1].keys()) - {padding}
     return bool(shared) and sum(best[0][word] != best[1][word] for word in shared) > 0.3 * len(shared)
@@ -97,13 +101,18 @@ def _agreement(train: Examples, val: Examples, padding: int | None) -> float:
     if train.y.ndim > 2 or train.y.shape[1:] != val.y.shape[1:] or len(shared) < IDS:
         return 1.0
     classes = train.y.unique() if train.y.ndim == 1 and not train.y.is_floating_point() else None
-    profiles = []
+    profiles, noise = [], torch.zeros(len(shared), 1, dtype=torch.float64)
     for split in (train, val):
         labels = split.y.double() if classes is None else (split.y[:, None] == classes).double()
         labels = labels.reshape(len(labels), -1)
         holds = torch.stack([(split.x == word).any(dim=1) for word in shared]).double()
-        profiles.append((holds @ (labels - labels.mean(dim=0)) / holds.sum(dim=1, keepdim=True)).flatten())
-    return float(torch.corrcoef(torch.stack(profiles))[0, 1])
+        counts = holds.sum(dim=1, keepdim=True)
+        profiles.append(holds @ (labels - labels.mean(dim=0)) / counts)
+        noise += 1 / counts
+    # Means over a few examples say little.
+    weights = (1 / noise).expand_as(profiles[0]).flatten()
+    (first, both), (_, second) = torch.cov(torch.stack([part.flatten() for part in profiles]), aweights=weights)
+    return float(both / (first * second).sqrt().clamp(min=1e-12))
 
 
 def commonest_labels(examples: Examples) -> dict[int, int]:
