@@ -80,10 +80,26 @@ def series_scrambled(evidence: Evidence) -> Finding | None:
     if a == b or min(a, b) < 2 or max(a, b) < LONG:
         return None
     smoother, share, median = _smoother(_rough_in_time(x.reshape(n, b, a)) / _rough_in_time(x))
-    if not smoother:
+    if not smoother or not _channels(x):
         return None
     text = f"read as [{b}, {a}] and exchanged, not as [{a}, {b}], {share:.0%} of the series are smoother: neighbours "
     return Finding("D08", f"{text}differ by {median:.0%} of what they do as they are fed", {"ratio": median})
+
+
+def _channels(x: Tensor) -> bool:
+    """Whether numbers [N, A, B], read as [N, B, A], are channels that each go on smoothly, and nothing else is.
+
+    Frames of one signal go on from channel to channel, too, and in patches of a picture the next patch is further away.
+    """
+    n, a, b = x.shape
+    place = torch.arange(a * b).reshape(b, a)
+    time = place if a > b else place.T  # [channel, time]
+    flat = x.reshape(n, -1)
+    steps = (flat[:, time[:, 1:]] - flat[:, time[:, :-1]]).abs().mean(dim=0)
+    crossing = (time // b).diff(dim=1) != 0  # from one row, as they are fed, to the next
+    channel = torch.empty(a * b, dtype=torch.long).index_put((time,), torch.arange(len(time))[:, None])
+    jumps = flat.diff(dim=1).abs().mean(dim=0)[channel.diff() != 0]
+    return bool(steps[crossing].mean() < ODD * steps[~crossing].mean()) and bool(jumps.mean() > ODD * steps.mean())
 
 
 def _smoother(ratio: Tensor) -> tuple[bool, float, float]:
@@ -194,6 +210,7 @@ def given_more_than_once(evidence: Evidence) -> Finding | None:
 
 
 MUCH_SMOOTHER = 0.75
+ODD = 1.5  # times the mean of the other steps
 SMOOTHER = 0.92  # roughness of an image read in another way, against the image as it is
 
 DATA_RULES = (

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -313,6 +314,21 @@ def test_series_whose_numbers_were_read_in_another_order(steps_first: bool, scra
     y = (start[:, 0, 0] > 3).long()
     built = evidence(x, y, nn.Sequential(nn.Flatten(), nn.Linear(128, 2)), F.cross_entropy, "classification", None)
     assert (series_scrambled(built) is not None) == scrambled
+
+
+@pytest.mark.parametrize("what", ["frames of one signal", "patches of a picture"])
+def test_frames_and_patches_are_no_series_in_another_order(what: str) -> None:
+    """Both are smoother if their numbers are read in rows of another length."""
+    generator = torch.Generator().manual_seed(0)
+    if what == "frames of one signal":
+        start = 6 * torch.rand(150, 1, generator=generator)
+        x = (start + 0.2 * torch.arange(64.0)).sin().reshape(150, 16, 4)
+    else:
+        pictures = torch.tensor(load_digits().images[:150], dtype=torch.float32)
+        x = pictures.unfold(1, 2, 2).unfold(2, 2, 2).reshape(150, 16, 4)
+    y = torch.arange(150) % 2
+    built = evidence(x, y, nn.Sequential(nn.Flatten(), nn.Linear(64, 2)), F.cross_entropy, "classification", None)
+    assert series_scrambled(built) is None
 
 
 def test_an_evaluation_that_asks_a_part_of_the_model_by_itself_is_not_judged() -> None:
