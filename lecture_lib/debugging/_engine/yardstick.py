@@ -72,20 +72,30 @@ def refuse_other_meaning(program: Program, pairs: Pairs, measured: float) -> Non
     try:
         with evaluating(program.model), torch.no_grad():
             moved = [(map_tensors(x, lambda tensor: tensor.to(device)), y.to(device)) for x, y in pairs]
-            outputs, y = torch.cat([program.outputs(x) for x, _ in moved]), torch.cat([y for _, y in moved])
+            batches, y = [program.outputs(x) for x, _ in moved], torch.cat([y for _, y in moved])
+            outputs = _joined(batches, lambda whole: whole)
             order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0)).to(device)
-            own, mixed = float(loss_fn(outputs, y)), float(loss_fn(outputs[order], y))
-            better = metric is None or float(metric(outputs, y)) > float(metric(outputs[order], y))
-        with torch.enable_grad():
-            start = outputs.mean(dim=0, keepdim=True)
-            constant = min(lowest_loss(loss_fn, start, outputs, y, rate, MOVES) for rate in RATES)
+            others = _joined(batches, lambda whole: whole[order])
+            own, mixed = float(loss_fn(outputs, y)), float(loss_fn(others, y))
+            better = metric is None or float(metric(outputs, y)) > float(metric(others, y))
+            constant = float(loss_fn(_joined(batches, lambda whole: whole.mean(dim=0).expand_as(whole)), y))
+        if isinstance(outputs, Tensor):
+            with torch.enable_grad():
+                start = outputs.mean(dim=0, keepdim=True)
+                constant = min(lowest_loss(loss_fn, start, outputs, y, rate, MOVES) for rate in RATES)
     except Exception:
-        return  # such as outputs in several parts, or a loss that takes other targets than the data set has
+        return  # such as a loss that takes other targets than the data set has
     if better and own < mixed and constant - own > LEARNT * (mixed - own):
         raise NotAskedError(
             f"by its own loss the program beats a constant answer ({own:.3g}, {constant:.3g}), by the squared error or "
             "share of errors it does not: its outputs mean something else than the targets"
         )
+
+
+def _joined(batches: Sequence[Any], change: Callable[[Tensor], Tensor]) -> Any:
+    """The batches' outputs, one below the other in each of their tensors, and these changed."""
+    parts = iter([change(torch.cat(part)) for part in zip(*map(tensors_of, batches), strict=True)])
+    return map_tensors(batches[0], lambda _: next(parts))
 
 
 def lowest_loss(

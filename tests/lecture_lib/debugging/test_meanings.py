@@ -16,6 +16,7 @@ from lecture_lib.debugging import Program, Spec
 from lecture_lib.debugging._engine.assumptions import NotAskedError
 from lecture_lib.debugging._engine.evidence import Evidence
 from lecture_lib.debugging._engine.windows import continued
+from lecture_lib.debugging._engine.yardstick import refuse_other_meaning
 from lecture_lib.debugging.faults.data_rules import series_scrambled
 from lecture_lib.debugging.faults.id_rules import _highest_are_missing, numbered_anew
 from lecture_lib.debugging.faults.metric_rules import evaluation_prefers_worse_answers, line_at_a_half
@@ -398,3 +399,25 @@ def test_an_r_squared_of_outputs_with_an_axis_more_than_the_targets() -> None:
     x, y = (torch.cat(part) for part in zip(*built.program.val_loader or (), strict=True))
     built.program.val_loader = DataLoader(TensorDataset(x, y.squeeze(1)), 30)
     assert metric_is_another(built) is not None
+
+
+@pytest.mark.parametrize("learns", [True, False])
+def test_outputs_in_several_parts_are_judged_by_their_own_loss(learns: bool) -> None:
+    """An autoencoder gives logits of pixels and a code's mean, and the squared error of logits says nothing."""
+    pixels = (torch.rand(80, 6, generator=torch.Generator().manual_seed(0)) > 0.5).float() * 0.8 + 0.1
+
+    class Autoencoder(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            logits = 5 * (x - 0.5) if learns else torch.zeros_like(x) + 3
+            return logits, x.mean(dim=1, keepdim=True)
+
+    def loss(outputs: tuple[Tensor, Tensor], y: Tensor) -> Tensor:
+        return F.binary_cross_entropy_with_logits(outputs[0], y) + 0.01 * outputs[1].square().mean()
+
+    program = Program(Autoencoder(), [], loss, ())
+    pairs = [(part, part) for part in pixels.split(30)]
+    if learns:
+        with pytest.raises(NotAskedError, match="something else than the targets"):
+            refuse_other_meaning(program, pairs, 2.0)
+    else:
+        refuse_other_meaning(program, pairs, 2.0)
