@@ -21,6 +21,7 @@ from lecture_lib.notebook.registry import find_question
 from lecture_lib.notebook.visible_cases import practice_json
 
 from .cases import Case, Observation
+from .coverage import common_traits, covering
 from .graded_parts import DescriptionError, Graded, Mistake, Simulation, changed_fields, frozen, nested, split
 from .judgement import Judgement, Simulated
 from .verdict import Verdict
@@ -46,6 +47,8 @@ class Description:
     set. `domain` gives any case within the question's wording: every right answer agrees with the reference there.
     `facts` turns an observation into what the reference says, where many results are right and a case's key decides.
     `practice` makes of a hidden case one that the visible check can try, or is None where there are none to be had.
+    `covers_domain` adds cases of the domain to each set until it holds every kind of input that is not rare there
+    (`coverage.py`); False where a case takes long to make and `draw` has them all.
     """
 
     id: str
@@ -57,6 +60,7 @@ class Description:
     domain: Callable[[np.random.Generator], Case]
     facts: Callable[[Case, Observation], Observation] = lambda case, observation: observation
     practice: Callable[[Case], Case] | None = lambda case: case
+    covers_domain: bool = True
 
     @property
     def points(self) -> dict[str, float]:
@@ -72,7 +76,7 @@ class Description:
         """
         usual = self._usual
         for _ in range(_MOST_DRAWS):
-            cases = self.draw(rng)
+            cases = self._covered(self.draw(rng), rng)
             consequences = self._consequences(cases)
             # `<=`: mistakes that differ here although they are alike on the usual set take no name from each other.
             if consequences.costs == usual.costs and consequences.alike <= usual.alike:
@@ -90,13 +94,22 @@ class Description:
             f"{_MOST_DRAWS} sets was like the first: let `draw` give cases that show it in the same parts always"
         )
 
+    def _covered(self, cases: Sequence[Case], rng: np.random.Generator) -> list[Case]:
+        if not self.covers_domain or all(part.on for part in self.parts):
+            return list(cases)
+        return covering(cases, self.domain, self._common, rng)
+
+    @cached_property
+    def _common(self) -> frozenset[str]:
+        return common_traits(self.domain)
+
     @cached_property
     def _usual(self) -> Consequences:
         """The consequences of mistakes on the first of some sets on which every one costs a part."""
         # Not from the course's secret: what is usual must be the same in every course.
         rng = np.random.default_rng(0)
         for _ in range(_MOST_DRAWS):
-            consequences = self._consequences(self.draw(rng))
+            consequences = self._consequences(self._covered(self.draw(rng), rng))
             unseen = next((form for form, parts in consequences.costs.items() if not parts), None)
             if unseen is None:
                 return consequences

@@ -11,6 +11,7 @@ from lecture_lib.notebook.misconceptions import CORNER_CASE, Fields, explains, g
 
 from .cases import Case, Observation, of_kind, read_field, without_values
 from .cases import value as fields_of
+from .coverage import ALLOWED
 from .graded_parts import DescriptionError, Graded, Mistake, changed_fields, split
 from .verdict import Part
 
@@ -158,7 +159,7 @@ class Judgement:
     def _is_corner_case(self, part: Graded) -> bool:
         """Whether the fields of a part are right on most kinds of cases, so that the others are special somehow.
 
-        All cases of the question count, because a part may be asked for the special ones alone. Either most kinds of
+        All kinds that are drawn count, because a part may be asked for the special ones alone. Either most kinds of
         the part are right, or most cases and kinds of the question.
         """
         wrong_of: dict[str, list[bool]] = {}
@@ -168,12 +169,12 @@ class Judgement:
                 for owner, entry in map(split, part.fields)
                 if entry in expected.get(owner, {})
             ]
-            if values:
+            if values and case.kind != ALLOWED:
                 wrong = any(difference(*pair, self.tolerance) is not None for pair in values)
                 wrong_of.setdefault(case.kind, []).append(wrong)
         own = [any(wrong_of[kind]) for kind in wrong_of if not part.on or kind in part.on]
         cases = [wrong for each in wrong_of.values() for wrong in each]
-        return _few(own) or (_few([*map(any, wrong_of.values())]) and _few(cases))
+        return not any(cases) or _few(own) or (_few([*map(any, wrong_of.values())]) and _few(cases))
 
     def _general(self, part: Graded) -> str | None:
         """The general mistake that explains every wrong value of a part; an error goes before wrong values."""

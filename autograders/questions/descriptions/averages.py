@@ -50,13 +50,14 @@ def swa(case: Case, slip: str = "") -> dict[str, Any]:
         for weight in weights[1:]:
             value = (value + weight) / 2
     elif slip == "without the first":
-        value = np.mean(weights[1:], axis=0)
+        value = np.mean(weights[1:] or weights, axis=0)
     return {SWA: value, SWA_CHANGED: 0.0}
 
 
 def changed(case: Case, fields: tuple[str, ...]) -> dict[str, Any]:
     """One of the given weights has another value afterwards."""
-    return dict.fromkeys(fields, float(len(case.inputs["weights"]) > 1))
+    moves = {EMA_CHANGED: case.inputs["decay"] < 1, SWA_CHANGED: True}
+    return {field: float(len(case.inputs["weights"]) > 1 and moves[field]) for field in fields}
 
 
 def statistics(case: Case, slip: str = "") -> dict[str, Any]:

@@ -1,0 +1,92 @@
+"""What every set of hidden cases must hold: each kind of input that the wording allows and that is not rare."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .cases import Case
+
+SAMPLES = 100  # cases of the domain, which show what is not rare there
+COMMON = 0.05  # of them
+MOST = 4  # cases of the domain that are added to a set
+TRIES = 300  # cases of the domain among which those are looked for
+SHORT = 30  # characters of a text that is a name or a choice
+
+ALLOWED = "any allowed input"
+"""The kind of the cases that are added."""
+Domain = Callable[[np.random.Generator], Case]
+
+
+def common_traits(domain: Domain) -> frozenset[str]:
+    """The traits that cases of a domain have often, the same in every course."""
+    rng = np.random.default_rng(0)
+    counts = Counter(trait for _ in range(SAMPLES) for trait in traits(domain(rng).inputs))
+    return frozenset(trait for trait, count in counts.items() if count >= COMMON * SAMPLES)
+
+
+def covering(cases: Sequence[Case], domain: Domain, common: frozenset[str], rng: np.random.Generator) -> list[Case]:
+    """These cases and a few of the domain, so that the common traits are there: each of those brings several."""
+    missing = common.difference(*(traits(case.inputs) for case in cases))
+    added: list[Case] = []
+    for _ in range(TRIES):
+        if not missing or len(added) == MOST:
+            break
+        case = domain(rng)
+        brought = missing & traits(case.inputs)
+        # The first ones have to bring much, or a single trait each would fill their places.
+        if len(brought) * (MOST - len(added)) >= len(missing):
+            added.append(replace(case, kind=ALLOWED))
+            missing -= brought
+    return [*cases, *added]
+
+
+def traits(inputs: Mapping[str, Any]) -> set[str]:
+    """What kind of input this is: sizes, signs, zeros, equal entries and choices, each with the place where it is."""
+    return {f"{place}: {trait}" for name, value in inputs.items() for place, trait in _of(value, name)}
+
+
+def _of(value: Any, place: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for key, entry in value.items():
+            yield from _of(entry, f"{place}.{key}")
+    elif isinstance(value, str):
+        if len(value) < SHORT:
+            yield place, repr(value)
+    elif value is None or isinstance(value, bool | np.bool_):
+        yield place, str(value)
+    elif isinstance(value, int | float | np.generic | np.ndarray):
+        for trait in _of_numbers(np.asarray(value)):
+            yield place, trait
+    elif isinstance(value, Sequence):
+        yield place, ("no entry", "one entry", "several entries")[min(len(value), 2)]
+        if value and all(isinstance(entry, int | float) and not isinstance(entry, bool) for entry in value):
+            yield from ((place, trait) for trait in _of_numbers(np.asarray(value)))
+        else:
+            for entry in value:
+                yield from _of(entry, f"{place}[]")
+
+
+def _of_numbers(array: np.ndarray) -> Iterator[str]:
+    yield f"{array.ndim} axes of {array.dtype}"
+    yield from (f"axis {axis} of length {length}" for axis, length in enumerate(array.shape) if length < 2)
+    if array.dtype.kind not in "biuf":
+        return
+    numbers = array.astype(float).ravel()
+    finite = numbers[np.isfinite(numbers)]
+    holds = {
+        "nan": np.isnan(numbers).any(),
+        "an infinity": np.isinf(numbers).any(),
+        "0": (finite == 0).any(),
+        "negative numbers": (finite < 0).any(),
+        "positive numbers": (finite > 0).any(),
+        "nothing but 0": finite.size and not finite.any(),
+        "nothing but 1": finite.size and (finite == 1).all(),
+        "equal numbers": len(np.unique(finite)) < finite.size,
+        "one number several times": finite.size > 1 and len(np.unique(finite)) == 1,
+    }
+    yield from (f"holds {trait}" for trait, is_there in holds.items() if is_there)

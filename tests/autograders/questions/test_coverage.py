@@ -1,0 +1,73 @@
+"""Every set of hidden cases holds each kind of input that the wording allows and that is not rare."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autograders.questions.cases import Case
+from autograders.questions.coverage import MOST, common_traits, covering, traits
+from autograders.questions.question import QUESTIONS
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_each_set_holds_what_is_not_rare_in_the_domain(question: str, fresh_secret: bytes) -> None:
+    for asked in QUESTIONS[question].of_each_course()[:1]:
+        description = asked.description
+        if not description.covers_domain or all(part.on for part in description.parts):
+            pytest.skip("each part names the kinds of cases that it is asked on, or a case takes long to make")
+        common = common_traits(description.domain)
+        for index in range(2):
+            cases = description.draw_set(np.random.default_rng([*fresh_secret[:4], index]))
+            assert common.difference(*(traits(case.inputs) for case in cases)) == set()
+
+
+def test_without_it_a_set_lacks_some() -> None:
+    """No average is drawn of a single list of weights, although the wording allows one."""
+    description = QUESTIONS["03d-averages"].description
+    common = common_traits(description.domain)
+    cases = replace(description, covers_domain=False).draw_set(np.random.default_rng(0))
+    assert "weights: one entry" in common.difference(*(traits(case.inputs) for case in cases))
+    assert len(description.draw_set(np.random.default_rng(0))) > len(cases)
+
+
+@pytest.mark.parametrize(
+    ("value", "there", "not_there"),
+    [
+        (np.array([[0.0, -1.0]]), {"axis 0 of length 1", "holds 0", "holds negative numbers"}, {"holds equal numbers"}),
+        (np.array([2, 2]), {"1 axes of int64", "holds one number several times"}, {"holds nothing but 1"}),
+        (np.array([np.nan, np.inf, 1.0]), {"holds nan", "holds an infinity"}, {"holds 0"}),
+        (np.zeros((0, 3)), {"axis 0 of length 0"}, {"holds 0", "holds nothing but 0"}),
+        (0, {"0 axes of int64", "holds nothing but 0"}, {"holds one number several times"}),
+        (True, {"True"}, {"holds positive numbers"}),
+        ("mean", {"'mean'"}, set()),
+        ([], {"no entry"}, {"one entry"}),
+        ([1.5, 1.5], {"several entries", "holds equal numbers"}, set()),
+    ],
+)
+def test_the_traits_of_a_value(value: object, there: set[str], not_there: set[str]) -> None:
+    found = traits({"x": value})
+    assert {f"x: {trait}" for trait in there} <= found
+    assert not {f"x: {trait}" for trait in not_there} & found
+
+
+def test_the_traits_of_what_lies_inside() -> None:
+    found = traits({"x": {"rows": [None, np.ones(1)]}})
+    assert {"x.rows: several entries", "x.rows[]: None", "x.rows[]: axis 0 of length 1"} <= found
+
+
+def test_few_cases_are_added_and_the_same_ones_again() -> None:
+    def domain(rng: np.random.Generator) -> Case:
+        return Case("domain", {name: bool(rng.integers(2)) for name in "abcdefgh"})
+
+    common = common_traits(domain)
+    assert len(common) == 16
+    start = [Case("usual", dict.fromkeys("abcdefgh", True))]
+    added = covering(start, domain, common, np.random.default_rng(1))
+    assert added[0] is start[0]
+    assert 1 < len(added) <= 1 + MOST
+    assert common.difference(*(traits(case.inputs) for case in added)) == set()
+    again = covering(start, domain, common, np.random.default_rng(1))
+    assert [case.inputs for case in added] == [case.inputs for case in again]
