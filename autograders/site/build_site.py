@@ -74,7 +74,10 @@ def _write_pages(source: Path, solutions: bool) -> None:
     names = notebooks.assignments()
     masters = {name: notebooks.read(notebooks.master_path(name)) for name in names}
     readable = masters if solutions else {name: without_solutions(nb) for name, nb in masters.items()}
-    guides = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "autograders" / "guide").glob("*.md"))
+    guide = (ROOT / GUIDE).read_text("utf-8") if (ROOT / GUIDE).is_file() else ""
+    # In the order in which the guide's first page names them.
+    pages = sorted((ROOT / "autograders" / "guide").glob("*.md"), key=lambda page: guide.find(f"(guide/{page.name})"))
+    guides = [page.relative_to(ROOT).as_posix() for page in pages]
     texts = [text for text in (*TEXTS, GUIDE, *guides) if (ROOT / text).is_file()]
     if not solutions and FOR_GRADERS in texts:
         texts.remove(FOR_GRADERS)
