@@ -7,9 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from autograders.questions.bank import Answer
 from autograders.questions.cases import Case
-from autograders.questions.coverage import MOST, common_traits, covering, traits
-from autograders.questions.question import QUESTIONS
+from autograders.questions.coverage import ALLOWED, MOST, common_traits, covering, traits
+from autograders.questions.in_process import functions_of, observed
+from autograders.questions.question import QUESTIONS, answer_to
+from autograders.questions.verify import Sets
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
@@ -31,6 +34,24 @@ def test_without_it_a_set_lacks_some() -> None:
     cases = replace(description, covers_domain=False).draw_set(np.random.default_rng(0))
     assert "weights: one entry" in common.difference(*(traits(case.inputs) for case in cases))
     assert len(description.draw_set(np.random.default_rng(0))) > len(cases)
+
+
+def test_an_answer_that_fails_on_an_added_case_alone_loses_points_and_has_a_corner_case() -> None:
+    """The first average is left out where there is one tensor only, which no drawn set has."""
+    question = QUESTIONS["03d-averages"]
+    right = answer_to("03d-averages", "right_loops")
+    wrong = f"{right}\n\nall_averages = moving_averages\n\n\n" + (
+        "def moving_averages(weights, decay):\n"
+        "    return all_averages(weights, decay) if len(weights) > 1 else [0 * weights[0]]\n"
+    )
+    functions = functions_of(question, Answer("wrong", wrong, 0, None, ""))
+    for index in range(3):
+        cases = question.draw(Sets.secret, Sets.version, index)
+        inputs = question.inputs(Sets.secret, Sets.version, index)
+        verdict = question.judge(cases, [observed(question, functions, inputs)])
+        assert {case.kind for case in cases if len(case.inputs["weights"]) == 1} == {ALLOWED}
+        assert verdict.points == question.points - 2
+        assert verdict.misconception == "corner-case"
 
 
 @pytest.mark.parametrize(
