@@ -1924,9 +1924,9 @@ show_figure(
 # - `moving_averages(weights, decay)` returns a list of tensors: the exponential moving average after each entry of the
 #   list `weights`. The first average is the first entry. `decay` weighs the old average, and is from 0 to 1.
 # - `mean_weights(weights)` returns the plain mean of the list, as a tensor.
-# - `refresh_statistics(model, batches)` gives every `nn.BatchNorm1d` of the model running statistics that fit its
-#   present weights: the plain mean, over all batches, of the batch's mean and of the batch's variance with $n - 1$,
-#   while the model runs in training mode. Old statistics do not count. Afterwards the mode of the model and the
+# - `refresh_statistics(model, batches)` gives every `nn.BatchNorm1d` of the model, also in nested modules, running
+#   statistics that fit its present weights: the plain mean, over all batches, of the batch's mean and of the batch's
+#   variance with $n - 1$, while the model runs in training mode. Old statistics do not count. Afterwards the mode of the model and the
 #   momentum of each norm are as before. `num_batches_tracked` is not checked. It need not return anything.
 #
 # `weights` has one to six float64 tensors of one shape, which must not change. The batches are one to five tensors of

@@ -15,6 +15,7 @@ from ..graded_parts import Graded, Mistake, Simulation
 from .activations import EPS, MOMENTUM, Layer, activation, linear, norm
 
 Array = np.ndarray
+FIRST = -2.0  # stands for the momentum of the first batch norm
 EMA, EMA_CHANGED, SWA, SWA_CHANGED = "ema.values", "ema.changed", "swa.value", "swa.changed"
 MEANS, VARIANCES, MODES, MOMENTA = (f"statistics.{name}" for name in ("means", "variances", "modes", "momenta"))
 
@@ -84,6 +85,8 @@ def statistics(case: Case, slip: str = "") -> dict[str, Any]:
             share = layer.get("momentum", MOMENTUM) if slip in ("momentum", "reset, momentum") else 1 / step
             share = 1 / (step + BATCHES) if slip == "not reset" else share
             share = {"not updated": 0.0, "last batch": 1.0}.get(slip, share)
+            if slip.startswith("children") and case.inputs["nested"] and layer is norms[0]:
+                share = layer.get("momentum", MOMENTUM) if slip == "children, in training mode" else 0.0
             mean = (1 - share) * mean + share * own_mean
             variance = (1 - share) * variance + share * own_variance
         means.append(mean)
@@ -94,8 +97,8 @@ def statistics(case: Case, slip: str = "") -> dict[str, Any]:
 def left(case: Case, training: bool | None = None, momentum: float | None = None) -> dict[str, Any]:
     mode = case.inputs["training"] if training is None else training
     own = [layer.get("momentum", MOMENTUM) for layer in case.inputs["layers"] if layer["kind"] == "norm"]
-    momenta = [each if momentum is None else momentum for each in own]
-    return {MODES: [float(mode)] * (len(case.inputs["layers"]) + 1), MOMENTA: momenta}
+    momenta = [each if momentum is None else own[0] if momentum == FIRST else momentum for each in own]
+    return {MODES: [float(mode)] * (len(case.inputs["layers"]) + 1 + case.inputs["nested"]), MOMENTA: momenta}
 
 
 def reference(case: Case) -> dict[str, Any]:
@@ -111,7 +114,10 @@ def only(simulate: Simulation, *fields: str) -> Simulation:
     return lambda case: {field: simulate(case)[field] for field in fields}
 
 
-def made(kind: str, weights: Any, decay: float, layers: list[Layer], batches: Any, training: bool) -> Case:
+def made(
+    kind: str, weights: Any, decay: float, layers: list[Layer], batches: Any, training: bool, nested: bool = False
+) -> Case:
+    """`nested`: the first three layers are a module of their own inside of the model."""
     return Case(
         kind,
         {
@@ -120,11 +126,12 @@ def made(kind: str, weights: Any, decay: float, layers: list[Layer], batches: An
             "layers": layers,
             "batches": [np.asarray(batch, np.float64) for batch in batches],
             "training": training,
+            "nested": nested,
         },
     )
 
 
-def case(rng: np.random.Generator, kind: str, training: bool, steps: int, norms: int) -> Case:
+def case(rng: np.random.Generator, kind: str, training: bool, steps: int, norms: int, nested: bool = False) -> Case:
     """Weights that move from step to step; batches of different mean; one or two batch norms behind each other."""
     shape = [(2, 3), (4,), (1, 2)][rng.integers(3)]
     weights = np.cumsum(rng.normal(size=(steps, *shape)), axis=0)
@@ -133,13 +140,11 @@ def case(rng: np.random.Generator, kind: str, training: bool, steps: int, norms:
     if norms > 1:
         layers += [linear(rng, "3", size, 4, 0), norm(rng, "4", 4, 0)]
     momenta = rng.permutation([0.05, 0.2, 0.3])
-    layers = [
-        layer | ({"momentum": float(momentum)} if layer["kind"] == "norm" else {})
-        for layer, momentum in zip(layers, [*momenta, *momenta], strict=False)
-    ]
+    for layer, momentum in zip((layer for layer in layers if layer["kind"] == "norm"), momenta, strict=False):
+        layer["momentum"] = float(momentum)
     batches = [rng.uniform(-1, 1, 3) + rng.normal(size=(4, 3)) for _ in range(int(rng.integers(3, 6)))]
     decay = float(rng.choice([rng.uniform(0.1, 0.4), rng.uniform(0.6, 0.95)]))
-    return made(kind, weights, decay, layers, batches, training)
+    return made(kind, weights, decay, layers, batches, training, nested)
 
 
 def draw(rng: np.random.Generator) -> list[Case]:
@@ -147,13 +152,14 @@ def draw(rng: np.random.Generator) -> list[Case]:
     return [
         case(rng, "evaluation mode", False, int(rng.integers(4, 7)), 1),
         case(rng, "training mode", True, int(rng.integers(3, 6)), 2),
-        case(rng, "evaluation mode", False, 3, 2),
+        case(rng, "evaluation mode", False, 3, 2, nested=True),
     ]
 
 
 def domain(rng: np.random.Generator) -> Case:
     """One to six steps, a decay from 0 to 1, one to five batches."""
-    drawn = case(rng, "domain", bool(rng.integers(2)), int(rng.integers(1, 7)), int(rng.integers(1, 3)))
+    training, nested = map(bool, rng.integers(2, size=2))
+    drawn = case(rng, "domain", training, int(rng.integers(1, 7)), int(rng.integers(1, 3)), nested)
     decay = float(rng.choice([0.0, 1.0, rng.uniform()]))
     return Case(
         "domain", {**drawn.inputs, "decay": decay, "batches": drawn.inputs["batches"][: int(rng.integers(1, 6))]}
@@ -222,6 +228,12 @@ QUESTION = Description(
             **slipped(statistics, "not updated"),
         ),
         Mistake(
+            "nested-left-out",
+            "a batch norm inside of another module than the model itself keeps old running statistics",
+            "`model.modules()` beside `model.children()`",
+            **slipped(statistics, "children, in training mode", "children"),
+        ),
+        Mistake(
             "old-statistics-kept",
             "old running statistics are still a part of the result",
             "what a batch norm's momentum of 0.1 leaves of the old values after three batches",
@@ -257,7 +269,7 @@ QUESTION = Description(
             "the momentum of the batch norms is another one after the call",
             "what you set for the call alone",
             partial(left, momentum=-1.0),
-            also=(partial(left, momentum=1.0), partial(left, momentum=MOMENTUM)),
+            also=(*(partial(left, momentum=momentum) for momentum in (1.0, MOMENTUM, FIRST)),),
         ),
     ),
     visible=(
@@ -278,7 +290,7 @@ QUESTION = Description(
             [[[1, 0], [3, 4]], [[0, 2], [4, 2]], [[2, 2], [5, 8]]],
             False,
         ),
-        case(VISIBLE, "training mode, two batch norms", True, 4, 2),
+        case(VISIBLE, "training mode, two batch norms", True, 4, 2, nested=True),
     ),
     draw=draw,
     domain=domain,

@@ -31,8 +31,10 @@ def _swa(functions: Functions, inputs: Inputs) -> dict[str, Any]:
 
 
 def _statistics(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    layers = OrderedDict((str(layer["name"]), built_layer(layer)) for layer in inputs["layers"])
-    model = nn.Sequential(layers).train(bool(inputs["training"]))
+    layers = [(str(layer["name"]), built_layer(layer)) for layer in inputs["layers"]]
+    if inputs["nested"]:
+        layers = [("block", nn.Sequential(OrderedDict(layers[:3]))), *layers[3:]]
+    model = nn.Sequential(OrderedDict(layers)).train(bool(inputs["training"]))
     functions["refresh_statistics"](model, [torch.tensor(batch) for batch in inputs["batches"]])
     norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm1d)]
     return {
