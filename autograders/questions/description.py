@@ -94,9 +94,9 @@ class Description:
             f"{_MOST_DRAWS} sets was like the first: let `draw` give cases that show it in the same parts always"
         )
 
-    def _covered(self, cases: Sequence[Case], rng: np.random.Generator) -> list[Case]:
+    def _covered(self, cases: list[Case], rng: np.random.Generator) -> list[Case]:
         if not self.covers_domain or all(part.on for part in self.parts):
-            return list(cases)
+            return cases
         return covering(cases, self.domain, self._common, rng)
 
     @cached_property

@@ -114,7 +114,13 @@ def test_a_set_is_drawn_again_until_every_mistake_shows_on_it() -> None:
     shown = [replace(case, kind="shown") for case in drawn]
     rare = Mistake("rare", "", "", lambda case: {"clipping.norm": -1.0} if case.kind == "shown" else {})
     norm = Graded("norm", 1, ("clipping.norm",))
-    described = replace(clip, parts=(norm,), mistakes=(rare,), draw=lambda rng: shown if rng.random() < 0.5 else drawn)
+    described = replace(
+        clip,
+        parts=(norm,),
+        mistakes=(rare,),
+        draw=lambda rng: shown if rng.random() < 0.5 else drawn,
+        covers_domain=False,
+    )
     assert all(described.draw_set(np.random.default_rng(seed)) is shown for seed in range(20))
     never = replace(described, draw=lambda rng: drawn)
     with pytest.raises(DescriptionError, match="03a-clip: the mistake rare gives the right values on all hidden"):
@@ -135,6 +141,7 @@ def test_a_mistake_costs_the_same_points_on_every_set() -> None:
         parts=(Graded("norm", 1, ("clipping.norm",)), Graded("cosine", 1, ("cosine.cosine",))),
         mistakes=(Mistake("varies", "", "", both_on_many),),
         draw=lambda rng: many if rng.random() < 0.5 else few,
+        covers_domain=False,
     )
     sets = [described.draw_set(np.random.default_rng(seed)) for seed in range(20)]
     assert all(chosen is sets[0] for chosen in sets)
