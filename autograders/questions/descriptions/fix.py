@@ -314,4 +314,5 @@ QUESTION = Description(
     ),
     draw=draw,
     domain=domain,
+    covers_domain=False,  # `draw` has all of it
 )
