@@ -169,12 +169,15 @@ class Judgement:
                 for owner, entry in map(split, part.fields)
                 if entry in expected.get(owner, {})
             ]
-            if values and case.kind != ALLOWED:
+            if values:
                 wrong = any(difference(*pair, self.tolerance) is not None for pair in values)
                 wrong_of.setdefault(case.kind, []).append(wrong)
+        added = wrong_of.pop(ALLOWED, [])
         own = [any(wrong_of[kind]) for kind in wrong_of if not part.on or kind in part.on]
         cases = [wrong for each in wrong_of.values() for wrong in each]
-        return not any(cases) or _few(own) or (_few([*map(any, wrong_of.values())]) and _few(cases))
+        if not any(cases):
+            return any(added)
+        return _few(own) or (_few([*map(any, wrong_of.values())]) and _few(cases))
 
     def _general(self, part: Graded) -> str | None:
         """The general mistake that explains every wrong value of a part; an error goes before wrong values."""

@@ -20,7 +20,7 @@ def put_rows(command: str, table: str) -> None:
     old, after = rest.split(end)
     heading, rows = _lines(table)
     replaced = set(map(question_of, rows))
-    kept = [row for row in _lines(old)[1] if question_of(row) not in replaced]
+    kept = [line for line in _lines(old)[1] if question_of(line) not in replaced]
     rows = sorted([*kept, *rows], key=question_of)  # the rows of a question keep their order
     write_text_atomically(TABLES, "\n".join([before + begin, *heading, *rows, end + after]))
 
@@ -35,9 +35,9 @@ def row(cells: Iterable[object]) -> str:
     return f"| {' | '.join(map(str, cells))} |"
 
 
-def question_of(row: str) -> str:
+def question_of(line: str) -> str:
     """The first cell of a Markdown table's row."""
-    return row.split(" | ")[0].strip("| ")
+    return line.split(" | ")[0].strip("| ")
 
 
 def _lines(table: str) -> tuple[list[str], list[str]]:

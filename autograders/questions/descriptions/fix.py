@@ -314,5 +314,4 @@ QUESTION = Description(
     ),
     draw=draw,
     domain=domain,
-    covers_domain=False,  # `draw` has all of it
 )

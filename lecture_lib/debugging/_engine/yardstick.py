@@ -78,11 +78,12 @@ def refuse_other_meaning(program: Program, pairs: Pairs, measured: float) -> Non
             others = _joined(batches, lambda whole: whole[order])
             own, mixed = float(loss_fn(outputs, y)), float(loss_fn(others, y))
             better = metric is None or float(metric(outputs, y)) > float(metric(others, y))
-            constant = float(loss_fn(_joined(batches, lambda whole: whole.mean(dim=0).expand_as(whole)), y))
-        if isinstance(outputs, Tensor):
-            with torch.enable_grad():
+        with torch.enable_grad():
+            if isinstance(outputs, Tensor):
                 start = outputs.mean(dim=0, keepdim=True)
                 constant = min(lowest_loss(loss_fn, start, outputs, y, rate, MOVES) for rate in RATES)
+            else:
+                constant = float(loss_fn(_joined(batches, lambda whole: whole.mean(dim=0).expand_as(whole)), y))
     except Exception:
         return  # such as a loss that takes other targets than the data set has
     if better and own < mixed and constant - own > LEARNT * (mixed - own):

@@ -52,12 +52,14 @@ def _own_numbering(train: Examples, val: Examples, padding: int | None) -> str:
         return "in the order in which they come there"
     if len(words) >= 2 * IDS and bool((counts.diff() <= 0).all()):
         return "from the most to the least common there"
-    lowest = int(words[0])
-    # Of a sample of training a few ids may be missing.
-    counts = torch.bincount((_ids(train, padding) - lowest).clamp(min=0)) + 0.5
-    contiguous = int(words[-1]) - lowest + 1 == len(words) < len(counts)
-    if contiguous and _highest_are_missing(counts, len(words), len(ids)) < CHANCE:
-        return "without a gap, although training has more"
+    of_training = _ids(train, padding)
+    lowest, known = int(words[0]), of_training.unique()
+    span = int(known[-1]) - lowest + 1
+    # Of a sample of training a few ids may be missing; more than half, and they are no numbering.
+    if int(words[-1]) - lowest + 1 == len(words) < span < 2 * len(known):
+        counts = torch.bincount((of_training - lowest).clamp(min=0)) + 0.5
+        if _highest_are_missing(counts, len(words), len(ids)) < CHANCE:
+            return "without a gap, although training has more"
     return ""
 
 

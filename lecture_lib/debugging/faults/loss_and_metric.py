@@ -15,7 +15,7 @@ LOST = 0.1  # of what right answers score above random ones
 
 
 def leads_away_from_right_answers(evidence: Evidence) -> Finding | None:
-    """From right answers on, the loss falls towards outputs that the author's own metric or evaluation scores lower.
+    """Beyond right answers the loss falls, towards outputs that the author's own metric or evaluation scores lower.
 
     Outputs are free here, as if the model could give any. Nothing is said where right answers do not score best.
     """

@@ -92,20 +92,15 @@ def metric_counts_what_is_left_out(evidence: Evidence) -> Finding | None:
 
 def line_at_a_half(evidence: Evidence) -> Finding | None:
     """The loss takes logits, and the metric says yes from 0.5 on, where the probability is 62 %."""
-    program, val, outputs = evidence.program, evidence.val, evidence.run.outputs[1]
+    val, outputs = evidence.val, evidence.run.outputs[1]
     if val is None or outputs is None or len(outputs) != len(val.y) or outputs.numel() != val.y.numel():
         return None
     if not calls(evidence, "binary_cross_entropy_with_logits") or not bool(((val.y == 0) | (val.y == 1)).all()):
         return None
     yes = val.y.reshape(outputs.shape) == 1
-    numbers = []
-    for level in (-1.0, 0.0, 0.49, 0.51, 2.0):
-        answer = torch.where(yes, level, -8.0).to(outputs)
-        if program.metric is not None:
-            numbers.append({"metric": float(program.metric(answer, val.y))})
-        elif program.evaluate is not None:
-            numbers.append(_evaluated(evidence, answer))
-    for name in numbers[0] if numbers else ():
+    levels = (-1.0, 0.0, 0.49, 0.51, 2.0)
+    numbers = [scores(evidence, torch.where(yes, level, -8.0).to(outputs)) for level in levels]
+    for name in numbers[0]:
         below, above = ({row[name] for row in rows} for rows in (numbers[:3], numbers[3:]))
         if len(below) == len(above) == 1 and below != above:
             text = f"'{name}' counts a logit as yes from 0.5 on, which is a probability of 62 %: a half is the logit 0"

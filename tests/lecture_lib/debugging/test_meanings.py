@@ -15,10 +15,11 @@ from torch.utils.data import DataLoader, TensorDataset
 from lecture_lib.debugging import Program, Spec
 from lecture_lib.debugging._engine.assumptions import NotAskedError
 from lecture_lib.debugging._engine.evidence import Evidence
+from lecture_lib.debugging._engine.run_data import Examples
 from lecture_lib.debugging._engine.windows import continued
 from lecture_lib.debugging._engine.yardstick import refuse_other_meaning
 from lecture_lib.debugging.faults.data_rules import series_scrambled
-from lecture_lib.debugging.faults.id_rules import _highest_are_missing, numbered_anew
+from lecture_lib.debugging.faults.id_rules import _highest_are_missing, _own_numbering, numbered_anew
 from lecture_lib.debugging.faults.metric_rules import evaluation_prefers_worse_answers, line_at_a_half
 from lecture_lib.debugging.faults.named_metrics import metric_is_another, reports_otherwise
 from lecture_lib.debugging.faults.weight_rules import stuck_at_zero
@@ -236,6 +237,15 @@ class TestIds:
         else:
             assert found is not None
             assert (found.fault, found.part) == ("D03", "inputs")
+
+    def test_numbers_that_are_no_numbering_cost_no_memory(self) -> None:
+        """Training has account numbers, far apart, of which a table with an entry for each would not fit anywhere."""
+        generator = torch.Generator().manual_seed(0)
+        train = torch.randint(10**14, (500, 1), generator=generator)
+        val = torch.arange(30).repeat(5)[torch.randperm(150, generator=generator)]
+        val = torch.cat([val, torch.tensor([29])])[:, None]  # no order by frequency either
+        splits = [Examples(ids, torch.rand(len(ids), generator=generator), 10) for ids in (train, val)]
+        assert _own_numbering(*splits, None) == ""
 
     def test_the_chance_that_just_the_last_ids_are_missing(self) -> None:
         """Beside drawing that often."""
