@@ -10,6 +10,7 @@ from conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "tests" / "benchmarks"))
 import gpu as benchmark
+import gpu_ladder as ladder
 
 
 def test_without_a_gpu_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,3 +45,16 @@ def test_throughput_is_that_of_the_faster_loop_by_hand(monkeypatch: pytest.Monke
     rows = {row.what: row.value for row in benchmark.rows_of("x", workload, "fp32", 2, 3)}
     assert rows["x: throughput, recipe / by hand"] == pytest.approx(0.8)
     assert rows["x, fused: step of the recipe"] == pytest.approx(625)
+
+
+def test_the_ladder_without_a_gpu_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert all(row.value is None and row.holds is None for row in ladder.measure(quick=False))
+
+
+def test_a_moved_program_gets_its_batches_where_its_model_is() -> None:
+    """On the device "meta", which every machine has: there tensors have a shape and no values."""
+    number = next(number for number, pair in enumerate(ladder.all_pairs()) if pair.name == "i/01_disease_progression")
+    program, _ = ladder.made(number, "make", "meta")
+    inputs, targets = program.parts(next(iter(program.train_loader)))
+    assert {inputs.device.type, targets.device.type, program.outputs(inputs).device.type} == {"meta"}
