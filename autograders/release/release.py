@@ -14,6 +14,8 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
+from lecture_lib.notebook.registry import visible_cases_path
+
 from .. import notebooks
 from ..course import Course, ReleaseError
 from ..nbgrader.configuration import configuration
@@ -22,7 +24,6 @@ from ..nbgrader.nbgrader_api import generate_assignment
 from ..nbgrader.replace_cells import replace_cells
 from ..questions.question import QUESTIONS, answers_to
 from ..questions.seeds import create_secret, new_secret, read_secret
-from ..questions.visible import visible_cases
 from ..setting import ANSWERS, DESCRIPTIONS, ROOT, SHIPPED_PACKAGES
 from .course_check import check_master, refuse_other_database
 from .edits import keep_edits
@@ -31,6 +32,7 @@ from .leaks import LeakCheck, Secret
 from .release_check import WrongVerdicts, verify_on
 from .student_folder import FOLDER, assemble
 
+_JSON_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _MARKERS = re.compile(r"(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)")
 _FENCE = re.compile(r"```.*?```", re.DOTALL)
 
@@ -193,12 +195,23 @@ def leak_check(masters: dict[str, NotebookNode], released: dict[str, NotebookNod
 
 
 def _visible_words() -> Iterator[str]:
-    """What the visible checks hold, derived anew: a file that holds anything else beside it is still noticed."""
-    yield from (text for _, text in visible_cases())
+    """What the visible checks hold: their numbers and words as the files have them, sentences as described.
+
+    Code in such a file, which no check needs, is not among them.
+    """
     for question in QUESTIONS.values():
-        yield from (f"{case.kind}," for case in question.description.visible)  # as a check's lines show it
+        path = visible_cases_path(question.id)
         published = question.description.misconceptions(published=True).values()
-        yield from (words for mistake in published for words in (mistake.what, mistake.look_at))
+        sentences = [words for mistake in published for words in (mistake.what, mistake.look_at)]
+        if path.exists():
+            yield _JSON_TEXT.sub(_words_alone, path.read_text("utf-8"))
+        yield from sentences
+        yield from (f"{case.kind}," for case in question.description.visible)  # as a check's lines show it
+
+
+def _words_alone(text: re.Match[str]) -> str:
+    """A text of a JSON file; empty where it holds what code does."""
+    return '""' if re.search(r"[=(\[\\]", text[0]) else text[0]
 
 
 def _other_variants(released: Sequence[str]) -> Iterator[Secret]:

@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 from lecture_lib.debugging import Program, Spec, climb
 
 LENGTH = 16
+QUICK = ("01_poisson_exposure", "06_two_towers", "09_lbfgs_closure", "13_known_label_noise", "14_balanced_sampler")
 
 
 @pytest.mark.parametrize(
@@ -34,14 +35,16 @@ LENGTH = 16
         ("f/16_friends_both_ways", "split"),
     ],
 )
-@pytest.mark.parametrize("which", ["make", "twin"])
+@pytest.mark.parametrize("which", ["make", pytest.param("twin", marks=pytest.mark.full)])
 def test_a_fault_that_its_author_wrote_without_knowing_the_rules(name: str, part: str, which: str) -> None:
     pair = next(pair for pair in all_pairs() if pair.name == name)
     found = climb(*getattr(pair, which)(0), budget=0).findings
     assert [one.part for one in found] == ([] if which == "twin" else [part]), found
 
 
-@pytest.mark.parametrize("name", all_sound())
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.full) for name in all_sound()]
+)
 def test_nothing_certain_is_said_of_sound_programs_that_look_suspicious(name: str) -> None:
     """When they were first climbed, three had an alarm, and one of these was called certain."""
     assert [one for one in climb(*all_sound()[name](0), budget=0).findings if one.certain] == []
@@ -272,7 +275,12 @@ def test_a_loss_may_not_depend_on_the_order_of_examples_that_are_shuffled(
 
 @pytest.mark.parametrize(
     ("mode", "given", "accused"),
-    [("min", "loss", False), ("max", "loss", True), ("max", "metric", False), ("min", "metric", True)],
+    [
+        ("min", "loss", False),
+        pytest.param("max", "loss", True, marks=pytest.mark.full),
+        pytest.param("max", "metric", False, marks=pytest.mark.full),
+        ("min", "metric", True),
+    ],
 )
 def test_a_plateau_is_waited_for_in_the_direction_of_what_is_given(mode: Any, given: str, accused: bool) -> None:
     pair = next(pair for pair in all_pairs() if pair.name == "a/15_plateau_of_accuracy")

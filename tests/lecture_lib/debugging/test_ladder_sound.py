@@ -36,6 +36,13 @@ LONG = {
     "a number for a series [B, T, 3]",
     "8 x 8 digits moved by a pixel in the data set",
     "8 x 8 digits as pictures, moved by a pixel, in a short run",
+    "sequence to sequence, the loss summed over the steps of the decoder",
+    "L-BFGS in large batches, in the author's step",
+    "8 x 8 digits moved by a pixel in the step",
+    "classes of series [B, T, 3]",
+    "8 x 8 digits as pictures",
+    "tagger with outputs [B, T, C] and a loss that reshapes them",
+    "the same with as many tags as words in a sentence",
 }
 BROKEN = "this rule could not be asked"
 
