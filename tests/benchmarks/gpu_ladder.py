@@ -6,7 +6,7 @@ row of their own.
 
 Every fourth of the blind authors' programs (without those that write their own epoch or evaluation) is climbed on the
 CPU and on the GPU: there the model is moved, and so is every batch, as `unpack` and `step` would write it. Programs
-whose loss holds tensors of its own do not train then, and are left out. A program of which the first finding lies in
+that do not run then, such as one whose metric uses NumPy, are left out. A program of which the first finding lies in
 another part than on the CPU is a difference; a program that climbs on the CPU and not on the GPU, an error. A script
 that trains on the GPU with a planted fault is run under `lecture debug`.
 
@@ -153,7 +153,7 @@ def climbed_on_both(number: int, side: str, device: str) -> tuple[Climbed, Climb
         program, _ = made(number, side, device)
         program.run_epoch()
         program.run_evaluation()
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         progress(f"{name}: left out, {str(error)[:100]}")
         return None
     here, there = climbed(number, side, "cpu"), climbed(number, side, device)
