@@ -62,6 +62,14 @@ def main(arguments: list[str] | None = None) -> int:
     except (*of_the_course, CheckoutError, ReleaseError, RepositoryError, OSError) as error:
         print(f"autograde {options.command}: {plain(error, lines=True)}", file=sys.stderr)
         return FAILED
+    except Exception as error:
+        from .questions.authors_error import authors_line
+
+        line = authors_line(error)
+        if line is None:
+            raise
+        print(f"autograde {options.command}: {plain(line)}", file=sys.stderr)
+        return FAILED
     except KeyboardInterrupt:
         print("\nstopped; what was finished is kept, and the same command goes on from there", file=sys.stderr)
         return 130

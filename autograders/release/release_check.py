@@ -9,6 +9,7 @@ from tqdm import tqdm
 from .. import notebooks
 from ..questions.question import Question, questions_of
 from ..questions.verify import Outcome, Sets, count, verify
+from ..setting import ANSWERS, ROOT
 
 
 class WrongVerdicts(RuntimeError):  # noqa: N818 - what was found, not a fault of the caller
@@ -16,16 +17,22 @@ class WrongVerdicts(RuntimeError):  # noqa: N818 - what was found, not a fault o
 
     def __init__(self, outcomes: list[Outcome], new_secret: bool) -> None:
         listed = "\n".join(f"  {outcome}" for outcome in outcomes)
-        remedy = (
-            "This course draws another secret when you run the command again."
-            if new_secret
-            else "If nothing was handed in yet, remove the file `secret` in the course's folder and run the command "
-            "again: other inputs are drawn."
-        )
+        if any(len(outcome.differing) < len(outcome.results) for outcome in outcomes):
+            # Right on other inputs: the grader errs on some, and neither author nor instructor wrote what is wrong.
+            remedy = "Please report these lines. " + (
+                "This course draws another secret when you run the command again."
+                if new_secret
+                else "If nothing was handed in yet, remove the file `secret` in the course's folder and run the "
+                "command again: other inputs are drawn."
+            )
+        else:
+            remedy = (
+                "They differ on every set, so another secret would not help. `autograde verify --question ID` shows "
+                f"why; mend the answer in {ANSWERS.relative_to(ROOT)} or the question's description."
+            )
         super().__init__(
-            f"{len(outcomes)} answers of the bank do not get what they declare on this course's hidden inputs, so a "
-            f"grader would err on students' answers too. Nothing was written.\n{listed}\n"
-            f"Please report these lines. {remedy}"
+            f"answers of the bank ({len(outcomes)}) do not get what they declare on this course's hidden inputs, so a "
+            f"grader would err on students' answers too. Nothing was written.\n{listed}\n{remedy}"
         )
 
 
