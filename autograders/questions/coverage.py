@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,9 @@ def _of(value: Any, place: str) -> Iterator[tuple[str, str]]:
 def _of_numbers(array: np.ndarray) -> Iterator[str]:
     yield f"{array.ndim} axes of {array.dtype}"
     yield from (f"axis {axis} of length {length}" for axis, length in enumerate(array.shape) if length < 2)
+    for first, second in combinations(range(array.ndim), 2):
+        if array.shape[first] == array.shape[second] > 1:
+            yield f"axes {first} and {second} of equal length"  # what belongs to one fits the other
     if array.dtype.kind not in "biuf":
         return
     numbers = array.astype(float).ravel()

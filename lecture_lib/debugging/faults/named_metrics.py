@@ -24,6 +24,8 @@ SAME = 1e-3  # relative; what halves of the examples may differ from the whole i
 OTHERWISE = 0.01  # relative difference between what is reported and what its name says
 ACCURACY = re.compile(r"(acc|accuracy)")
 DISTINCT = 0.95  # share of scores that are different numbers
+ERRORS = ("mse", "rmse", "mae")
+OTHER_WEIGHTS = 0.5  # times the untrained ones: a second set of outputs
 TINY = 1e-6  # a number that is 0 by definition may be reported so
 R_SQUARED = re.compile(r"(r2|r\u00b2|r_?squared|r2_?score)")
 AREA = re.compile(r"(roc_?)?auc(_?roc)?|auroc|area_under_(the_)?(roc_)?curve")
@@ -37,35 +39,47 @@ def reports_otherwise(evidence: Evidence) -> Finding | None:
         return None
     if again := draws_again(evidence.run.recording):
         raise NotAskedError(again)
-    outputs: list[Tensor] = []
-    targets: list[Tensor] = []
-    losses: list[bool] = []
     with untouched(program, evidence.seed):
-        own = program.loss_fn
-        if own is not None:
-            program.loss_fn = lambda *arguments: (losses.append(True), own(*arguments))[1]  # type: ignore[func-returns-value]
-        loader = program.val_loader or ()
-        program.val_loader = WatchedLoader(loader, lambda batch: targets.append(program.parts(batch)[1]))
-
-        def keep(module: object, args: object, output: object) -> None:
-            outputs.extend([output.detach().cpu()] if isinstance(output, Tensor) else [])
-
-        handle = program.model.register_forward_hook(keep)
-        try:
-            reported = program.run_evaluation()
-        finally:
-            handle.remove()
-    if [*map(len, outputs)] != [*map(len, targets)]:
-        raise NotAskedError("the evaluation does not give each validation batch to the model once")
-    batches = [(answer, y.cpu()) for answer, y in zip(outputs, targets, strict=True)]
-    for name, value in reported.items():
-        usual = readings(name, batches, evidence)
-        if _plain(name) == "loss" and len(losses) == len(outputs):
-            usual = _mean_loss(batches, evidence)
-        if _differs(value, usual):
+        reported = _evaluated(evidence)
+        with torch.no_grad():
+            for parameter in program.model.parameters():
+                parameter.mul_(OTHER_WEIGHTS)
+        of_other_weights = _evaluated(evidence)
+    for name, (value, usual) in reported.items():
+        if _differs(value, usual) and not _in_another_unit(name, [(value, usual), of_other_weights[name]]):
             text = f"of an untrained model '{name}' is reported as {value:.4g}; by definition it is {usual[0]:.4g}"
             return Finding(None, text, {"reported": value, "usual": usual[0]}, certain=False, where="metric")
     return None
+
+
+def _evaluated(evidence: Evidence) -> dict[str, tuple[float, list[float]]]:
+    """What the author's evaluation reports, by name, and what it is by definition of the outputs that it gets."""
+    program = evidence.program
+    outputs: list[Tensor] = []
+    targets: list[Tensor] = []
+    losses: list[bool] = []
+    own, loader = program.loss_fn, program.val_loader
+    if own is not None:
+        program.loss_fn = lambda *arguments: (losses.append(True), own(*arguments))[1]  # type: ignore[func-returns-value]
+    program.val_loader = WatchedLoader(loader or (), lambda batch: targets.append(program.parts(batch)[1]))
+
+    def keep(module: object, args: object, output: object) -> None:
+        outputs.extend([output.detach().cpu()] if isinstance(output, Tensor) else [])
+
+    handle = program.model.register_forward_hook(keep)
+    try:
+        reported = program.run_evaluation()
+    finally:
+        handle.remove()
+        program.loss_fn, program.val_loader = own, loader
+    if [*map(len, outputs)] != [*map(len, targets)]:
+        raise NotAskedError("the evaluation does not give each validation batch to the model once")
+    batches = [(answer, y.cpu()) for answer, y in zip(outputs, targets, strict=True)]
+    by_definition = {name: readings(name, batches, evidence) for name in reported}
+    for name in reported:
+        if _plain(name) == "loss" and len(losses) == len(outputs):
+            by_definition[name] = _mean_loss(batches, evidence)
+    return {name: (value, by_definition[name]) for name, value in reported.items()}
 
 
 def metric_is_another(evidence: Evidence) -> Finding | None:
@@ -77,12 +91,26 @@ def metric_is_another(evidence: Evidence) -> Finding | None:
     y = val.y[: len(outputs)]
     if not readings(name, [(outputs, y)], evidence) or metric_counts_what_is_left_out(evidence):
         return None  # the name says nothing, or that finding says more
-    for answer in (outputs, *answers(outputs, y, 0)):
-        value, usual = float(metric(answer, y)), readings(name, [(answer, y)], evidence)
+    asked = [
+        (float(metric(answer, y)), readings(name, [(answer, y)], evidence))
+        for answer in (outputs, *answers(outputs, y, 0))
+    ]
+    if _in_another_unit(name, asked):
+        return None
+    for value, usual in asked:
         if _differs(value, usual):
             text = f"the metric '{name}' is {value:.4g} for an answer of which it is {usual[0]:.4g} by definition"
             return Finding(None, text, {"reported": value, "usual": usual[0]}, certain=False, where="metric")
     return None
+
+
+def _in_another_unit(name: str, asked: Sequence[tuple[float, Sequence[float]]]) -> bool:
+    """Whether what is reported as a mean error is always the same multiple of it, as of targets that were scaled."""
+    ratios = [value / usual[0] for value, usual in asked if usual and usual[0]]
+    numbers = {usual[0] for _, usual in asked if usual}
+    if _plain(name) not in ERRORS or len(numbers) < 2 or not all(map(math.isfinite, ratios)):
+        return False
+    return max(ratios) - min(ratios) <= OTHERWISE * abs(ratios[0])
 
 
 def _differs(value: float, usual: Sequence[float]) -> bool:
@@ -127,8 +155,16 @@ def _accuracies(batches: Batches, evidence: Evidence) -> list[float]:
     if any(y.is_floating_point() or outputs.ndim != y.ndim + 1 for outputs, y in batches):
         return []
     # Where there are as many classes as places, either axis may be that of the classes.
-    fitting = (axis for axis in (-1, 1) if all(_holds_classes(answer, axis, y) for answer, y in batches))
-    return [share for axis in fitting for share in _shares(batches, axis, evidence.spec.ignore_index)]
+    fitting = [axis for axis in (-1, 1) if all(_holds_classes(answer, axis, y) for answer, y in batches)]
+    ignored = evidence.spec.ignore_index
+    shares = [share for axis in fitting for share in _shares(batches, axis, ignored)]
+    for axis in fitting:
+        if ignored is not None and 0 <= ignored < batches[0][0].shape[axis]:
+            # Padding has a class of its own, and who decodes may choose among the others.
+            without = torch.tensor([ignored])
+            others = [(answer.index_fill(axis, without, -math.inf), y) for answer, y in batches]
+            shares += _shares(others, axis, ignored)
+    return shares
 
 
 def _holds_classes(outputs: Tensor, axis: int, y: Tensor) -> bool:
