@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,9 @@ from .cases import Case
 
 SAMPLES = 100  # cases of the domain, which show what is not rare there
 COMMON = 0.05  # of them
-MOST = 4  # cases of the domain that are added to a set
-TRIES = 300  # cases of the domain among which those are looked for
+USUAL = 4  # cases of the domain that are added to a set, if they are lucky to bring enough
+MOST = 6  # at all
+TRIES = 400  # cases of the domain among which those are looked for
 SHORT = 30  # characters of a text that is a name or a choice
 
 ALLOWED = "any allowed input"
@@ -34,13 +35,14 @@ def covering(cases: Sequence[Case], domain: Domain, common: frozenset[str], rng:
     """These cases and a few of the domain, so that the common traits are there: each of those brings several."""
     missing = common.difference(*(traits(case.inputs) for case in cases))
     added: list[Case] = []
-    for _ in range(TRIES):
+    for attempt in range(TRIES):
         if not missing or len(added) == MOST:
             break
         case = domain(rng)
         brought = missing & traits(case.inputs)
         # The first ones have to bring much, or a single trait each would fill their places.
-        if len(brought) * (MOST - len(added)) >= len(missing):
+        selective = attempt < TRIES / 2 and len(added) < USUAL
+        if len(brought) >= (len(missing) / (USUAL - len(added)) if selective else 1):
             added.append(replace(case, kind=ALLOWED))
             missing -= brought
     return [*cases, *added]
@@ -75,9 +77,9 @@ def _of(value: Any, place: str) -> Iterator[tuple[str, str]]:
 def _of_numbers(array: np.ndarray) -> Iterator[str]:
     yield f"{array.ndim} axes of {array.dtype}"
     yield from (f"axis {axis} of length {length}" for axis, length in enumerate(array.shape) if length < 2)
-    for first, second in combinations(range(array.ndim), 2):
-        if array.shape[first] == array.shape[second] > 1:
-            yield f"axes {first} and {second} of equal length"  # what belongs to one fits the other
+    for axis, (length, after) in enumerate(pairwise(array.shape)):
+        if length == after > 1:
+            yield f"axes {axis} and {axis + 1} of equal length"  # what belongs to one fits the other
     if array.dtype.kind not in "biuf":
         return
     numbers = array.astype(float).ravel()

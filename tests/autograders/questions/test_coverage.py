@@ -61,7 +61,7 @@ def test_an_answer_that_fails_on_an_added_case_alone_loses_points_and_has_a_corn
         (np.array([2, 2]), {"1 axes of int64", "holds one number several times"}, {"holds nothing but 1"}),
         (np.array([np.nan, np.inf, 1.0]), {"holds nan", "holds an infinity"}, {"holds 0"}),
         (np.zeros((0, 3)), {"axis 0 of length 0"}, {"holds 0", "holds nothing but 0"}),
-        (np.zeros((2, 3, 2)), {"axes 0 and 2 of equal length"}, {"axes 0 and 1 of equal length"}),
+        (np.zeros((2, 3, 3)), {"axes 1 and 2 of equal length"}, {"axes 0 and 1 of equal length"}),
         (np.zeros((1, 1)), {"axis 1 of length 1"}, {"axes 0 and 1 of equal length"}),
         (0, {"0 axes of int64", "holds nothing but 0"}, {"holds one number several times"}),
         (True, {"True"}, {"holds positive numbers"}),
