@@ -41,6 +41,7 @@ from .faults.metric_rules import METRIC_RULES
 from .faults.model_rules import MODEL_RULES, all_affine, inputs_ignored, outputs_random
 from .faults.named_metrics import NAMED_METRIC_RULES
 from .faults.noise_hypotheses import noisy_labels
+from .faults.reach_rules import targets_out_of_reach
 from .faults.run_hypotheses import memorised
 from .faults.weight_rules import stuck_at_zero
 from .faults.wiring_rules import WIRING_RULES
@@ -117,7 +118,7 @@ RUNGS = (
         4,
         "small subset",
         "A few hundred training examples can be learned, and every layer takes part.",
-        (stuck_at_zero, weighted_wrongly),
+        (stuck_at_zero, weighted_wrongly, targets_out_of_reach),
     ),
     Rung(
         5,

@@ -88,6 +88,20 @@ def initialised_anew(program: Program) -> Iterator[None]:
     yield
 
 
+def wide_tables(model: nn.Module) -> list[nn.Embedding]:
+    """Embeddings about as wide as PyTorch draws them, whatever their size and what comes after them."""
+    return [m for m in model.modules() if isinstance(m, nn.Embedding) and float(m.weight.detach().std()) > 0.5]
+
+
+@contextmanager
+def tables_narrower(program: Program) -> Iterator[None]:
+    """Wide embeddings start a tenth as wide."""
+    with torch.no_grad():
+        for table in wide_tables(program.model):
+            table.weight.mul_(0.1)
+    yield
+
+
 @contextmanager
 def drawn_large(program: Program) -> Iterator[None]:
     """Weights of another draw, large enough for every activation to bend, so that what holds now holds by structure."""
@@ -157,9 +171,12 @@ def replacing(**functions: Callable[..., Any]) -> Change:
 
 
 class ActivationRecorder(TorchFunctionMode):
-    """Keeps what activations give: for each call of relu, sigmoid and tanh its name, input and output."""
+    """Keeps what activations give: for each call its name, input and output."""
 
-    NAMES = ("relu", "relu_", "_threshold", "sigmoid", "tanh", "sigmoid_", "tanh_")
+    NAMES = (
+        *("relu", "relu_", "_threshold", "sigmoid", "tanh", "sigmoid_", "tanh_"),
+        *("softmax", "log_softmax", "logsigmoid", "softplus"),
+    )
 
     def __init__(self) -> None:
         super().__init__()

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from .changes import ActivationRecorder
+from .changes import ActivationRecorder, wide_tables
 from .difference import Difference
 from .replacement import Profile
 from .runs import Runs
 
 LARGE, SMALL = 2.5, 0.4  # deviation of a weight matrix, relative to PyTorch's
+WIDE = 2.0  # deviation of the first outputs over that of the targets
 DEAD = 0.5  # of a layer's units that are 0 for all examples
 FLAT = 0.5  # of a layer's entries at which the activation's slope is below a hundredth of its largest
 VANISHED = 1e-3  # gradient over weight in the first layers, relative to that of the others
@@ -36,6 +37,24 @@ def weights_drawn_otherwise(runs: Runs, profile: Profile) -> Difference | None:
             text = f"{name} starts {spread:.2g} times as large as PyTorch would"
             return Difference("initialisation", text, "A02" if spread > 1 else "A03")
     return None
+
+
+def outputs_wide(runs: Runs, profile: Profile) -> Difference | None:
+    """Outputs that start far wider than what they are to be, in a model that looks entries up in wide tables."""
+    train = profile.train
+    if train is None or not wide_tables(profile.program.model):
+        return None
+    profile.program.model.eval()
+    with torch.no_grad():
+        outputs = profile.program.outputs(train.x[:512].to(profile.program.device))
+    if not isinstance(outputs, Tensor):
+        return None
+    # Logits that deviate by 3 are sure of themselves, and before training they know nothing.
+    wanted = float(train.y.double().std()) if train.y.is_floating_point() else 1.5
+    spread = float(outputs.double().std())
+    if not spread > WIDE * wanted > 0:
+        return None
+    return Difference("initialisation", f"outputs start {spread / wanted:.2g} times as wide as what they are to be")
 
 
 def _activations(profile: Profile) -> Iterator[tuple[str, Tensor, Tensor]]:
@@ -136,6 +155,7 @@ def rates_unusual(runs: Runs, profile: Profile) -> Difference | None:
 # Causes before what they lead to: of several signs in a part the first gives the name.
 SIGNS = (
     weights_drawn_otherwise,
+    outputs_wide,
     units_dead,
     activations_flat,
     gradients_uneven,

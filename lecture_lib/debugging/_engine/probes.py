@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .evidence import Evidence
-from .run_data import Examples
+from .run_data import Examples, counted
 
 MOST = 1200  # rows that a probe learns from
 
@@ -44,7 +44,7 @@ def table(evidence: Evidence, examples: Examples | None) -> Table | None:
     x, y = examples.x, examples.y
     if task == "sequence" and x.ndim == 2 and not x.is_floating_point() and y.shape == x.shape:
         before = torch.cat([torch.zeros_like(x[:, :1]), x[:, :-1]], dim=1)
-        kept = (y >= 0) & (y != (-100 if evidence.spec.ignore_index is None else evidence.spec.ignore_index))
+        kept = counted(y, evidence.spec)
         ids = torch.stack([x[kept], before[kept]], dim=1)[:MOST]
         encoded = torch.nn.functional.one_hot(ids, int(x.max()) + 1).flatten(1)
         return Table(encoded.double().numpy(), y[kept][:MOST].numpy(), True)

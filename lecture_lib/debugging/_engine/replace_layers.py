@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 from ...training._run.preserve import preserved_modes
 from ..program import Program
 from .assumptions import NotAskedError
-from .changes import DROPOUT, Change, all_of, initialised_anew, replacing, unit_variance
+from .changes import DROPOUT, Change, all_of, initialised_anew, replacing, tables_narrower, unit_variance, wide_tables
 from .replacement import NotInUseError, Profile, Replacement
 
 LAST = ("softmax", "log_softmax", "sigmoid", "tanh", "relu", "logsigmoid", "softplus")
@@ -29,6 +29,8 @@ SETTINGS = {
 def of_initialisation(profile: Profile) -> Iterator[Replacement]:
     if not profile.body_was_trained:
         yield Replacement("initialisation", "weights drawn as PyTorch draws them", initialised_anew)
+        if wide_tables(profile.program.model):
+            yield Replacement("initialisation", "embeddings a tenth as wide", tables_narrower)
 
 
 def of_layers(profile: Profile) -> Iterator[Replacement]:

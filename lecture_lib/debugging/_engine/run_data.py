@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
+from ..program import Spec
 from .events import Recording
 
 MOST = 4000  # examples that are looked at
@@ -97,3 +98,8 @@ class Run:
     evaluates_a_copy: bool = False
     tested: int = 0
     by_chance: list[dict[str, float]] = field(default_factory=list)
+
+
+def counted(y: Tensor, spec: Spec) -> Tensor:
+    """Where labels count, like y: neither negative nor the index that the loss leaves out."""
+    return (y >= 0) & (y != (-100 if spec.ignore_index is None else spec.ignore_index))

@@ -13,7 +13,7 @@ from ...training._run.preserve import evaluating
 from ...training._run.structures import map_tensors, tensors_of
 from ..program import Program, Spec
 from .assumptions import NotAskedError
-from .run_data import MOST
+from .run_data import MOST, counted
 
 MOVES, RATES = 60, (0.1, 2.0)  # of an optimizer that looks for the lowest loss
 AS_CONSTANT = 0.95  # error from which the yardstick sees nothing learnt
@@ -190,7 +190,7 @@ def _classes(outputs: Tensor, y: Tensor, spec: Spec) -> float:
     fitting = [answer for answer in fitting if answer.shape == y.shape]
     if not fitting:
         raise NotAskedError(f"outputs {list(outputs.shape)} do not fit targets {list(y.shape)}")
-    kept = y >= 0 if spec.ignore_index is None else (y >= 0) & (y != spec.ignore_index)
+    kept = counted(y, spec)
     if not bool(kept.any()):
         raise NotAskedError("there is no validation target")
     right = max(((answer == y)[kept] for answer in fitting), key=lambda answer: int(answer.sum()))

@@ -12,6 +12,7 @@ from .._engine.assumptions import NotAskedError, classes_second
 from .._engine.evidence import Evidence
 from .._engine.loss_calls import scores_given
 from .._engine.probes import chance, learner, named, score, table
+from .._engine.run_data import counted
 from .data_hypotheses import MOVED, SATISFIED, moved
 from .finding import Finding
 
@@ -67,7 +68,7 @@ def no_better_than_baseline(evidence: Evidence) -> Finding | None:
         labels = named(outputs, evidence.val.y) if outputs.ndim == 3 else None
         if labels is None:
             return None
-        predicted = labels[evidence.val.y >= 0][: len(val.y)].numpy()
+        predicted = labels[counted(evidence.val.y, evidence.spec)][: len(val.y)].numpy()
     elif train.classes:
         if outputs.ndim > 1 and 1 < outputs.shape[1] <= int(evidence.val.y.max()):
             raise NotAskedError("labels have no column of outputs each")

@@ -12,6 +12,7 @@ from .._engine.assumptions import NO_PICTURES, NotAskedError, picture
 from .._engine.evidence import Evidence
 from .._engine.preserve import untouched
 from .._engine.probes import Table, few_columns, named, score, table, without_own
+from .._engine.run_data import counted
 from .finding import Finding
 from .model_rules import outputs_of
 
@@ -35,8 +36,9 @@ def errors(evidence: Evidence, outputs: Tensor | None = None) -> np.ndarray | No
     if task == "classification" and outputs.ndim == 2 and y.ndim == 1 and outputs.shape[1] > 1:
         return np.asarray((outputs.argmax(dim=1) != y).double())
     if task == "sequence" and outputs.ndim == 3 and (labels := named(outputs, y)) is not None:
-        wrong = ((labels != y) & (y >= 0)).double().sum(dim=1)
-        return np.asarray(wrong / (y >= 0).sum(dim=1).clamp(min=1))
+        kept = counted(y, evidence.spec)
+        wrong = ((labels != y) & kept).double().sum(dim=1)
+        return np.asarray(wrong / kept.sum(dim=1).clamp(min=1))
     return None
 
 

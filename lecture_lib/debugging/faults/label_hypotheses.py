@@ -6,6 +6,7 @@ import numpy as np
 
 from .._engine.evidence import Evidence
 from .._engine.probes import Table, chance, few_columns, score, table
+from .._engine.run_data import counted
 from .data_hypotheses import SATISFIED
 from .finding import Finding
 from .id_rules import commonest_labels
@@ -49,9 +50,15 @@ def gives_target_away(evidence: Evidence) -> Finding | None:
     rest = [reached for reached, like in zip(scores.values(), alike, strict=True) if like < 0.9]
     if best < NEAR or max(rest, default=0.0) > best - 0.15:
         return None
-    return Finding(
-        "D21", f"column {column} alone scores {best:.2f} on examples it has not seen", {"column": column, "score": best}
+    text, data = (
+        f"column {column} alone scores {best:.2f} on examples it has not seen",
+        {"column": column, "score": best},
     )
+    x = evidence.plain.x if evidence.plain is not None else None
+    if x is not None and x.ndim == 3 and column >= (x.shape[1] - 1) * x.shape[2]:
+        # Of windows of a series: the target should be what comes after them.
+        return Finding("D21", f"{text}; it is the last value of each window", data, where="labels")
+    return Finding("D21", text, data)
 
 
 def _few_columns(train: Table) -> Finding | None:
@@ -66,7 +73,7 @@ def _word_gives_tag_away(evidence: Evidence) -> Finding | None:
     assert train is not None
     assert val is not None
     best = commonest_labels(train)
-    kept = val.y >= 0
+    kept = counted(val.y, evidence.spec)
     words, wanted = val.x[kept].tolist(), val.y[kept].tolist()
     right = float(np.mean([best.get(word) == tag for word, tag in zip(words, wanted, strict=True)]))
     several = len(set(wanted)) > 1

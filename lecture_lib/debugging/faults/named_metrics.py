@@ -91,23 +91,23 @@ def metric_is_another(evidence: Evidence) -> Finding | None:
     y = val.y[: len(outputs)]
     if not readings(name, [(outputs, y)], evidence) or metric_counts_what_is_left_out(evidence):
         return None  # the name says nothing, or that finding says more
-    asked = [
+    trials = [
         (float(metric(answer, y)), readings(name, [(answer, y)], evidence))
         for answer in (outputs, *answers(outputs, y, 0))
     ]
-    if _in_another_unit(name, asked):
+    if _in_another_unit(name, trials):
         return None
-    for value, usual in asked:
+    for value, usual in trials:
         if _differs(value, usual):
             text = f"the metric '{name}' is {value:.4g} for an answer of which it is {usual[0]:.4g} by definition"
             return Finding(None, text, {"reported": value, "usual": usual[0]}, certain=False, where="metric")
     return None
 
 
-def _in_another_unit(name: str, asked: Sequence[tuple[float, Sequence[float]]]) -> bool:
+def _in_another_unit(name: str, trials: Sequence[tuple[float, Sequence[float]]]) -> bool:
     """Whether what is reported as a mean error is always the same multiple of it, as of targets that were scaled."""
-    ratios = [value / usual[0] for value, usual in asked if usual and usual[0]]
-    numbers = {usual[0] for _, usual in asked if usual}
+    ratios = [value / usual[0] for value, usual in trials if usual and usual[0]]
+    numbers = {usual[0] for _, usual in trials if usual}
     if _plain(name) not in ERRORS or len(numbers) < 2 or not all(map(math.isfinite, ratios)):
         return False
     return max(ratios) - min(ratios) <= OTHERWISE * abs(ratios[0])
@@ -161,9 +161,9 @@ def _accuracies(batches: Batches, evidence: Evidence) -> list[float]:
     for axis in fitting:
         if ignored is not None and 0 <= ignored < batches[0][0].shape[axis]:
             # Padding has a class of its own, and who decodes may choose among the others.
-            without = torch.tensor([ignored])
-            others = [(answer.index_fill(axis, without, -math.inf), y) for answer, y in batches]
-            shares += _shares(others, axis, ignored)
+            padding = torch.tensor([ignored])
+            without_it = [(answer.index_fill(axis, padding, -math.inf), y) for answer, y in batches]
+            shares += _shares(without_it, axis, ignored)
     return shares
 
 

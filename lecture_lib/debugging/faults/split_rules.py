@@ -14,7 +14,7 @@ from .._engine.assumptions import classes_second, picture
 from .._engine.evidence import Evidence
 from .._engine.loss_calls import scores_given
 from .._engine.preserve import untouched
-from .._engine.run_data import Examples
+from .._engine.run_data import Examples, counted
 from .._engine.windows import continued
 from .finding import Finding
 from .model_rules import differ, outputs_of
@@ -45,7 +45,7 @@ def classes_renumbered(evidence: Evidence) -> Finding | None:
         return None
     if outputs.ndim < 2 or int(y.max()) >= outputs.shape[1]:
         return None
-    kept = (y >= 0) & (y != (-100 if evidence.spec.ignore_index is None else evidence.spec.ignore_index))
+    kept = counted(y, evidence.spec)
     table = torch.zeros(outputs.shape[1], outputs.shape[1])
     table.index_put_((predicted[kept], y[kept]), torch.ones(int(kept.sum())), accumulate=True)
     # The renaming of classes with which most predictions are right.

@@ -33,6 +33,9 @@ QUICK = ("01_poisson_exposure", "06_two_towers", "09_lbfgs_closure", "13_known_l
         ("e/15_teacher_forcing", "inputs"),
         ("f/13_forecast_future", "layers"),
         ("f/16_friends_both_ways", "split"),
+        ("j/04_window_holds_target", "labels"),
+        ("j/06_accuracy_over_padding", "metric"),
+        ("j/14_sigmoid_on_standardised", "layers"),
     ],
 )
 @pytest.mark.parametrize("which", ["make", pytest.param("twin", marks=pytest.mark.full)])

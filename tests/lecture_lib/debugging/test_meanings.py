@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -150,6 +151,7 @@ class TestMetricsAreWhatTheirNamesSay:
             (tags, mean_of_sentences, "accuracy"),
             (numbers, r2, "r_squared"),
             (numbers, lambda outputs, y: -F.mse_loss(outputs, y), "mse"),
+            (numbers, lambda outputs, y: 80 * F.l1_loss(outputs, y), "mae"),  # in the targets' own unit
             (numbers, r2_of_answers, "explained"),
             (yes_or_no, roc_area, "roc_auc"),
             (yes_or_no, roc_area_of_guesses, "share"),
@@ -166,6 +168,7 @@ class TestMetricsAreWhatTheirNamesSay:
             (numbers, r2_of_answers, "r2"),
             (numbers, r2_from_zero, "r_squared"),
             (numbers, lambda outputs, y: F.mse_loss(outputs, y), "rmse"),
+            (numbers, lambda outputs, y: 80 * F.mse_loss(outputs, y).sqrt(), "mae"),
             (yes_or_no, roc_area_of_guesses, "_auc"),
         ],
         ids=lambda value: value if isinstance(value, str) else "",
@@ -195,6 +198,28 @@ class TestMetricsAreWhatTheirNamesSay:
 
         found = reports_otherwise(tags(evaluate=evaluate))
         assert (found is not None) == padded
+
+    @pytest.mark.parametrize("rooted", [False, True])
+    def test_an_evaluation_may_report_errors_in_another_unit_but_no_other_errors(self, rooted: bool) -> None:
+        def evaluate(program: Program) -> dict[str, float]:
+            squared = torch.cat([(program.model(x) - y).square() for x, y in program.val_loader or ()]).mean()
+            return {"mse": 80 * float(squared.sqrt() if rooted else squared)}
+
+        x = torch.randn(200, 4, generator=torch.Generator().manual_seed(0))
+        program = evidence(x, x[:, :1] + 2, nn.Linear(4, 1), F.mse_loss, "regression", None, evaluate)
+        assert (reports_otherwise(program) is not None) == rooted
+
+    def test_who_gives_padding_a_class_may_choose_among_the_others(self) -> None:
+        """Padding is tag 0 here: the best of the other tags is reported, in place of the best of all."""
+
+        def evaluate(program: Program) -> dict[str, float]:
+            batches = [(program.model(x), y) for x, y in program.val_loader or ()]
+            outputs, y = (torch.cat([batch[place] for batch in batches]) for place in (0, 1))
+            return {"accuracy": float((outputs[..., 1:].argmax(dim=-1) + 1 == y)[y > 0].double().mean())}
+
+        asked = tags(evaluate=evaluate)
+        assert reports_otherwise(Evidence(asked.program, replace(asked.spec, ignore_index=0))) is None
+        assert reports_otherwise(asked) is not None  # where tag 0 counts, it may not be left out
 
 
 def table(seed: int, numbering: str, several: bool) -> Evidence:
