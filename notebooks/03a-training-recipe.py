@@ -2543,8 +2543,8 @@ reveal("alias", named["weight"].item(), usual={
 #
 # - a list with the validation loss after each epoch: the mean over all validation examples, in eval mode;
 # - the weights and buffers of the epoch with the lowest validation loss, as a dict with every entry of
-#   `model.state_dict()`, each in its own dtype. The lowest loss differs from every other by at least
-#   three millionths of itself. No loss is `nan`.
+#   `model.state_dict()` and no other, each in its own dtype. All losses are finite. The lowest one is not 0, and
+#   differs from every other by at least three millionths of its size.
 #
 # The model ends with its *last* weights. It may be in train or in eval mode when the function is called, and is trained
 # in train mode. Its `.grad` is empty at the call.

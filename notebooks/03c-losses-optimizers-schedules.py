@@ -1943,8 +1943,8 @@ show_figure(
 #   epochs starts again at 0.
 #
 # `epochs` (1 to 6), `batches` of an epoch (1 to 12) and `accumulate` (1 to 9) are whole numbers. An optimizer step
-# takes `accumulate` batches, and the last step of an epoch takes those that are left. `milestones` is an increasing
-# list of epochs, each at least 1; it may be empty and may name epochs after the end of the run. $0 \le W < N$. `rate`
+# takes `accumulate` batches, and the last step of an epoch takes those that are left. `milestones` is a strictly
+# increasing list of epochs, each at least 1; it may be empty and may name epochs after the end of the run. $0 \le W < N$. `rate`
 # and `final` lie between 0.005 and 1, with `final` below `rate`, and `factor` lies between 0.1 and 0.9. `planned` has
 # 1 to 12 rates; `taken` has 1 to 12 booleans and is not longer than `planned`. `losses` has 1 to 16 positive numbers,
 # and `patience` is 0 to 4.

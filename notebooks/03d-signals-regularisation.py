@@ -750,12 +750,13 @@ reveal("small_batch", round(by_batch[2, "batch"]), "%", tolerance=5, usual={
 #   each channel is normalised by its mean and its variance *with n* in this batch, where $n$ counts examples and
 #   positions. The running values move: new = (1 − momentum) · old + momentum · batch, with the variance *with n − 1*.
 #   In evaluation the running values normalise, and are returned unchanged.
-# - `layer_norm(x, weight, bias, eps)` normalises each vector of the last axis. `x` is `[N, D]` or `[N, T, D]`.
+# - `layer_norm(x, weight, bias, eps)` normalises each vector of the last axis. `x` is `[N, D]` or `[N, T, D]`, and
+#   `weight` and `bias` are `[D]`.
 # - `group_norm(x, groups, weight, bias, eps)` divides the C channels of `[N, C]` or `[N, C, L]` into `groups` groups of
 #   neighbours, and normalises each group of each example over its channels and positions. `weight` and `bias` are
 #   `[C]`.
 # - `rms_norm(x, weight, eps)` divides each vector of the last axis by the root of (mean of squares + eps), and
-#   multiplies by `weight`. `x` is `[N, D]` or `[N, T, D]`.
+#   multiplies by `weight`, `[D]`. `x` is `[N, D]` or `[N, T, D]`.
 #
 # `eps` is added to the variance, under the root. It is a number from 0.001 to 0.5. N is at least 2, `momentum` is from
 # 0 to 1, and `groups` divides C. Your functions may overwrite the tensors that they get.
@@ -1283,8 +1284,9 @@ reveal("underflow", lost[1], "%", tolerance=4, usual={
 #   0.01.
 # - `loss_scales(finite, scale, growth, backoff, interval)`: the list of the scales *used* in each step, by the rule of
 #   `GradScaler`: after an overflow the scale is multiplied by `backoff`; after `interval` good steps in a row it is
-#   multiplied by `growth`. Both set the count of good steps back to 0. `finite` is a list of booleans: whether the
-#   gradients of that step were finite. `scale` is the scale of the first step.
+#   multiplied by `growth`. Both set the count of good steps back to 0. `finite` is a list of at least one boolean:
+#   whether the gradients of that step were finite. `scale` is the scale of the first step. `interval` is at least 2,
+#   `growth` is above 1, and `backoff` is between 0 and 1.
 #
 # Values and gradients may be off by 1e-5, or by 1e-5 of the largest entry if that is above 1.
 #
