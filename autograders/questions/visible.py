@@ -29,12 +29,12 @@ def visible_cases(questions: Iterable[Question] | None = None) -> Iterator[tuple
         yield visible_cases_path(question.id), text
 
 
-def stale() -> Iterator[tuple[Path, str]]:
-    """The files that do not hold what their description says, with what they must hold.
+def stale(questions: Iterable[Question] | None = None) -> Iterator[tuple[Path, str]]:
+    """The files that do not hold what their description says, with what they must hold; default: of all questions.
 
     Numbers may differ by rounding: processors do not agree on the last bit.
     """
-    for path, text in visible_cases():
+    for path, text in visible_cases(questions):
         if not path.exists() or not _same(json.loads(path.read_text("utf-8")), json.loads(text)):
             yield path, text
 
@@ -51,9 +51,9 @@ def _same(stored: Any, derived: Any) -> bool:
     return bool(type(stored) is type(derived) and stored == derived)
 
 
-def write_visible_cases() -> list[Path]:
-    """Write the files that are not as their description says. Returns their paths."""
-    written = list(stale())
+def write_visible_cases(questions: Iterable[Question] | None = None) -> list[Path]:
+    """Write the files that are not as their description says; default: of all questions. Returns their paths."""
+    written = list(stale(questions))
     for path, text in written:
         write_text_atomically(path, text)
     return [path for path, _ in written]

@@ -37,15 +37,16 @@ def test_a_file_is_stale_for_another_number_but_not_for_another_rounding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(visible, "visible_cases_path", lambda name: tmp_path / f"{name}.json")
-    assert len(write_visible_cases()) == len(QUESTIONS)
-    assert write_visible_cases() == []
+    questions = [QUESTIONS["03b-lr"], QUESTIONS["03a-clip"]]
     path = tmp_path / "03b-lr.json"
+    assert write_visible_cases(questions) == [path, tmp_path / "03a-clip.json"]
+    assert write_visible_cases(questions) == []
     number = re.search(r"\b[1-9]\.\d{15,}(?![\de])", text := path.read_text("utf-8"))
     assert number is not None
     path.write_text(text.replace(number[0], number[0][:-1]), "utf-8")
-    assert write_visible_cases() == []
+    assert write_visible_cases(questions) == []
     path.write_text(text.replace(number[0], number[0][:6]), "utf-8")
-    assert write_visible_cases() == [path]
+    assert write_visible_cases(questions) == [path]
 
 
 def test_nothing_is_trained_when_questions_are_imported() -> None:
