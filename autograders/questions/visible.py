@@ -18,12 +18,12 @@ from .question import QUESTIONS, Question
 
 def visible_cases(questions: Iterable[Question] | None = None) -> Iterator[tuple[Path, str]]:
     """Each described question's file and what it must hold. Raises DescriptionError for one that contradicts itself."""
-    asked = list(QUESTIONS.values() if questions is None else questions)
-    for question in asked:  # before any cases are drawn, which takes a while
+    chosen = list(QUESTIONS.values() if questions is None else questions)
+    for question in chosen:  # before any cases are drawn, which takes a while
         if missing := question.not_filled_in():
             listed = "\n".join(f"  {entry}" for entry in missing)
             raise DescriptionError(f"{question.id} is not filled in; these lines ask for more:\n{listed}")
-    for question in asked:
+    for question in chosen:
         question.description.check()
         described = question.description
         words = described.misconceptions(published=True)
