@@ -32,6 +32,7 @@ from .leaks import LeakCheck, Secret
 from .release_check import WrongVerdicts, verify_on
 from .student_folder import FOLDER, assemble
 
+_NAME = 40  # characters of a name in the file of a visible check, at most
 _JSON_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _MARKERS = re.compile(r"(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)")
 _FENCE = re.compile(r"```.*?```", re.DOTALL)
@@ -195,23 +196,22 @@ def leak_check(masters: dict[str, NotebookNode], released: dict[str, NotebookNod
 
 
 def _visible_words() -> Iterator[str]:
-    """What the visible checks hold: their numbers and words as the files have them, sentences as described.
+    """What the visible checks hold: numbers and names as their files have them, sentences as described.
 
-    Code in such a file, which no check needs, is not among them.
+    Code and longer texts that only such a file has, which no check needs, are still noticed.
     """
     for question in QUESTIONS.values():
         path = visible_cases_path(question.id)
-        published = question.description.misconceptions(published=True).values()
-        sentences = [words for mistake in published for words in (mistake.what, mistake.look_at)]
         if path.exists():
-            yield _JSON_TEXT.sub(_words_alone, path.read_text("utf-8"))
-        yield from sentences
+            yield _JSON_TEXT.sub(_names_alone, path.read_text("utf-8"))
         yield from (f"{case.kind}," for case in question.description.visible)  # as a check's lines show it
+        published = question.description.misconceptions(published=True).values()
+        yield from (words for mistake in published for words in (mistake.what, mistake.look_at))
 
 
-def _words_alone(text: re.Match[str]) -> str:
-    """A text of a JSON file; empty where it holds what code does."""
-    return '""' if re.search(r"[=(\[\\]", text[0]) else text[0]
+def _names_alone(text: re.Match[str]) -> str:
+    """A text of a JSON file; empty where it is long, or holds what code does."""
+    return '""' if len(text[0]) > _NAME or re.search(r"[=(\[\\]", text[0]) else text[0]
 
 
 def _other_variants(released: Sequence[str]) -> Iterator[Secret]:

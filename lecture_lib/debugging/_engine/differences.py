@@ -19,6 +19,7 @@ from .reference_parts import declared
 from .replace_layers import without_dropout
 from .replace_training import beside_the_standard_loss, declares_more, has_hooks, is_standard, own_loop
 from .replacement import Profile
+from .run_data import index_left_out
 from .runs import Runs
 
 STEPS = 4  # of the optimizer that are compared with the reference's
@@ -174,7 +175,7 @@ def labels_as_declared(runs: Runs, profile: Profile) -> Difference | None:
         return Difference("labels", f"targets lie from {low:g} to {high:g}") if low < 0 or high > 1 else None
     if train.y.is_floating_point():
         return None
-    ignored = -100 if spec.ignore_index is None else spec.ignore_index
+    ignored = index_left_out(spec)
     classes = [set(split.y[split.y != ignored].unique().tolist()) for split in (train, val) if split is not None]
     outside = [label for label in classes[0] if spec.classes is not None and not 0 <= label < spec.classes]
     if outside:

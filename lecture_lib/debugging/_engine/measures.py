@@ -16,7 +16,7 @@ from ..program import Program
 from .assumptions import NotAskedError, closures, several_optimizers, unseen_updates
 from .evidence import Evidence
 from .preserve import untouched
-from .run_data import Examples, Row
+from .run_data import Examples, Row, index_left_out
 from .yardstick import lowest_loss
 
 BATCH = 32  # examples that are learnt by heart
@@ -61,8 +61,8 @@ def contract(evidence: Evidence) -> list[str] | None:
     if evidence.train is None or evidence.spec.task not in CONTRACTS:
         return None
     batch = evidence.train.part(slice(0, evidence.train.batch_size))
-    ignored = -100 if evidence.spec.ignore_index is None else evidence.spec.ignore_index
     outputs = evidence.measure(batch)[2]
+    ignored = index_left_out(evidence.spec)
     violations = check_contract(
         evidence.spec.task, batch.x, batch.y, outputs, classes=evidence.spec.classes, ignore_index=ignored
     )

@@ -15,7 +15,7 @@ from ..program import Program, Spec
 from .assumptions import NotAskedError
 from .instrumentation import why_not
 from .preserve import untouched
-from .run_data import MOST, Examples
+from .run_data import MOST, Examples, index_left_out
 
 
 def read(
@@ -71,8 +71,7 @@ def _joined(parts: list[Tensor], target: bool, spec: Spec) -> Tensor:
     """Batches one after the other; sequences that each batch fills up by itself get the length of the longest."""
     lengths = {batch.shape[1] for batch in parts if batch.ndim == 2 and not batch.is_floating_point()}
     if len(lengths) > 1:
-        ignored = -100 if spec.ignore_index is None else spec.ignore_index
-        filler = ignored if target else spec.padding_index or 0
+        filler = index_left_out(spec) if target else spec.padding_index or 0
         parts = [F.pad(batch, (0, max(lengths) - batch.shape[1]), value=filler) for batch in parts]
     return torch.cat(parts)
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ..program import Batch, Program, Spec
 from .assumptions import NotAskedError
+from .run_data import index_left_out
 
 Loss = Callable[[Any, Any], Tensor]
 
@@ -27,8 +28,7 @@ def standard_loss(outputs: Tensor, targets: Tensor, spec: Spec) -> Tensor:
     if not targets.is_floating_point() and outputs.ndim == targets.ndim + 1 and outputs.numel() != targets.numel():
         scores = outputs if outputs.shape[2:] == targets.shape[1:] else outputs.movedim(-1, 1)
         weight = None if spec.class_weights is None else scores.new_tensor(list(spec.class_weights))
-        ignored = -100 if spec.ignore_index is None else spec.ignore_index
-        return F.cross_entropy(scores, targets.long(), weight=weight, ignore_index=ignored)
+        return F.cross_entropy(scores, targets.long(), weight=weight, ignore_index=index_left_out(spec))
     if outputs.numel() != targets.numel():
         raise NotAskedError(f"outputs {list(outputs.shape)} do not fit targets {list(targets.shape)}")
     targets = targets.reshape(outputs.shape).to(outputs)

@@ -100,6 +100,11 @@ class Run:
     by_chance: list[dict[str, float]] = field(default_factory=list)
 
 
+def index_left_out(spec: Spec) -> int:
+    """The label that the loss leaves out: as declared, or PyTorch's default."""
+    return -100 if spec.ignore_index is None else spec.ignore_index
+
+
 def counted(y: Tensor, spec: Spec) -> Tensor:
-    """Where labels count, like y: neither negative nor the index that the loss leaves out."""
-    return (y >= 0) & (y != (-100 if spec.ignore_index is None else spec.ignore_index))
+    """Where labels count, like y: neither negative nor the one that the loss leaves out."""
+    return (y >= 0) & (y != index_left_out(spec))

@@ -50,15 +50,12 @@ def gives_target_away(evidence: Evidence) -> Finding | None:
     rest = [reached for reached, like in zip(scores.values(), alike, strict=True) if like < 0.9]
     if best < NEAR or max(rest, default=0.0) > best - 0.15:
         return None
-    text, data = (
-        f"column {column} alone scores {best:.2f} on examples it has not seen",
-        {"column": column, "score": best},
-    )
+    text, where = f"column {column} alone scores {best:.2f} on examples it has not seen", ""
     x = evidence.plain.x if evidence.plain is not None else None
     if x is not None and x.ndim == 3 and column >= (x.shape[1] - 1) * x.shape[2]:
         # Of windows of a series: the target should be what comes after them.
-        return Finding("D21", f"{text}; it is the last value of each window", data, where="labels")
-    return Finding("D21", text, data)
+        text, where = f"{text}; it is the last value of each window", "labels"
+    return Finding("D21", text, {"column": column, "score": best}, where=where)
 
 
 def _few_columns(train: Table) -> Finding | None:

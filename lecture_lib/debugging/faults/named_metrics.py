@@ -13,10 +13,14 @@ from .._engine.assumptions import NotAskedError, draws_again
 from .._engine.evidence import Evidence
 from .._engine.inspection import WatchedLoader
 from .._engine.preserve import untouched
+from .._engine.run_data import counted
 from .._engine.yardstick import area
+from ..program import Spec
 from .finding import Finding
 from .metric_rules import LEAST, answers, metric_counts_what_is_left_out
 
+Pair = tuple[float, Sequence[float]]
+"""A number that is reported, and what it may be by its name."""
 Batches = Sequence[tuple[Tensor, Tensor]]
 """Outputs and targets, batch by batch."""
 
@@ -37,22 +41,24 @@ def reports_otherwise(evidence: Evidence) -> Finding | None:
     program, val = evidence.program, evidence.val
     if program.evaluate is None or val is None or len(val.y) < LEAST:
         return None
-    if again := draws_again(evidence.run.recording):
-        raise NotAskedError(again)
+    if reason := draws_again(evidence.run.recording):
+        raise NotAskedError(reason)
     with untouched(program, evidence.seed):
-        reported = _evaluated(evidence)
-        with torch.no_grad():
-            for parameter in program.model.parameters():
-                parameter.mul_(OTHER_WEIGHTS)
-        of_other_weights = _evaluated(evidence)
-    for name, (value, usual) in reported.items():
-        if _differs(value, usual) and not _in_another_unit(name, [(value, usual), of_other_weights[name]]):
-            text = f"of an untrained model '{name}' is reported as {value:.4g}; by definition it is {usual[0]:.4g}"
-            return Finding(None, text, {"reported": value, "usual": usual[0]}, certain=False, where="metric")
+        differing = {name: pair for name, pair in _reported(evidence).items() if _differs(*pair)}
+        again: dict[str, Pair] = {}
+        if any(_plain(name) in ERRORS for name in differing):
+            with torch.no_grad():
+                for parameter in program.model.parameters():
+                    parameter.mul_(OTHER_WEIGHTS)
+            again = _reported(evidence)
+    for name, pair in differing.items():
+        text = f"of an untrained model '{name}' is reported as {{:.4g}}; by definition it is {{:.4g}}"
+        if finding := _first_that_differs(name, [pair, *filter(None, [again.get(name)])], text):
+            return finding
     return None
 
 
-def _evaluated(evidence: Evidence) -> dict[str, tuple[float, list[float]]]:
+def _reported(evidence: Evidence) -> dict[str, Pair]:
     """What the author's evaluation reports, by name, and what it is by definition of the outputs that it gets."""
     program = evidence.program
     outputs: list[Tensor] = []
@@ -75,11 +81,11 @@ def _evaluated(evidence: Evidence) -> dict[str, tuple[float, list[float]]]:
     if [*map(len, outputs)] != [*map(len, targets)]:
         raise NotAskedError("the evaluation does not give each validation batch to the model once")
     batches = [(answer, y.cpu()) for answer, y in zip(outputs, targets, strict=True)]
-    by_definition = {name: readings(name, batches, evidence) for name in reported}
-    for name in reported:
-        if _plain(name) == "loss" and len(losses) == len(outputs):
-            by_definition[name] = _mean_loss(batches, evidence)
-    return {name: (value, by_definition[name]) for name, value in reported.items()}
+    is_own_loss = {name: _plain(name) == "loss" and len(losses) == len(outputs) for name in reported}
+    return {
+        name: (value, _mean_loss(batches, evidence) if is_own_loss[name] else readings(name, batches, evidence))
+        for name, value in reported.items()
+    }
 
 
 def metric_is_another(evidence: Evidence) -> Finding | None:
@@ -91,26 +97,26 @@ def metric_is_another(evidence: Evidence) -> Finding | None:
     y = val.y[: len(outputs)]
     if not readings(name, [(outputs, y)], evidence) or metric_counts_what_is_left_out(evidence):
         return None  # the name says nothing, or that finding says more
-    trials = [
-        (float(metric(answer, y)), readings(name, [(answer, y)], evidence))
-        for answer in (outputs, *answers(outputs, y, 0))
-    ]
-    if _in_another_unit(name, trials):
+    tried = (outputs, *answers(outputs, y, 0))
+    trials = [(float(metric(answer, y)), readings(name, [(answer, y)], evidence)) for answer in tried]
+    text = f"the metric '{name}' is {{:.4g}} for an answer of which it is {{:.4g}} by definition"
+    return _first_that_differs(name, trials, text)
+
+
+def _first_that_differs(name: str, trials: Sequence[Pair], text: str) -> Finding | None:
+    contrary = [(value, usual[0]) for value, usual in trials if _differs(value, usual)]
+    if not contrary or _in_another_unit(name, trials):
         return None
-    for value, usual in trials:
-        if _differs(value, usual):
-            text = f"the metric '{name}' is {value:.4g} for an answer of which it is {usual[0]:.4g} by definition"
-            return Finding(None, text, {"reported": value, "usual": usual[0]}, certain=False, where="metric")
-    return None
+    data = dict(zip(("reported", "usual"), contrary[0], strict=True))
+    return Finding(None, text.format(*contrary[0]), data, certain=False, where="metric")
 
 
-def _in_another_unit(name: str, trials: Sequence[tuple[float, Sequence[float]]]) -> bool:
+def _in_another_unit(name: str, trials: Sequence[Pair]) -> bool:
     """Whether what is reported as a mean error is always the same multiple of it, as of targets that were scaled."""
     ratios = [value / usual[0] for value, usual in trials if usual and usual[0]]
     numbers = {usual[0] for _, usual in trials if usual}
-    if _plain(name) not in ERRORS or len(numbers) < 2 or not all(map(math.isfinite, ratios)):
-        return False
-    return max(ratios) - min(ratios) <= OTHERWISE * abs(ratios[0])
+    comparable = _plain(name) in ERRORS and len(numbers) > 1 and all(map(math.isfinite, ratios))
+    return comparable and max(ratios) - min(ratios) <= OTHERWISE * abs(ratios[0])
 
 
 def _differs(value: float, usual: Sequence[float]) -> bool:
@@ -157,13 +163,13 @@ def _accuracies(batches: Batches, evidence: Evidence) -> list[float]:
     # Where there are as many classes as places, either axis may be that of the classes.
     fitting = [axis for axis in (-1, 1) if all(_holds_classes(answer, axis, y) for answer, y in batches)]
     ignored = evidence.spec.ignore_index
-    shares = [share for axis in fitting for share in _shares(batches, axis, ignored)]
+    shares = [share for axis in fitting for share in _shares(batches, axis, evidence.spec)]
     for axis in fitting:
         if ignored is not None and 0 <= ignored < batches[0][0].shape[axis]:
             # Padding has a class of its own, and who decodes may choose among the others.
             padding = torch.tensor([ignored])
             without_it = [(answer.index_fill(axis, padding, -math.inf), y) for answer, y in batches]
-            shares += _shares(without_it, axis, ignored)
+            shares += _shares(without_it, axis, evidence.spec)
     return shares
 
 
@@ -171,13 +177,11 @@ def _holds_classes(outputs: Tensor, axis: int, y: Tensor) -> bool:
     return outputs.shape[axis] > 1 and outputs.movedim(axis, -1).shape[:-1] == y.shape
 
 
-def _shares(batches: Batches, axis: int, ignored: int | None) -> list[float]:
+def _shares(batches: Batches, axis: int, spec: Spec) -> list[float]:
     shares, right, count = list[float](), 0, 0
     for outputs, y in batches:
-        counted = y >= 0 if ignored is None else (y >= 0) & (y != ignored)
-        hits, places = (
-            part.reshape(len(y), -1).sum(dim=1) for part in ((outputs.argmax(axis) == y) & counted, counted)
-        )
+        kept = counted(y, spec)
+        hits, places = (part.reshape(len(y), -1).sum(dim=1) for part in ((outputs.argmax(axis) == y) & kept, kept))
         right, count = right + int(hits.sum()), count + int(places.sum())
         shares += (hits[places > 0] / places[places > 0]).tolist()
     return [right / count, sum(shares) / len(shares)] if count else []

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from .._engine.evidence import Evidence
+from .._engine.run_data import index_left_out
 from .finding import Finding
 
 ENDS = 0.9  # of the sequences end in their padding, if they are read rightly
@@ -63,7 +64,7 @@ def nearly_copied(evidence: Evidence) -> Finding | None:
 def never_labelled(evidence: Evidence) -> Finding | None:
     """D13: ids whose labels are all left out in training and count in validation."""
     train, val = evidence.train, evidence.val
-    left_out = -100 if evidence.spec.ignore_index is None else evidence.spec.ignore_index
+    left_out = index_left_out(evidence.spec)
     if train is None or val is None or train.x.shape != train.y.shape or train.x.is_floating_point():
         return None
     if train.x.ndim != 2 or val.x.shape != val.y.shape:

@@ -220,6 +220,18 @@ def test_nothing_but_what_was_planted_is_found(planted: list[str]) -> None:
     assert all(where.startswith(places) for where in planted)
 
 
+def test_only_names_and_numbers_of_a_visible_checks_file_are_excused(tmp_path: Path, monkeypatch) -> None:
+    """A file of visible cases that holds a solution, or an answer in words, is not its own excuse."""
+    entries = {"inputs": [1.25, 3.75], "place": "rare class", "note": SOLUTION, "words": answer_to("03a-p5", "full")}
+    (tmp_path / "cases.json").write_text(json.dumps(entries), "utf-8")
+    monkeypatch.setattr(release, "visible_cases_path", lambda question: tmp_path / "cases.json")
+    excused = "\n".join(release._visible_words())
+    assert "rare class" in excused
+    assert "[1.25, 3.75]" in excused
+    assert "window_examples" not in excused
+    assert answer_to("03a-p5", "full")[:60] not in excused
+
+
 def test_an_output_of_the_master_is_found(released: Course, checker, tmp_path: Path) -> None:
     master = notebooks.read(master_path(FIRST))
     output = next(

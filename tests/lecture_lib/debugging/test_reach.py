@@ -54,6 +54,18 @@ def test_a_bound_that_the_loss_respects_is_meant() -> None:
     assert targets_out_of_reach(cut) is None
 
 
+def test_an_activation_that_is_stretched_in_its_place_reaches_further() -> None:
+    class Stretched(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.layer(x).tanh().mul_(5)
+
+    assert targets_out_of_reach(evidence(nn.Identity(), STANDARD, model=Stretched())) is None
+
+
 @pytest.mark.parametrize("bounded", [False, True])
 def test_one_of_several_outputs(bounded: bool) -> None:
     class Two(nn.Module):
