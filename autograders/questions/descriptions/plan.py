@@ -144,14 +144,15 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """Any run of one to six epochs, with any rest."""
+    """Any run of one to six epochs, with any rest; in one of four the losses fall by little."""
     run = {
         "epochs": int(rng.integers(1, 7)),
         "batches": int(rng.integers(1, 13)),
         "accumulate": int(rng.integers(1, 9)),
     }
     milestones = [int(each) for each in np.sort(rng.choice(np.arange(1, 9), rng.integers(0, 5), replace=False))]
-    return case(rng, "domain", **run, milestones=milestones, patience=int(rng.integers(0, 5)))
+    falls = {"losses": slow_fall(rng)} if rng.integers(4) == 0 else {}
+    return case(rng, "domain", **run, milestones=milestones, patience=int(rng.integers(0, 5)), **falls)
 
 
 def visible(name: str, **settings: Any) -> Case:
