@@ -205,15 +205,16 @@ class Recorder:
 
     def _backward(self, start: Tensor, kept: bool) -> None:
         self._waiting, self._backwards = False, self._backwards + 1
-        value = float(start.detach()) if start.numel() == 1 else math.nan
         if self._looking or len(self.recording.events) % SOMETIMES == 0:
             trainable = frozenset(key for key, p in self._parameters.items() if p.requires_grad)
             self.recording.trainable = [*self.recording.trainable[:1], trainable]
             self.recording.ever_trainable |= trainable
         if not self._looking or start.grad_fn is None:
-            self.recording.events.append(Backward(value, kept, len(self._losses) or len(self._own)))
+            # The value stays unread: on a GPU each step would wait for it.
+            self.recording.events.append(Backward(kept=kept, losses=len(self._losses) or len(self._own)))
             self._losses, self._own = [], []
             return
+        value = float(start.detach()) if start.numel() == 1 else math.nan
         leaves, half = leaves_of(start)
         self.recording.reached.update(map(id, leaves))
         for leaf in leaves:

@@ -64,7 +64,7 @@ class Backward:
     """A backward pass.
 
     Attributes:
-        value: what it started from.
+        value: what it started from; NaN where nobody looked.
         kept: whether the gradient goes into .grad by itself.
         losses: how many losses were called since the last backward.
         scale: of its gradient against that of these losses' sum; NaN where there was none.
@@ -75,7 +75,7 @@ class Backward:
 
     """
 
-    value: float
+    value: float = math.nan
     kept: bool = True
     losses: int = 0
     scale: float = math.nan

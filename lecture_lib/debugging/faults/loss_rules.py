@@ -88,7 +88,7 @@ def summed_in_the_step(evidence: Evidence) -> Finding | None:
     for event in evidence.run.recording.events:
         if isinstance(event, LossCall) and event.grad:
             last = event
-        elif isinstance(event, Backward) and last is not None:
+        elif isinstance(event, Backward) and last is not None and not math.isnan(event.value):
             close = abs(event.value - last.total) <= 1e-5 * abs(last.total)
             # A loss that is no scalar has no value, and its total is the sum over examples.
             sums += math.isnan(last.value) and close

@@ -26,6 +26,7 @@ from outsiders.fresh import all_pairs
 from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR, OneCycleLR
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader, TensorDataset
 
 from lecture_lib.data import TensorLoader
@@ -575,6 +576,34 @@ def test_what_is_not_learnt_without_a_known_cause_is_unsure() -> None:
     result = Result(RUNGS[2], (), (), {"learnt": False})
     assert result.verdict == "unsure"
     assert "no question explains why" in str(result)
+
+
+class ReadsOfValues(TorchDispatchMode):
+    """Counts how often a tensor's value is read; on a GPU each of them waits for all that was asked before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += function is torch.ops.aten._local_scalar_dense.default
+        return function(*args, **(kwargs or {}))
+
+
+def test_between_its_looks_the_recorder_reads_no_value() -> None:
+    model = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Dropout(), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    x, y = torch.randn(8, 3), torch.randn(8, 1)
+    counts = []
+    with record(model, optimizer):
+        for _ in range(40):
+            with ReadsOfValues() as reads:
+                optimizer.zero_grad()
+                nn.functional.mse_loss(model(x), y).backward()
+                optimizer.step()
+            counts.append(reads.count)
+    assert min(counts[:12]) > 0
+    assert counts[12:] == [0] * 28
 
 
 @pytest.mark.parametrize("asked", [torch.autograd.grad, None])
