@@ -15,9 +15,12 @@ from .cases import Case
 SAMPLES = 100  # cases of the domain, which show what is not rare there
 COMMON = 0.05  # of them
 USUAL = 4  # cases of the domain that are added to a set, if they are lucky to bring enough
-MOST = 6  # at all
-TRIES = 400  # cases of the domain among which those are looked for
+MOST = 8  # at all
+TRIES = 600  # cases of the domain among which those are looked for
 SHORT = 30  # characters of a text that is a name or a choice
+MANY = 10  # entries of a list, after which their numbers have two digits
+LONG = 1000  # entries of an axis
+LARGE = 1000.0  # a number, and tiny is one divided by it
 
 ALLOWED = "any allowed input"
 """The kind of the cases that are added."""
@@ -27,19 +30,19 @@ Domain = Callable[[np.random.Generator], Case]
 def common_traits(domain: Domain) -> frozenset[str]:
     """The traits that cases of a domain have often, the same in every course."""
     rng = np.random.default_rng(0)
-    counts = Counter(trait for _ in range(SAMPLES) for trait in traits(domain(rng).inputs))
+    counts = Counter(trait for _ in range(SAMPLES) for trait in traits(domain(rng)))
     return frozenset(trait for trait, count in counts.items() if count >= COMMON * SAMPLES)
 
 
 def covering(cases: Sequence[Case], domain: Domain, common: frozenset[str], rng: np.random.Generator) -> list[Case]:
     """These cases and a few of the domain, so that the common traits are there: each of those brings several."""
-    missing = common.difference(*(traits(case.inputs) for case in cases))
+    missing = common.difference(*map(traits, cases))
     added: list[Case] = []
     for attempt in range(TRIES):
         if not missing or len(added) == MOST:
             break
         case = domain(rng)
-        brought = missing & traits(case.inputs)
+        brought = missing & traits(case)
         # The first ones have to bring much, or a single trait each would fill their places.
         selective = attempt < TRIES / 2 and len(added) < USUAL
         if len(brought) >= (len(missing) / (USUAL - len(added)) if selective else 1):
@@ -48,9 +51,14 @@ def covering(cases: Sequence[Case], domain: Domain, common: frozenset[str], rng:
     return [*cases, *added]
 
 
-def traits(inputs: Mapping[str, Any]) -> set[str]:
-    """What kind of input this is: sizes, signs, zeros, equal entries and choices, each with the place where it is."""
-    return {f"{place}: {trait}" for name, value in inputs.items() for place, trait in _of(value, name)}
+def traits(case: Case) -> set[str]:
+    """What kind of input this is: sizes, signs, zeros, equal entries and choices, each with the place where it is.
+
+    What its kind calls it is a trait as well: so a domain names what is special only together.
+    """
+    return {f"kind: {case.kind}"} | {
+        f"{place}: {trait}" for name, value in case.inputs.items() for place, trait in _of(value, name)
+    }
 
 
 def _of(value: Any, place: str) -> Iterator[tuple[str, str]]:
@@ -67,8 +75,12 @@ def _of(value: Any, place: str) -> Iterator[tuple[str, str]]:
             yield place, trait
     elif isinstance(value, Sequence):
         yield place, ("no entry", "one entry", "several entries")[min(len(value), 2)]
+        if len(value) > MANY:
+            yield place, "many entries"
         if value and all(isinstance(entry, int | float) and not isinstance(entry, bool) for entry in value):
             yield from ((place, trait) for trait in _of_numbers(np.asarray(value)))
+        elif len(value) > MANY and all(isinstance(entry, str) for entry in value):
+            yield place, "texts"  # names of rows, and no choices
         else:
             for entry in value:
                 yield from _of(entry, f"{place}[]")
@@ -77,6 +89,7 @@ def _of(value: Any, place: str) -> Iterator[tuple[str, str]]:
 def _of_numbers(array: np.ndarray) -> Iterator[str]:
     yield f"{array.ndim} axes of {array.dtype}"
     yield from (f"axis {axis} of length {length}" for axis, length in enumerate(array.shape) if length < 2)
+    yield from (f"axis {axis} is long" for axis, length in enumerate(array.shape) if length > LONG)
     for axis, (length, after) in enumerate(pairwise(array.shape)):
         if length == after > 1:
             yield f"axes {axis} and {axis + 1} of equal length"  # what belongs to one fits the other
@@ -90,6 +103,8 @@ def _of_numbers(array: np.ndarray) -> Iterator[str]:
         "0": (finite == 0).any(),
         "negative numbers": (finite < 0).any(),
         "positive numbers": (finite > 0).any(),
+        "large numbers": (np.abs(finite) > LARGE).any(),
+        "tiny numbers": ((finite != 0) & (np.abs(finite) < 1 / LARGE)).any(),
         "nothing but 0": finite.size and not finite.any(),
         "nothing but 1": finite.size and (finite == 1).all(),
         "equal numbers": len(np.unique(finite)) < finite.size,

@@ -21,8 +21,18 @@ from lecture_lib.notebook.registry import find_question
 from lecture_lib.notebook.visible_cases import practice_json
 
 from .cases import Case, Observation
-from .coverage import common_traits, covering
-from .graded_parts import DescriptionError, Graded, Mistake, Simulation, changed_fields, frozen, nested, split
+from .coverage import ALLOWED, common_traits, covering
+from .graded_parts import (
+    DescriptionError,
+    Graded,
+    Mistake,
+    Simulation,
+    changed_fields,
+    charged_beyond,
+    frozen,
+    nested,
+    split,
+)
 from .judgement import Judgement, Simulated
 from .verdict import Verdict
 
@@ -95,7 +105,7 @@ class Description:
         )
 
     def _covered(self, cases: list[Case], rng: np.random.Generator) -> list[Case]:
-        if not self.covers_domain or all(part.on for part in self.parts):
+        if not self.covers_domain:
             return cases
         return covering(cases, self.domain, self._common, rng)
 
@@ -123,13 +133,19 @@ class Description:
         tolerance = find_question(self.id).relative_tolerance
         expected = [nested(self.reference(case)) for case in cases]
 
-        def wrong_on(part: Graded, simulated: Sequence[Fields]) -> bool:
-            return any(
-                name in fields.get(owner, {})
+        def costs_of(simulated: Sequence[Fields]) -> frozenset[str]:
+            changed = [
+                (case, {f"{owner}.{name}" for owner, names in fields.items() for name in names})
                 for case, fields in zip(cases, simulated, strict=True)
-                if part.counts(case)
-                for owner, name in map(split, part.fields)
-            )
+            ]
+            lost = {
+                part.name
+                for part in self.parts
+                if any(part.counts(case) and paths.intersection(part.fields) for case, paths in changed)
+            }
+            added = {path for case, paths in changed if case.kind == ALLOWED for path in paths}
+            beyond = charged_beyond(self.parts, lambda _, path: path if path in added else "")
+            return frozenset(lost or {part.name for part, _ in beyond})
 
         costs, values = {}, {}
         forms = [form for mistake in self.mistakes if not mistake.constant for form in mistake.forms().items()]
@@ -138,7 +154,7 @@ class Description:
                 self._changed_by(form, simulate, case, right, tolerance)
                 for case, right in zip(cases, expected, strict=True)
             ]
-            costs[form] = frozenset(part.name for part in self.parts if wrong_on(part, simulated))
+            costs[form] = costs_of(simulated)
             values[form] = frozen(simulated)
         alike = frozenset(
             (first, second) for first, second in combinations(sorted(values), 2) if values[first] == values[second]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,10 +31,11 @@ def given(fields: Mapping[str, Callable[..., Any]]) -> Simulation:
 class Graded:
     """Points for fields that agree with the reference on every hidden case of some kinds.
 
-    `fields` are written "part.field". `on` names kinds of cases (default: all). `unless` names mistakes that earn
-    nothing here although they give the right values. `forgives` names mistakes that another part charges: values that
-    one of them explains count as right here. `needs` names another graded part that must have points,
-    and `after` says how many of the parts before it must.
+    `fields` are written "part.field". `on` names kinds of cases (default: all). An answer that is right on all of these
+    and wrong on cases that were added from the domain loses the first part with the field (`charged_beyond`).
+    `unless` names mistakes that earn nothing here although they give the right values. `forgives` names mistakes that
+    another part charges: values that one of them explains count as right here. `needs` names another graded part that
+    must have points, and `after` says how many of the parts before it must.
     """
 
     name: str
@@ -77,6 +78,19 @@ class Mistake:
         """
         named = {self.id: self.simulate} | {f"{self.id}/{n}": form for n, form in enumerate(self.also, 2)}
         return {name: np.errstate(all="ignore")(form) for name, form in named.items()}
+
+
+def charged_beyond(parts: Sequence[Graded], reason: Callable[[Graded, str], str]) -> Iterator[tuple[Graded, str]]:
+    """What an answer without any other loss is charged for cases of no kind that a part names: part and reason.
+
+    `reason` says why a field of a part is wrong on the added cases, or "". Each such field costs one part.
+    """
+    charged: set[str] = set()
+    for part in parts:
+        why = next(filter(None, (reason(part, path) for path in part.fields if path not in charged)), "")
+        if why:
+            charged.update(part.fields)
+            yield part, why
 
 
 def split(path: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from lecture_lib.notebook.misconceptions import CORNER_CASE, Fields, explains, g
 from .cases import Case, Observation, of_kind, read_field, without_values
 from .cases import value as fields_of
 from .coverage import ALLOWED
-from .graded_parts import DescriptionError, Graded, Mistake, changed_fields, split
+from .graded_parts import DescriptionError, Graded, Mistake, changed_fields, charged_beyond, split
 from .verdict import Part
 
 STOPPED = {"raised": "raised", "unusable": "wrong-form"}
@@ -51,7 +51,20 @@ class Judgement:
             elif graded[part.name].points and sum(earlier.points > 0 for earlier in graded.values()) <= part.after:
                 message = f"counts once {part.after} of the parts before it are right"
                 graded[part.name] = Part(part.name, 0.0, part.points, message)
+        if all(part.points == part.maximum for part in graded.values()):
+            for part, message in charged_beyond(self.graded, self._wrong_where_added):
+                graded[part.name] = Part(part.name, 0.0, part.points, message)
         return tuple(graded.values())
+
+    def _wrong_where_added(self, part: Graded, path: str) -> str:
+        """What is wrong with a field on cases that were added from the domain; "" where nothing is."""
+        name, entry = split(path)
+        for case, observation, expected in zip(self.cases, self.observations, self.expected, strict=True):
+            if case.kind == ALLOWED and entry in expected.get(name, {}):
+                message = self._wrong(part, observation, expected, path)
+                if message:
+                    return of_kind(case, part.name, message)
+        return ""
 
     def _selected(self, part: Graded) -> Iterator[tuple[Case, Observation, Fields]]:
         for case, observation, expected in zip(self.cases, self.observations, self.expected, strict=True):
@@ -63,13 +76,9 @@ class Judgement:
         for case, observation, expected in self._selected(part):
             kinds[case.kind] = kinds.get(case.kind, 0) + 1
             for path in part.fields:
-                name, entry = split(path)
-                value, reason = read_field(observation, name, entry)
-                if value is None:
-                    return Part(part.name, 0.0, part.points, of_kind(case, part.name, reason))
-                wrong = difference(value, expected[name][entry], self.tolerance)
-                if wrong is not None and not self._forgives(part):
-                    return Part(part.name, 0.0, part.points, of_kind(case, part.name, without_values(wrong)))
+                message = self._wrong(part, observation, expected, path)
+                if message:
+                    return Part(part.name, 0.0, part.points, of_kind(case, part.name, message))
         if not kinds:
             raise DescriptionError(f"no hidden case is of a kind of the part {part.name}")
         # Right values alone are not enough where a known mistake gives them on these cases too.
@@ -78,6 +87,15 @@ class Judgement:
                 return Part(part.name, 0.0, part.points, mistake.what)
         named = f" ({', '.join(sorted(kinds))})" if len(kinds) <= _MOST_KINDS else ""
         return Part(part.name, part.points, part.points, f"right on {sum(kinds.values())} hidden cases{named}")
+
+    def _wrong(self, part: Graded, observation: Observation, expected: Fields, path: str) -> str:
+        """What is wrong with a field on a case; "" where nothing is, or where another part charges it."""
+        name, entry = split(path)
+        value, reason = read_field(observation, name, entry)
+        if value is None:
+            return reason
+        wrong = difference(value, expected[name][entry], self.tolerance)
+        return "" if wrong is None or self._forgives(part) else without_values(wrong)
 
     def _forgives(self, part: Graded) -> bool:
         return any(self._explains(mistake) for mistake in self.mistakes if mistake.id in part.forgives)

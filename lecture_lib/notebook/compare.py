@@ -50,9 +50,11 @@ def _numbers(actual: Any, expected: np.ndarray, relative_tolerance: float, name:
     if expected.dtype.kind in "f" and array.dtype.kind == "f" and expected.ndim and array.dtype != expected.dtype:
         return f"{name}: dtype {array.dtype}, expected {expected.dtype}"
     values = array.astype(np.float64), expected.astype(np.float64)
-    # Only a known mistake expects nan; then nan is what it gives.
-    gap = np.where(np.isnan(values[0]) & np.isnan(values[1]), 0.0, np.abs(values[0] - values[1]))
-    scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
+    # Only a known mistake expects nan; then nan is what it gives. Two equal infinities have no difference either.
+    same = (values[0] == values[1]) | (np.isnan(values[0]) & np.isnan(values[1]))
+    with np.errstate(invalid="ignore"):
+        gap = np.where(same, 0.0, np.abs(values[0] - values[1]))
+    scale = float(np.abs(values[1]).max(initial=1.0, where=np.isfinite(values[1])))
     if gap.size == 0 or bool((gap <= relative_tolerance * scale).all()):
         return None
     if expected.ndim == 0:

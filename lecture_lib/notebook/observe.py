@@ -42,16 +42,18 @@ def observe(question: PublicQuestion, functions: Functions, inputs: Inputs) -> d
     Returns part -> {"value": {field: plain value}}, {"raised": text} when the student's code raised, {"unusable": text}
     when what it returned is not of the form asked for, or {"unanswered": True}. A part that fails
     says nothing about the others: each runs by itself, on inputs of its own, in a process with the standard settings.
-    What it left changed in the process is put back and named: {"left": [text]} beside the rest.
+    What it left changed in the process is put back and named: {"left": [text]} beside the rest. Every second time the
+    parts are observed in the opposite order, because a function must not need what another one has stored.
     """
     _observed[question.id] += 1
     # Not hash(), which Python salts anew in every process.
     seeds = {part: zlib.crc32(f"{question.id} {part} {_observed[question.id]}".encode()) for part in question.parts}
+    order = list(question.parts)[:: 1 if _observed[question.id] % 2 else -1]
     with forbid_ready_made(question):
-        return {
-            part: _observe_part(run, functions, copy.deepcopy(inputs), seeds[part])
-            for part, run in question.parts.items()
+        outcomes = {
+            part: _observe_part(question.parts[part], functions, copy.deepcopy(inputs), seeds[part]) for part in order
         }
+    return {part: outcomes[part] for part in question.parts}
 
 
 def _observe_part(

@@ -86,12 +86,12 @@ def all_at_once(case: Case) -> dict[str, str]:
 
 def epoch(rng: np.random.Generator, sizes: list[int], accumulate: int, **how: Any) -> dict[str, Any]:
     """Inputs of one epoch on random rows; `how` sets what is not drawn."""
-    drawn = {"dtype": "float64", "outputs": 1, "bias": True, "momentum": 0.0, "above": 3.0, **how}
-    dtype, outputs = drawn.pop("dtype"), drawn.pop("outputs")
+    drawn = {"dtype": "float64", "outputs": 1, "features": 3, "bias": True, "momentum": 0.0, "above": 3.0, **how}
+    dtype, outputs, features = (drawn.pop(name) for name in ("dtype", "outputs", "features"))
     return {
-        "x": [rng.normal(size=(size, 3)).astype(dtype) for size in sizes],
+        "x": [rng.normal(size=(size, features)).astype(dtype) for size in sizes],
         "y": [rng.normal(size=(size, outputs)).astype(dtype) for size in sizes],
-        "weight": rng.normal(size=(outputs, 3 + drawn["bias"])).astype(dtype),
+        "weight": rng.normal(size=(outputs, features + drawn["bias"])).astype(dtype),
         "learning_rate": 0.05,
         "accumulate": accumulate,
         **drawn,
@@ -130,16 +130,24 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """One to seven micro-batches of one to five examples, in windows of up to eight."""
-    sizes = [int(size) for size in rng.integers(1, 6, rng.integers(1, 8))]
+    """One to seven micro-batches or thirteen of one to five examples, in windows of up to eight or of a thousand.
+
+    Some have one micro-batch of many examples.
+    """
+    sizes = [int(size) for size in rng.integers(1, 6, 13 if rng.integers(7) == 0 else rng.integers(1, 8))]
+    if rng.integers(7) == 0:
+        sizes[rng.integers(len(sizes))] = 1200
+    accumulate = [11, 1001][rng.integers(2)] if rng.integers(4) == 0 else int(rng.integers(1, 9))
     how = {
         "dtype": ["float32", "float64"][rng.integers(2)],
         "outputs": int(rng.integers(1, 3)),
+        "features": int(rng.integers(1, 5)),
         "bias": bool(rng.integers(2)),
-        "momentum": [0.0, 0.5][rng.integers(2)],
+        "momentum": [0.0, 0.5, 0.9][rng.integers(3)],
+        "learning_rate": [0.05, 0.01][rng.integers(2)],
         "above": [1.0, 3.0][rng.integers(2)],
     }
-    return Case("domain", epoch(rng, sizes, int(rng.integers(1, 9)), **how))
+    return Case("domain", epoch(rng, sizes, accumulate, **how))
 
 
 def visible(name: str, accumulate: int, *batches: Sequence[tuple[float, float]], **how: float) -> Case:

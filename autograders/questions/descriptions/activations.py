@@ -219,10 +219,24 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """Up to seven layers in either shape, cut behind any activation."""
-    drawn = (rows, positions)[rng.integers(2)](rng, bool(rng.integers(2)), bool(rng.integers(2)), NUMBERS)
-    cut = int(rng.choice([2, 5, 7]))
-    return Case("domain", {**drawn.inputs, "layers": drawn.inputs["layers"][:cut]})
+    """One to seven layers in either shape, from any layer to any later one, with any names.
+
+    Two examples, one position, and an activation of a single unit alone are not rare.
+    """
+    names = NUMBERS if rng.integers(2) else words(rng)
+    drawn = (rows, positions)[rng.integers(2)](rng, bool(rng.integers(2)), bool(rng.integers(2)), names)
+    begin = int(rng.choice([0, 1, 2, 4, 6], p=[0.6, 0.1, 0.1, 0.1, 0.1]))
+    end = int(rng.integers(begin + 1, 8))
+    x = forward(drawn, drawn.inputs["training"]).inputs[begin]
+    if rng.integers(4) == 0:
+        x = x[:2]
+    if x.ndim == 3 and rng.integers(4) == 0:
+        x = x[:, :, :1]
+    layers = drawn.inputs["layers"][begin:end]
+    if begin and rng.integers(2):
+        layers = [activation(names[0], ("relu", "tanh")[rng.integers(2)])]
+        x = x[:, :1]
+    return Case("domain", {**drawn.inputs, "x": x.copy(), "layers": layers})
 
 
 VISIBLE = np.random.default_rng(12)

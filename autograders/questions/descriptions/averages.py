@@ -56,9 +56,11 @@ def swa(case: Case, slip: str = "") -> dict[str, Any]:
 
 
 def changed(case: Case, fields: tuple[str, ...]) -> dict[str, Any]:
-    """One of the given weights has another value afterwards."""
+    """One of the given weights has another value afterwards, unless all are equal."""
+    first, *others = case.inputs["weights"]
     moves = {EMA_CHANGED: case.inputs["decay"] < 1, SWA_CHANGED: True}
-    return {field: float(len(case.inputs["weights"]) > 1 and moves[field]) for field in fields}
+    differ = any(not np.array_equal(first, other) for other in others)
+    return {field: float(differ and moves[field]) for field in fields}
 
 
 def statistics(case: Case, slip: str = "") -> dict[str, Any]:
@@ -157,13 +159,25 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """One to six steps, a decay from 0 to 1, one to five batches."""
+    """One to six steps, a decay from 0 to 1, one to five batches, of two to five rows or twelve.
+
+    Weights may be single numbers, or the same in every step, and a momentum may be 0 or 1.
+    """
     training, nested = map(bool, rng.integers(2, size=2))
-    drawn = case(rng, "domain", training, int(rng.integers(1, 7)), int(rng.integers(1, 3)), nested)
+    steps = int(rng.integers(1, 7))
+    drawn = case(rng, "domain", training, steps, int(rng.integers(1, 3)), nested)
     decay = float(rng.choice([0.0, 1.0, rng.uniform()]))
-    return Case(
-        "domain", {**drawn.inputs, "decay": decay, "batches": drawn.inputs["batches"][: int(rng.integers(1, 6))]}
-    )
+    weights = drawn.inputs["weights"]
+    if rng.integers(4) == 0:
+        weights = list(rng.normal(size=(steps, *[(), (1,), (12,)][rng.integers(3)])))
+    if rng.integers(8) == 0:
+        weights = [weights[0].copy() for _ in weights]
+    size = int(rng.choice([2, 12, int(rng.integers(3, 6))], p=[0.2, 0.15, 0.65]))
+    batches = [rng.uniform(-1, 1, 3) + rng.normal(size=(size, 3)) for _ in range(int(rng.integers(1, 6)))]
+    for layer in drawn.inputs["layers"]:
+        if layer["kind"] == "norm" and rng.integers(4) == 0:
+            layer["momentum"] = float(rng.integers(2))
+    return made("domain", weights, decay, drawn.inputs["layers"], batches, training, nested)
 
 
 VISIBLE = np.random.default_rng(3)

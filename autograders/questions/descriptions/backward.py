@@ -119,20 +119,29 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """Arrays of one to four axes of any size but 0, in quarters: the hidden values are often exactly 0."""
+    """Arrays of one to four axes, or six, of any size but 0, in quarters: the hidden values are often exactly 0.
+
+    Some have many entries. Some numbers are thousands or parts of a thousand, before relu up to the ends of float64.
+    """
 
     def quarters(*shape: int) -> Array:
         return rng.integers(-8, 9, shape) / 4
 
     examples, inputs, hidden, outputs = (int(size) for size in rng.integers(1, 5, 4))
     relu_shape = tuple(int(size) for size in rng.integers(1, 5, rng.integers(1, 5)))
+    if rng.integers(4) == 0:
+        examples, relu_shape = 1200, (2, 1200)
+    elif rng.integers(5) == 0:
+        relu_shape = (2, 1, 3, 1, 2, 1)
+    size_of_z = [1.0, 1.0, 1.0, 1.0, 1e300, 1e-300][rng.integers(6)]
+    size_of_x, size_of_weight = rng.choice([1.0, 1.0, 1.0, 1.0, 4096.0, 1 / 4096], 2)
     return Case(
         "domain",
         {
-            "z": quarters(*relu_shape),
+            "z": quarters(*relu_shape) * size_of_z,
             "relu_gradient": quarters(*relu_shape),
-            "x": quarters(examples, inputs),
-            "weight": quarters(inputs, hidden),
+            "x": quarters(examples, inputs) * size_of_x,
+            "weight": quarters(inputs, hidden) * size_of_weight,
             "bias": quarters(hidden),
             "linear_gradient": quarters(examples, hidden),
             "weight2": quarters(hidden, outputs),

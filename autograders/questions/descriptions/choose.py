@@ -123,9 +123,9 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """Any task, and in every eighth case any of the data sets."""
+    """Any task, and in every eighth case any of the data sets, with 200 or 300 rows."""
     if rng.integers(8) == 0:
-        return data_case(rng, list(TASKS)[rng.integers(len(TASKS))], "domain")
+        return data_case(rng, list(TASKS)[rng.integers(len(TASKS))], "domain", int(rng.choice([200, 300])))
     tasks = every_task()
     return Case("domain", {"task": tasks[rng.integers(len(tasks))]})
 

@@ -122,13 +122,23 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """One to four tensors of one precision, whose norms and max_norm lie between 0.1 and 1000."""
-    shapes = tuple(tuple(rng.integers(1, 4, rng.integers(0, 4))) for _ in range(rng.integers(1, 5)))
+    """One to four tensors or twelve, of one precision, whose norms and max_norm lie between 0.1 and 1000.
+
+    Some have many entries or six axes, or equal entries, or nothing but 0 beside one entry; max_norm may be an integer.
+    """
+    count = 12 if rng.integers(7) == 0 else rng.integers(1, 5)
+    shapes = tuple(tuple(rng.integers(1, 4, rng.integers(0, 4))) for _ in range(count))
+    shapes = {0: (*shapes, (1200,)), 1: ((1, 2, 1, 2, 1, 2), *shapes)}.get(int(rng.integers(7)), shapes)
     size = 10 ** rng.uniform(-0.3, 2.0)
     dtype = [np.float32, np.float64][rng.integers(2)]
     gradients = [(size * gradient).astype(dtype) for gradient in gradients_of(rng, shapes)]
-    max_norm = np.clip(norm(exact(gradients)) * 10 ** rng.uniform(-2, 2), 0.1, 1000.0)
-    return Case("domain", {"gradients": gradients, "max_norm": float(max_norm)})
+    form = rng.integers(6)
+    if form == 0:
+        gradients = [np.full_like(gradient, norm([gradient]) / gradient.size**0.5) for gradient in gradients]
+    elif form == 1:
+        gradients = [(norm([g]) * (np.arange(g.size) == g.size - 1)).astype(dtype).reshape(g.shape) for g in gradients]
+    max_norm = float(np.clip(norm(exact(gradients)) * 10 ** rng.uniform(-2, 2), 0.1, 1000.0))
+    return Case("domain", {"gradients": gradients, "max_norm": math.ceil(max_norm) if form == 2 else max_norm})
 
 
 def visible(name: str, max_norm: float, *gradients: Any, dtype: str = "float64") -> Case:

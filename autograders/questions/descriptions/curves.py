@@ -306,9 +306,10 @@ def domain(rng: np.random.Generator) -> Case:
         first = make_train(u, epochs)
         return first[0], (make_val(u, epochs) if rng.integers(2) else first)[1]
 
-    return draw_until(
-        lambda: curves(rng, "domain", mixed, int(rng.integers(10, 61)), 10 ** rng.uniform(-3.3, 2.8)), is_clear
-    )
+    def epochs() -> int:
+        return [10, 60][rng.integers(2)] if rng.integers(4) == 0 else int(rng.integers(10, 61))
+
+    return draw_until(lambda: curves(rng, "domain", mixed, epochs(), 10 ** rng.uniform(-3.3, 2.8)), is_clear)
 
 
 TRAIN = [2.0, 1.2, 0.8, 0.6, 0.5, 0.45, 0.42, 0.41, 0.4, 0.4, 0.4, 0.4]

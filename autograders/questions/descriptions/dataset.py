@@ -162,9 +162,20 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """Any number of files from 15 on: with fewer, a shuffled order could be the files' own by chance."""
+    """Any number of files from 15 on: with fewer, a shuffled order could be the files' own by chance.
+
+    Some batches are of one file or of all; some seeds are 0 or above 32 bits; some coloured files are square.
+    """
     count = int(rng.integers(15, 24))
-    return files(rng, "domain", count, int(rng.integers(5, 8)), int(rng.integers(2**31)))
+    batch_size = [1, count][rng.integers(2)] if rng.integers(4) == 0 else int(rng.integers(5, 8))
+    seed = [0, 2**40][rng.integers(2)] if rng.integers(4) == 0 else int(rng.integers(2**31))
+    drawn = files(rng, "domain", count, batch_size, seed)
+    if rng.integers(5) == 0:
+        for place in drawn.inputs["asked"]:
+            old = drawn.inputs["files"][place]
+            size, brightest = (3, 3, *old.shape[2:]), int(old.max(initial=1))
+            drawn.inputs["files"][place] = rng.integers(0, brightest + 1, size, dtype=np.uint8)
+    return drawn
 
 
 def picture(*colours: tuple[int, ...]) -> np.ndarray:

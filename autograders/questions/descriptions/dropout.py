@@ -85,10 +85,16 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """Any p from 0 to 1, in either mode; one to three axes."""
+    """Any p from 0 to 1, in either mode; one to three axes of one to four entries or twelve, zeros among them."""
     shape = tuple(int(size) for size in rng.integers(1, 5, rng.integers(1, 4)))
-    p = float(rng.choice([0.0, 1.0, 0.5, rng.uniform()], p=[0.1, 0.1, 0.2, 0.6]))
-    return case(rng, (TRAINING, EVALUATION)[rng.integers(2)], shape, p)
+    if rng.integers(8) == 0:
+        shape = (12, *shape[1:])
+    p = float(rng.choice([0.0, 1.0, 0.5, 1e-4, 0.999, rng.uniform()], p=[0.12, 0.12, 0.16, 0.08, 0.08, 0.44]))
+    drawn = case(rng, (TRAINING, EVALUATION)[rng.integers(2)], shape, p)
+    if rng.integers(4) == 0:
+        for name in ("x", "gradient", "uniform"):
+            drawn.inputs[name][rng.random(shape) < 0.3] = 0.0
+    return drawn
 
 
 QUESTION = Description(

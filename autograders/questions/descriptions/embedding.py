@@ -181,15 +181,32 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """One to six rows and dimensions, entries and logits up to 10, and temperatures from 0.1 to 5."""
-    count, classes, size = int(rng.integers(1, 7)), int(rng.integers(2, 6)), int(rng.integers(1, 7))
+    """One to six rows and dimensions or twelve, entries and logits up to 10, and temperatures from 0.1 to 5.
+
+    Items that are all equal or all different, equal distributions, equal embeddings, zeros among the entries and the
+    ends of what numbers may be are not rare.
+    """
+    count, classes, size = (int(rng.choice([12, int(rng.integers(least, 7))], p=[0.12, 0.88])) for least in (1, 2, 1))
     spread = 10 ** rng.uniform(-0.5, 1)
     values: dict[str, Any] = dict(zip(NAMES[2:5], spread * rng.uniform(-1, 1, (3, count, size)), strict=True))
     values |= dict(zip(NAMES[:2], rng.uniform(-10, 10, (2, count, classes)), strict=True))
     values |= {name: rng.choice([-1, 1], (count, size)) * rng.uniform(0.1, 3, (count, size)) for name in NAMES[5:]}
-    softness, temperature = (float(number) for number in 10 ** rng.uniform(-1, 0.7, 2))
-    values |= {"softness": softness, "margin": float(rng.uniform(0, 3)), "temperature": temperature}
-    return made("domain", values, rng.integers(6, size=count), [np.float32, np.float64][rng.integers(2)])
+    if rng.integers(6) == 0:
+        values |= {name: 10 * np.sign(values[name]) for name in (*NAMES[:2], NAMES[5])}
+    if rng.integers(6) == 0:
+        values |= {"student_logits": values["teacher_logits"], "positives": values["anchors"]}
+    if rng.integers(6) == 0:
+        values |= {"negatives": values["positives"], "keys": values["queries"]}
+    if size > 1 and rng.integers(4) == 0:
+        for name in NAMES[2:]:
+            values[name] = values[name] * (np.arange(size) != rng.integers(size))
+    softness, temperature = (
+        float(rng.choice([0.1, 5.0, 10 ** rng.uniform(-1, np.log10(5))], p=[0.12, 0.12, 0.76])) for _ in range(2)
+    )
+    margin = float(rng.choice([0.0, 3.0, rng.uniform(0, 3)], p=[0.12, 0.12, 0.76]))
+    values |= {"softness": softness, "margin": margin, "temperature": temperature}
+    items = [np.full(count, 3), rng.permutation(count), *[rng.integers(-2, 4, count)] * 3][rng.integers(5)]
+    return made("domain", values, items, [np.float32, np.float64][rng.integers(2)])
 
 
 FIRST = {

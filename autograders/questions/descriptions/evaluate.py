@@ -87,10 +87,11 @@ Many = Sequence[int] | np.ndarray
 
 
 def evaluated(rng: np.random.Generator, kind: str, sizes: Many, training: Many, **how: Any) -> Case:
+    features = how.pop("features", 3)
     inputs = {
-        "x": [rng.normal(size=(size, 3)) for size in sizes],
+        "x": [rng.normal(size=(size, features)) for size in sizes],
         "y": [rng.normal(size=(size, 1)) for size in sizes],
-        "weights": rng.uniform(0.5, 2.0, size=(3, 3)) * rng.choice([-1.0, 1.0], size=(3, 3)),
+        "weights": rng.uniform(0.5, 2.0, size=(3, features)) * rng.choice([-1.0, 1.0], size=(3, features)),
         "above": 3.0,
         "offset": float(rng.uniform(1.0, 3.0)),
         "seed": int(rng.integers(2**31)),
@@ -133,13 +134,21 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """One to five batches of one to five examples, each layer in either mode."""
+    """One to five batches or twelve of one to five examples or many, each layer in either mode.
+
+    From the random stream more numbers may have been drawn than it makes at a time, and its seed may be 0.
+    """
+    sizes = rng.integers(1, 6, 12 if rng.integers(7) == 0 else rng.integers(1, 6))
+    if rng.integers(7) == 0:
+        sizes[rng.integers(len(sizes))] = 1200
     how = {
         "above": [1.0, 3.0][rng.integers(2)],
-        "drawn before": int(rng.integers(4)),
+        "drawn before": 1001 if rng.integers(7) == 0 else int(rng.integers(4)),
         "gradients": bool(rng.integers(2)),
+        "features": int(rng.integers(1, 5)),
+        "seed": 0 if rng.integers(7) == 0 else int(rng.integers(2**31)),
     }
-    return evaluated(rng, "domain", rng.integers(1, 6, rng.integers(1, 6)), rng.integers(0, 2, 8), **how)
+    return evaluated(rng, "domain", sizes, rng.integers(0, 2, 8), **how)
 
 
 def visible(name: str, training: Sequence[bool], **how: Any) -> Case:

@@ -151,14 +151,21 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """One to six examples; float64 with logits up to 1,200, or float32 with logits up to 20."""
+    """One to six examples or twelve, of one label or both; float64 with logits up to 1,200, or float32 up to 20.
+
+    The table has two to five classes or twelve; all numbers reach the ends of their ranges.
+    """
     dtype, largest = [(np.float32, 20.0), (np.float64, 1200.0)][rng.integers(2)]
     size = rng.choice([largest, 10 ** rng.uniform(-1, np.log10(largest))])
-    examples = int(rng.integers(1, 7))
+    examples = int(rng.choice([1, 12, int(rng.integers(2, 7))], p=[0.15, 0.15, 0.7]))
     logits = rng.choice([0.0, 1.0], examples, p=[0.1, 0.9]) * rng.uniform(-size, size, examples)
-    gamma = float(rng.choice([0.0, 1.0, 2.0, rng.uniform(0, 5)]))
-    labels, alpha = rng.integers(2, size=examples), float(rng.uniform(0.05, 0.95))
-    table = rng.permutation(np.concatenate([np.arange(3), rng.integers(3, size=rng.integers(9))]))
+    if rng.integers(6) == 0:
+        logits = size * np.sign(logits)
+    gamma = float(rng.choice([0.0, 1.0, 2.0, 5.0, rng.uniform(0, 5)]))
+    labels = rng.integers(2, size=examples) if rng.integers(3) else np.full(examples, rng.integers(2))
+    alpha = float(rng.choice([0.05, 0.95, 0.5, rng.uniform(0.05, 0.95)], p=[0.1, 0.1, 0.1, 0.7]))
+    classes = int(rng.choice([12, int(rng.integers(2, 6))], p=[0.15, 0.85]))
+    table = rng.permutation(np.concatenate([np.arange(classes), rng.integers(classes, size=rng.integers(9))]))
     return made("domain", logits, labels, gamma, alpha, table, dtype)
 
 

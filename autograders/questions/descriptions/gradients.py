@@ -35,7 +35,7 @@ def norm(gradients: list[Array | None], slip: str = "") -> float:
 
 def ratios(before: list[Array], after: list[Array], slip: str = "") -> list[float]:
     measure: Callable[[Array], float] = {
-        "std": lambda values: float(values.std(ddof=1)) if values.size > 1 else float(np.abs(values).mean()),
+        "std": lambda values: float(values.std(ddof=1)) if values.size > 1 else np.nan,
         "absolute": lambda values: float(np.abs(values).mean()),
         "squares": lambda values: float((values**2).sum()),
     }.get(slip, lambda values: float(np.linalg.norm(values)))
@@ -46,7 +46,7 @@ def ratios(before: list[Array], after: list[Array], slip: str = "") -> list[floa
             update = measure(new)
         elif slip == "lengths subtracted":
             update = abs(measure(new) - measure(old))
-        values.append(size / update if slip == "inverse" else update / size)
+        values.append((size / update if update else np.inf) if slip == "inverse" else update / size)
     return values
 
 
@@ -191,12 +191,23 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """Any share, one to five tensors, percentiles from 0 to 100."""
+    """Any share, one to five tensors, percentiles from 0 to 100; single numbers and zeros among all of these.
+
+    Norms may be one alone, equal to each other, 0, or larger than a thousand.
+    """
     drawn = case(rng, FINITE if rng.integers(2) else BROKEN, int(rng.integers(0, 2)), float(rng.uniform(0.05, 3)))
     inputs = {**drawn.inputs, "percent": float(rng.choice([0.0, 50.0, 100.0, rng.uniform(0, 100)]))}
+    if rng.integers(4) == 0:
+        shapes: tuple[tuple[int, ...], ...] = ((), (12,))[: rng.integers(1, 3)]
+        inputs |= {name: [np.asarray(rng.uniform(1, 3, each)) for each in shapes] for name in ("gradients", "before")}
+        inputs["after"] = [weights + rng.normal(0, 0.1, weights.shape) for weights in inputs["before"]]
+        inputs["limit"] = float(rng.uniform(0.05, 3) * norm(inputs["gradients"]))
     if rng.integers(6) == 0:
         inputs["gradients"] = [None if each is None else np.zeros_like(each) for each in inputs["gradients"]]
-        inputs["limit"] = 1.0
+    if rng.integers(6) == 0:
+        inputs["after"] = [inputs["before"][0].copy(), *inputs["after"][1:]]
+    if rng.integers(3) == 0:
+        inputs["norms"] = [[*inputs["norms"][:3], 1e5 * rng.random(), 0.0, 0.0], [2e3], [0.5] * 2][rng.integers(3)]
     return Case("domain", inputs)
 
 

@@ -40,7 +40,7 @@ class Parameter(NamedTuple):
 
 
 def parameters(case: Case) -> Iterator[Parameter]:
-    for part in ("body", "head"):
+    for part in ("head", "body") if case.inputs.get("head_first") else ("body", "head"):
         layers = case.inputs[part]
         for layer in layers:
             kind = layer["kind"]
@@ -175,20 +175,37 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """One to five layers in each part."""
+    """One to six layers in each part; frozen parts, layers and scales, and norms that share a scale, are not rare.
+
+    In every second case the head has the smaller rate, and in every second it was registered first.
+    """
     every = (*MATRICES, *NORMS)
     parts = []
-    for _ in range(2):
+    for name in ("head", "body"):
         kinds = tuple(str(kind) for kind in rng.choice(every, rng.integers(1, 6), replace=False))
-        parts.append(
-            part(rng, kinds, frozen=int(rng.integers(0, 2)), tied="Linear" in kinds[1:] and bool(rng.integers(2)))
-        )
-    for each in parts[0] + parts[1]:
-        if not each["tied"] and rng.integers(8) == 0:
-            each["frozen"] = str(rng.choice(["weight", "bias"]))
-    for layers, name in zip(parts, ("head", "body"), strict=True):
-        layers.append(layer("Linear", name))
-    return Case("domain", {"body": parts[0], "head": parts[1], **settings(rng)})
+        layers = part(rng, kinds, frozen=int(rng.integers(0, 2)), tied="Linear" in kinds[1:] and bool(rng.integers(2)))
+        for each in layers:
+            if not each["tied"] and rng.integers(8) == 0:
+                each["frozen"] = str(rng.choice(["weight", "bias"]))
+        first_norm = next((each for each in layers if each["kind"] in NORMS), None)
+        if first_norm and rng.integers(4) == 0:
+            layers.append({**first_norm, "name": "same_scale", "frozen": False, "tied": True})
+        if first_norm and rng.integers(4) == 0:
+            first_norm["frozen"] = "weight"
+        if rng.integers(4):
+            layers.append(layer("Linear", name))
+        if rng.integers(8) == 0:
+            layers = [{**each, "frozen": True} for each in layers]
+        parts.append(layers)
+    rates = settings(rng)
+    if rng.integers(2):
+        rates["body_rate"], rates["head_rate"] = rates["head_rate"], rates["body_rate"]
+    shared = any(
+        each.name.endswith(".weight") and each.uses > 1 and each.kind in NORMS and not each.frozen
+        for each in parameters(Case("", {"body": parts[0], "head": parts[1]}))
+    )
+    kind = "norms share a scale that is trained" if shared else "domain"
+    return Case(kind, {"body": parts[0], "head": parts[1], "head_first": bool(rng.integers(2)), **rates})
 
 
 def visible(name: str, body: list[dict[str, Any]], head: list[dict[str, Any]]) -> Case:

@@ -170,13 +170,22 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """Shapes with two to five axes of 1 to 30, gains from 0.1 to 3, matrices up to 6 by 6."""
-    sides = [int(size) for size in rng.integers(1, 6, rng.integers(0, 4))]
-    shape = [int(rng.integers(1, 31)), int(rng.integers(1, 31)), *sides]
+    """Shapes with two to five axes of 1 to 60, numbers from 0.01 to 10, matrices up to 6 by 6, one to twelve layers."""
+
+    def number() -> float:
+        return float(rng.choice([0.01, 1.0, 10.0, 10 ** rng.uniform(-2, 1)], p=[0.1, 0.1, 0.1, 0.7]))
+
+    kernel = [int(side) for side in rng.integers(1, rng.choice([2, 6, 61]), rng.integers(0, 4))]
+    shape = [int(side) for side in rng.choice([1, 60, *rng.integers(1, 61, 4).tolist()], 2)] + kernel
     drawn = case(rng, "domain", shape, (int(rng.integers(1, 7)), int(rng.integers(1, 7))), bool(rng.integers(2)))
-    depth = int(rng.integers(1, len(drawn.inputs["shapes"]) + 1))
-    cut = {name: drawn.inputs[name][:depth] for name in ("shapes", "deviations")}
-    return Case("domain", {**drawn.inputs, **cut, "gain": float(rng.choice([1.0, 2**0.5, rng.uniform(0.1, 3)]))})
+    depth = int(rng.choice([12, int(rng.integers(1, 5))], p=[0.15, 0.85]))
+    shapes, deviations = (drawn.inputs[name][:depth] for name in ("shapes", "deviations"))
+    if rng.integers(3) == 0 or depth == 12:
+        widths = [int(width) for width in rng.integers(1, 61, depth + 1)]
+        shapes = [[after, before] for before, after in pairwise(widths)]
+        deviations = [number() for _ in shapes]
+    numbers = {name: number() for name in ("start", "deviation", "gain")}
+    return Case("domain", {**drawn.inputs, "shapes": shapes, "deviations": deviations, **numbers})
 
 
 QUESTION = Description(

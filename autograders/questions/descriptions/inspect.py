@@ -111,11 +111,22 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """A data set that looks suspicious and is clean, or any of these problems together."""
+    """A data set that looks suspicious and is clean, or any of these problems together.
+
+    Some have a hundred classes, and some a thousand rows more in a part, before its own.
+    """
     if rng.integers(3):
         kind = str(rng.choice(list(KINDS[""] if rng.integers(2) else ALL)))
-        return made(rng, kind, ALL[kind])
-    return several(rng, rng.permutation(PROBLEMS)[: rng.integers(1, 6)].tolist())
+        drawn = made(rng, kind, ALL[kind])
+    else:
+        drawn = several(rng, rng.permutation(PROBLEMS)[: rng.integers(1, 6)].tolist())
+    data = dict(drawn.inputs)
+    if rng.integers(7) == 0:
+        data["classes"] = 100
+    if rng.integers(4) == 0:
+        for name in (("x_train", "y_train"), ("x_val", "y_val"))[rng.integers(2)]:
+            data[name] = np.concatenate([np.repeat(data[name][:1], 1000, axis=0), data[name]])
+    return Case(drawn.kind, data)
 
 
 # In each part a row whose numbers stand in two rows of the other part.

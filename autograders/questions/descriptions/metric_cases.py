@@ -40,6 +40,11 @@ def extremes(rng: np.random.Generator) -> list[list[float]]:
     return [[float(loss), 0.0, 0.0] for loss in (*rng.uniform(0.1, 2, rng.integers(1, 3)), 0.0, 0.3)]
 
 
+def far_off(rng: np.random.Generator) -> list[list[float]]:
+    """Losses far above any that could be a first best one, and scores that are all 1."""
+    return [[float(loss), 1.0, 1.0] for loss in rng.choice([1e6, 1e12, 1e30], 3, replace=False)]
+
+
 def nearly_equal(rng: np.random.Generator) -> list[list[float]]:
     """The second model is better by less than float32 can tell, and the third is worse."""
     return [[0.5 + worse, 0.6 - worse, 0.7 - worse] for worse in (1e-10, 0.0, float(rng.uniform(0.01, 0.1)))]
@@ -156,8 +161,14 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """One to five batches of one to eight examples, two to five classes, and labels that are there or not."""
-    classes, sizes = int(rng.integers(2, 6)), rng.integers(1, 9, rng.integers(1, 6)).tolist()
+    """One to five batches of one to eight examples, two to five classes, and labels that are there or not.
+
+    Some have twelve batches, twelve classes, many examples or twelve models.
+    """
+    classes = 12 if rng.integers(7) == 0 else int(rng.integers(2, 6))
+    sizes = rng.integers(1, 9, 12 if rng.integers(7) == 0 else rng.integers(1, 6)).tolist()
+    if rng.integers(7) == 0:
+        sizes[-1] = 1200
     count = sum(sizes)
     has, gets = (rng.permutation(classes)[: rng.integers(1, classes + 1)] for _ in range(2))
     labels, predicted = rng.choice(has, count), rng.choice(gets, count)
@@ -168,10 +179,11 @@ def domain(rng: np.random.Generator) -> Case:
         labels[: sizes[0]] = NO_LABEL
     if (labels == NO_LABEL).all():
         labels[-1] = predicted[-1]
-    how: dict[str, Any] = {"dtype": (np.float32, np.float64)[rng.integers(2)], "size": rng.choice([1.0, 4.0, 19.0])}
+    how: dict[str, Any] = {"dtype": (np.float32, np.float64)[rng.integers(2)], "size": rng.choice([1.0, 4.0, 19.9])}
     tied = (None, 0, 1, 2)[rng.integers(4)]
-    how |= {"models": int(rng.integers(2, 6)), "tied": tied, "first_higher": bool(rng.integers(2))}
-    special = (None, None, extremes, nearly_equal)[rng.integers(4)]
+    models = 12 if rng.integers(5) == 0 else int(rng.integers(2, 6))
+    how |= {"models": models, "tied": tied, "first_higher": bool(rng.integers(2))}
+    special = (None, None, None, extremes, nearly_equal, far_off)[rng.integers(6)]
     how |= {"measured": special and special(rng), "close": bool((predicted > 0).any() and rng.integers(2))}
     return case(rng, "domain", labels, predicted, sizes, classes, **how)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -174,15 +175,23 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """Shares from 0 to 1, images from 1 by 1, any centre inside the image."""
-    share = float(rng.choice([0.0, 1.0, rng.uniform()], p=[0.1, 0.1, 0.8]))
-    height, width = (int(side) for side in rng.integers(1, 13, 2))
-    drawn = case(rng, VALIDATION if rng.integers(5) == 0 else BORDER, min(share, 0.9), height, width)
-    rows = len(drawn.inputs["labels"])
-    centre = [int(rng.integers(height)), int(rng.integers(width))]
-    order = [int(each) for each in rng.permutation(rows)]
-    inputs = {**drawn.inputs, "share": share, "centre": centre, "order": np.asarray(order, np.int64)}
-    return Case("domain", inputs)
+    """Shares from 0 to 1, images from 1 by 1 to 20 by 20, any centre inside the image; equal labels, and own partners.
+
+    In one of eight cases all labels are equal, in one of eight each row is its own partner.
+    """
+    share = float(rng.choice([0.0, 1.0, rng.uniform()], p=[0.2, 0.2, 0.6]))
+    rows = int(rng.choice([1, 2, 12, int(rng.integers(3, 7))], p=[0.15, 0.15, 0.15, 0.55]))
+    channels = int(rng.integers(1, 4))
+    height, width = (int(side) for side in rng.integers(1, 21 if rows < 3 else 7, 2))
+    classes = int(rng.integers(2, 7))
+    labels = np.full(rows, rng.integers(classes)) if rng.integers(8) == 0 else rng.integers(classes, size=rows)
+    order = np.arange(rows) if rng.integers(8) == 0 else rng.permutation(rows)
+    images = rng.uniform(0.1, 2.0, (rows, channels, height, width)) - (rng.integers(4) == 0)
+    centre = int(rng.integers(height)), int(rng.integers(width))
+    kind = VALIDATION if rng.integers(5) == 0 else BORDER
+    drawn = made(kind, images, [int(label) for label in labels], classes, share, [int(row) for row in order], centre)
+    moves = kind is not VALIDATION and bool((labels[order] != labels).any())
+    return replace(drawn, kind=f"a share of {share:.0f}" if moves and share in (0, 1) else "domain")
 
 
 PICTURES = np.arange(1.0, 81.0).reshape(2, 1, 8, 5) / 10

@@ -191,11 +191,32 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """One to six rows of one to four numbers; logits up to 10,000."""
-    drawn = case(rng, "domain", int(rng.integers(1, 7)), int(rng.integers(1, 5)), 10 ** rng.uniform(0, 3.3))
+    """One to six rows of one to four numbers, or twelve rows; logits and entries up to the ends of their ranges.
+
+    Hidden entries may be positive. All rows may be equal, or zeros, and runs have one step or many, in any order.
+    """
+    rows = int(rng.choice([12, int(rng.integers(1, 7))], p=[0.12, 0.88]))
+    drawn = case(rng, "domain", rows, int(rng.integers(1, 5)), 10 ** rng.uniform(0, 3.3))
+    inputs, shape = dict(drawn.inputs), drawn.inputs["x"].shape
     if rng.integers(4) == 0:
-        drawn.inputs["mask"][:] = False
-    return drawn
+        inputs["mask"][:] = bool(rng.integers(2))
+        if inputs["mask"].any():
+            inputs["x"][:] = 10 ** rng.uniform(-9, 3, shape)
+    elif rng.integers(3) == 0:
+        inputs["x"] = np.where(inputs["mask"], inputs["x"], rng.uniform(0.5, 20.0, shape))
+    if rng.integers(6) == 0:
+        inputs["x"] = np.where(inputs["mask"], rng.choice([1e-9, 1.0, 1e3], shape), inputs["x"])
+    if rng.integers(6) == 0:
+        inputs["logits"] = rng.choice([-1e4, 0.0, 1e4], inputs["logits"].shape)
+    if rng.integers(6) == 0:
+        inputs["a"], inputs["b"] = rng.choice([-10.0, 0.0, 10.0], (2, *shape))
+    if rng.integers(6) == 0:
+        inputs["b"] = rng.choice([0.0, 1.0]) * inputs["a"]
+    if rng.integers(3) == 0:
+        finite = [bool(step) for step in rng.random(rng.choice([1, 6, 24])) < rng.choice([0.0, 0.8, 1.0])]
+        run_settings = {"interval": int(rng.choice([2, 5, 12])), "scale": float(rng.choice([0.5, 1.0, 2.0**16]))}
+        inputs |= {"finite": finite, **run_settings}
+    return Case("domain", inputs)
 
 
 def visible(name: str, a: Any, b: Any, x: Any, mask: Any, logits: Any, **inputs: Any) -> Case:

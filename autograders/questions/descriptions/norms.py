@@ -180,17 +180,28 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """Two to six rows, one to eight channels, eps from 1e-5 to 0.5."""
-    groups, each = int(rng.integers(1, 4)), int(rng.integers(1, 4))
-    channels = max(groups * each, 2)
-    groups = groups if channels % groups == 0 else 1
+    """Two to six rows or twelve, one to nine channels or twelve, eps from 0.001 to 0.5; entries may have no variance.
+
+    As many rows as channels, a weight of 0 and a large mean are not rare.
+    """
+    groups, each = int(rng.integers(1, 4)), int(rng.choice([1, 2, 3, 12], p=[0.3, 0.3, 0.3, 0.1]))
+    channels = groups * each
     length = [int(rng.integers(1, 5))] if rng.integers(2) else []
-    batch = values(rng, int(rng.integers(2, 7)), channels, *length)
-    rows = rng.normal(size=(int(rng.integers(1, 5)), *[int(size) for size in length], channels))
+    count = int(rng.choice([max(channels, 2), 12, int(rng.integers(2, 7))], p=[0.15, 0.15, 0.7]))
+    batch = values(rng, count, channels, *length)
+    rows = rng.normal(size=(int(rng.integers(2, 6)), *[int(size) for size in length], channels))
     if rng.integers(4) == 0:
         batch = np.full_like(batch, rng.uniform(-2, 2))  # no variance: only eps keeps the output finite
+    if rng.integers(6) == 0:
+        rows[0] = rng.choice([0.0, 3.0])
+    if rng.integers(6) == 0:
+        batch, rows = batch + 100.0, rows + 100.0
     momentum = float(rng.choice([0.0, 1.0, rng.uniform()]))
-    return made("domain", batch, rows, groups, momentum, float(10 ** rng.uniform(-3, -0.3)), rng)
+    eps = float(rng.choice([0.001, 0.5, 10 ** rng.uniform(-3, np.log10(0.5))], p=[0.12, 0.12, 0.76]))
+    drawn = made("domain", batch, rows, groups, momentum, eps, rng)
+    if rng.integers(6) == 0:
+        drawn.inputs["weight"][0], drawn.inputs["bias"][0] = 0.0, 0.0
+    return drawn
 
 
 QUESTION = Description(

@@ -134,19 +134,32 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """Any of these settings, zero or not, and any small shape."""
-    shape = tuple(int(size) for size in rng.integers(0 if rng.integers(8) == 0 else 1, 4, rng.integers(0, 3)))
+    """Any of these settings, zero or not or as large as they may be, and any small shape of up to three axes.
+
+    Parameters of zero, gradients that are zero throughout a step, and one rate for all steps are not rare.
+    """
+    shape = tuple(int(size) for size in rng.integers(0 if rng.integers(8) == 0 else 1, 4, rng.integers(0, 4)))
+    if rng.integers(8) == 0:
+        shape = (12,)
+    largest = {"momentum": 0.99, "dampening": 0.99, "weight_decay": 0.5, "alpha": 0.99}
     settings: dict[str, Any] = {
-        name: 0.0 for name in ("momentum", "dampening", "weight_decay", "alpha") if rng.integers(4) == 0
+        name: 0.0 if chosen < 0.25 else largest[name] for name in largest if (chosen := rng.random()) < 0.4
     }
     if settings.get("momentum") == 0.0:
         settings["dampening"] = 0.0  # PyTorch ignores it then; the question leaves this case out
-    settings["eps"] = 10 ** rng.uniform(-8, -1)
-    settings["betas"] = [float(rng.choice([0.0, rng.uniform(0, 0.999)])) for _ in range(2)]
+    settings["eps"] = float(rng.choice([1e-8, 0.1, 10 ** rng.uniform(-8, -1)], p=[0.12, 0.12, 0.76]))
+    settings["betas"] = [float(rng.choice([0.0, 0.999, rng.uniform(0, 0.999)])) for _ in range(2)]
     starts_at_zero = rng.integers(4) == 0
     if starts_at_zero:
         settings["weight_decay"] = 0.0  # which would move the parameter in the first step
-    drawn = case(rng, "domain", shape, int(rng.integers(1, 9)), **settings)
+    steps = int(rng.integers(1, 9))
+    if rng.integers(6) == 0:
+        settings["parameter"] = np.zeros(shape)
+    if rng.integers(6) == 0:
+        settings["rates"] = [float(rng.choice([0.001, 0.5]))] * steps
+    drawn = case(rng, "domain", shape, steps, **settings)
+    if rng.integers(6) == 0:
+        drawn.inputs["gradients"][rng.integers(steps)][...] = 0.0
     return starting_at_zero(drawn, rng.integers(2, size=shape)) if starts_at_zero else drawn
 
 

@@ -35,6 +35,13 @@ def bfloat16(numbers: Array) -> Array:
     return ((bits + half) & np.uint32(0xFFFF0000)).view(np.float32)
 
 
+def neighbours(numbers: Array) -> Array:
+    """FP32 numbers beside those that both formats hold: of magnitudes within FP16, and both signs."""
+    held = bfloat16(numbers)
+    away = np.where(np.arange(len(held)) % 2, np.float32(np.inf), np.float32(-np.inf))
+    return np.nextafter(held, away)
+
+
 def float16(numbers: Array) -> Array:
     """FP32 numbers rounded to FP16, given back as FP32."""
     with np.errstate(over="ignore", under="ignore"):
@@ -122,16 +129,23 @@ def all_exact(case: Case) -> dict[str, Any]:
     return dict(fates(lambda numbers, _: ["exact"] * len(numbers))(case))
 
 
-def step_inputs(rng: np.random.Generator, stored: str, loss: str, momentum: float, rows: int = 4) -> dict[str, Any]:
+def step_inputs(
+    rng: np.random.Generator,
+    stored: str,
+    loss: str,
+    momentum: float,
+    rows: int = 4,
+    shape: tuple[int, int] = (2, 3),
+) -> dict[str, Any]:
     return {
-        "weight": rng.choice([-2.0, -1.0, 1.0, 2.0], (2, 3)).astype(np.float32)
+        "weight": rng.choice([-2.0, -1.0, 1.0, 2.0], shape).astype(np.float32)
         + np.float32(LOST if stored == "float32" else 0.0),
         "stored": stored,
         "loss": loss,
         "learning_rate": 0.125,
         "momentum": momentum,
-        "x": rng.integers(-2, 3, (rows, 3)).astype(np.float64),
-        "y": rng.integers(-3, 4, (rows, 2)).astype(np.float64),
+        "x": rng.integers(-2, 3, (rows, shape[1])).astype(np.float64),
+        "y": rng.integers(-3, 4, (rows, shape[0])).astype(np.float64),
     }
 
 
@@ -147,6 +161,10 @@ def tells_apart(case: Case) -> bool:
     return is_exact(case) and float(np.abs(x.sum(1) @ x).max()) >= 2 and bool(gradient(case).any())
 
 
+def close(rng: np.random.Generator) -> Array:
+    return np.array(2.0 ** rng.uniform(-10, 15, 4) * rng.choice([-1.0, 1.0], 4))
+
+
 def draw(rng: np.random.Generator) -> list[Case]:
     """Weights in each dtype with each loss, on the optimizer's first step and on a later one, in a random order."""
     cases = []
@@ -155,7 +173,7 @@ def draw(rng: np.random.Generator) -> list[Case]:
             momentum = 2.0 * (number >= 3)
             magnitudes = [*LIMITS, *2.0 ** rng.uniform(-110, 125, 6), *2.0 ** rng.uniform(-24, 16, 12)]
             numbers = [*(magnitudes * rng.choice([-1.0, 1.0], len(magnitudes))), *rng.integers(-300, 300, 6), 0.0, -0.0]
-            numbers += [-65520.0, -3.4e38, 65510.0, 3.392e38]
+            numbers += [-65520.0, -3.4e38, 65510.0, 3.392e38, 1 + 2.0**-22, *neighbours(close(rng))]
 
             def drawn(kind: str = name, stored: str = stored, loss: str = loss, momentum: float = momentum) -> Case:
                 return Case(f"weights in {kind}, {loss}", step_inputs(rng, stored, loss, momentum))
@@ -166,15 +184,21 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """Any finite FP32 numbers, and those at the formats' ends; batches of one, two or four rows."""
+    """Any finite FP32 numbers, those at the formats' ends and beside numbers that they hold.
+
+    Batches of one, two or four rows; one to three inputs, one, two or four outputs.
+    """
     anywhere = rng.integers(0, 2**32, 30, dtype=np.uint32).view(np.float32)
     anywhere = anywhere[np.isfinite(anywhere)]
     limits = rng.choice(LIMITS, 20) * rng.choice([-1.0, 1.0], 20)
-    numbers = np.concatenate([anywhere, limits, [0.0, -0.0]]).astype(np.float32)
+    numbers = np.concatenate([anywhere, limits, neighbours(close(rng)), [0.0, -0.0]]).astype(np.float32)
 
     def drawn() -> Case:
         stored, loss = ["float32", "bfloat16", "float64"][rng.integers(3)], list(LOSSES)[rng.integers(len(LOSSES))]
-        inputs = step_inputs(rng, stored, loss, 2.0 * rng.integers(2), int(2 ** rng.integers(3)))
+        outputs, rows = (int(2**power) for power in rng.integers(0, 3, 2))
+        momentum = [0.0, 0.0, 2.0, -1.0][rng.integers(4)]
+        inputs = step_inputs(rng, stored, loss, momentum, rows, (outputs, int(rng.integers(1, 4))))
+        inputs["learning_rate"] = [0.125, 0.125, 0.5][rng.integers(3)]
         return Case("domain", {**inputs, "numbers": numbers})
 
     return draw_until(drawn, is_exact)

@@ -114,10 +114,18 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """One to three linear layers, up to two more with a buffer, any number of features and examples."""
+    """One to three linear layers, up to two more with a buffer or eleven, any number of features and examples.
+
+    Some means are zeros, and some temperatures thousands, parts of a thousand or 1.
+    """
     layers, features, examples = (int(size) for size in rng.integers(1, [4, 6, 6]))
-    temperature = rng.choice([-1.0, 1.0]) * 10 ** rng.uniform(-0.7, 0.7)
-    return module(rng, "domain", layers, features, examples, temperature, shifts=int(rng.integers(3)))
+    temperature = rng.choice([-1.0, 1.0]) * 10 ** (rng.uniform(-0.7, 0.7) + int(rng.choice([-3, 0, 0, 0, 0, 3])))
+    temperature = 1.0 if rng.integers(8) == 0 else temperature
+    # More than ten layers: their numbers have two digits.
+    shifts = 11 if rng.integers(7) == 0 else int(rng.integers(3))
+    drawn = module(rng, "domain", layers, features, examples, temperature, shifts)
+    mean = np.zeros_like(drawn.inputs["mean"]) if rng.integers(7) == 0 else drawn.inputs["mean"]
+    return Case(drawn.kind, {**drawn.inputs, "mean": mean})
 
 
 def visible(name: str, weights: Any, biases: Any, mean: Any, temperature: float, x: Any, *shifts: Any) -> Case:

@@ -104,13 +104,21 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """One or two axes, one precision, residuals of up to a thousand, equal to delta and 0 among them."""
-    shape = tuple(int(size) for size in rng.integers(1, 6, rng.integers(1, 3)))
-    delta = float(10 ** rng.uniform(-1, 2))
+    """One or two axes, one precision, residuals of up to a thousand, equal to delta and 0 among them.
+
+    One column, one row, one entry and more than ten rows are not rare; nor are predictions that are all right, targets
+    of a thousand, and the ends of what delta may be.
+    """
+    rows = int(rng.choice([1, 12, int(rng.integers(2, 6))], p=[0.2, 0.15, 0.65]))
+    columns = int(rng.choice([1, int(rng.integers(2, 6))], p=[0.4, 0.6]))
+    shape = (rows,) if rng.integers(2) else (rows, columns)
+    delta = float(rng.choice([0.1, 1.0, 100.0, 10 ** rng.uniform(-1, 2)], p=[0.12, 0.12, 0.12, 0.64]))
     dtype = [np.float32, np.float64][rng.integers(2)]
     residuals = rng.choice([-1.0, 1.0], shape) * 10 ** rng.uniform(-1, 3, shape)
     residuals = np.where(rng.random(shape) < 0.2, rng.choice([0.0, delta, -delta], shape), residuals)
-    targets = rng.choice([0.0, 1.0]) * rng.uniform(-100, 100, shape)
+    if rng.integers(6) == 0:
+        residuals = np.zeros(shape)
+    targets = rng.choice([0.0, 1.0, 10.0]) * rng.uniform(-100, 100, shape)
     inputs = {"predictions": (targets + residuals).astype(dtype), "targets": targets.astype(dtype), "delta": delta}
     return Case("domain", inputs)
 

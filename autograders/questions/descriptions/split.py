@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lecture_lib.notebook.questions.split import CLASSES, KINDS, ONCE, ORDER, SIZE, TOLERANCE, facts, shared
+from lecture_lib.notebook.questions.split import CLASSES, COLUMNS, KINDS, ONCE, ORDER, SIZE, TOLERANCE, facts, shared
 
 from ..cases import Case, Observation
 from ..description import Description
@@ -65,7 +65,7 @@ def table(rng: np.random.Generator, kind: str, count: int) -> Table:
         made["label"] = rng.integers(0, 2, count * ROWS)
     rows = rng.permutation(len(made["label"]))
     shuffled = {str(name): made[name][rows] for name in rng.permutation(list(made))}
-    return {name: column.tolist() if name == "text" else column for name, column in shuffled.items()}
+    return {name: column.tolist() if column.dtype.kind == "U" else column for name, column in shuffled.items()}
 
 
 def case(rng: np.random.Generator, kind: str, count: int, fraction: float) -> Case:
@@ -78,8 +78,27 @@ def draw(rng: np.random.Generator) -> list[Case]:
     return [cases[index] for index in rng.permutation(len(cases))]
 
 
+def from_day_0(rng: np.random.Generator) -> Case:
+    """Few records of days from 0 on, in a dtype without negative numbers: -day is no day before."""
+    days = np.append(0, np.sort(rng.choice(np.arange(1, 256), 119, replace=False))).astype(np.uint8)
+    columns = {"user": np.arange(120) // 10, "label": rng.integers(0, 2, 120), "day": rng.permutation(days)}
+    return Case("later days", {"table": columns, "deployed_on": "later days", "val_fraction": rng.uniform(0.2, 0.4)})
+
+
 def domain(rng: np.random.Generator) -> Case:
-    return case(rng, str(rng.choice(KINDS)), *SIZES[rng.integers(len(SIZES))])
+    """Twelve, thirteen or forty groups; some numbered from 0, some named, some tables with no other columns."""
+    if rng.integers(7) == 0:
+        return from_day_0(rng)
+    kind = str(rng.choice(KINDS))
+    drawn = case(rng, kind, *(*SIZES, *SIZES, (40, 0.2), (30, 0.4))[rng.integers(6)])
+    table, column = dict(drawn.inputs["table"]), COLUMNS[kind]
+    if rng.integers(6) == 0:
+        table = {name: table[name] for name in table if name in (column, "label")}
+    if rng.integers(4) == 0 and kind != "new texts":
+        table[column] = table[column] - table[column].min()
+    elif rng.integers(2) and kind in ("new patients", "new videos", "new users"):
+        table[column] = [f"{column} {number}" for number in table[column]]
+    return Case(kind, {**drawn.inputs, "table": table})
 
 
 def seen(case: Case, observation: Observation) -> Observation:

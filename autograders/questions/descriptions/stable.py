@@ -141,16 +141,34 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """Up to five examples and classes; float64 with logits up to ten thousand, or float32 with logits up to 20."""
-    shape = int(rng.integers(1, 6)), int(rng.integers(2, 6))
+    """Few or twelve examples and classes; float64 with logits up to ten thousand, or float32 with logits up to 20.
+
+    In one of four cases logits and weights are as large and as small as they may be; some rows have equal logits. The
+    last class has no label in one of four cases, and there is one yes-or-no question in one of four.
+    """
+    examples, count = (int(rng.choice([12, int(rng.integers(least, 6))], p=[0.15, 0.85])) for least in (1, 2))
     dtype, largest = [(np.float32, 20.0), (np.float64, 1e4)][rng.integers(2)]
-    size = 10 ** rng.uniform(-1, np.log10(largest))
-    logits, binary_logits = rng.uniform(-size, size, (2, *shape))
-    targets = rng.choice([0.0, 1.0, float(rng.uniform())], shape)
-    weight, pos_weight = 10 ** rng.uniform(-1, 1, (2, shape[1]))
-    smoothing = float(rng.choice([0.0, rng.uniform(0, 0.5)]))
-    labels = rng.integers(shape[1], size=shape[0])
-    return made("domain", logits, labels, weight, smoothing, binary_logits, targets, pos_weight, dtype)
+    size = float(rng.choice([largest, 10 ** rng.uniform(-1, np.log10(largest))]))
+    labels = rng.integers(count - (rng.integers(4) == 0), size=examples)
+    questions = int(rng.choice([1, int(rng.integers(2, 6))], p=[0.25, 0.75]))
+    binary_shape = int(rng.choice([1, 12, int(rng.integers(2, 6))], p=[0.2, 0.1, 0.7])), questions
+    logits, binary_logits = (rng.uniform(-size, size, shape) for shape in ((examples, count), binary_shape))
+    targets = rng.choice([0.0, 1.0, float(rng.uniform())], binary_shape)
+    weight, pos_weight = (10 ** rng.uniform(-1, 1, number) for number in (count, binary_shape[1]))
+    if rng.integers(4) == 0:
+        logits, binary_logits = size * np.sign(logits), size * np.sign(binary_logits)
+        weight, pos_weight = rng.choice([0.1, 10.0], count), rng.choice([0.1, 10.0], binary_shape[1])
+    logits[rng.random(examples) < 0.1] = rng.choice([0.0, size, -size])
+    binary_logits[rng.random(binary_shape) < 0.05] = 0.0
+    smoothing = float(rng.choice([0.0, 0.5, rng.uniform(0, 0.5)], p=[0.4, 0.15, 0.45]))
+    kind = "domain"
+    if questions == 1 and len(np.unique(binary_logits)) > 1 < len(np.unique(targets)):
+        kind = "one yes-or-no question, several examples"
+    elif dtype is np.float32 and ((binary_logits > 17) & (targets < 1)).any():
+        kind = "large logits of questions in float32"
+    elif ((logits.min(axis=1) < -2000) & (logits.max(axis=1) > 2000)).any():
+        kind = "large logits of both signs in a row"
+    return made(kind, logits, labels, weight, smoothing, binary_logits, targets, pos_weight, dtype)
 
 
 QUESTION = Description(

@@ -90,13 +90,15 @@ CLOSE, ZERO = "two epochs nearly share the lowest loss", "a loss of exactly 0"
 def drawn(rng: np.random.Generator, kind: str, sizes: Any, momentum: float = 0.0, **how: Any) -> Case:
     """A run whose largest validation batch suits the epoch number `fits`, and the others the last epoch."""
     epochs, fits, scale = how.pop("epochs", 6), how.pop("fits", 0), how.pop("scale", 1.0)
-    true_weight = rng.normal(size=3)
-    x = [rng.normal(size=(size, 3)) for size in rng.integers(2, 8, size=3)]
-    x_val = [scale * rng.normal(size=(size, 3)) for size in sizes]
+    features, train_sizes = how.pop("features", 3), how.pop("train_sizes", None)
+    true_weight = rng.normal(size=features)
+    train_sizes = rng.integers(2, 8, size=3) if train_sizes is None else train_sizes
+    x = [rng.normal(size=(size, features)) for size in train_sizes]
+    x_val = [scale * rng.normal(size=(size, features)) for size in sizes]
     inputs: dict[str, Any] = {
         "x": x,
         "y": [(rows @ true_weight)[:, None] + 0.1 * rng.normal(size=(len(rows), 1)) for rows in x],
-        "weights": rng.normal(size=(2, 3)),
+        "weights": rng.normal(size=(2, features)),
         "training": True,
         "learning_rate": float(rng.uniform(0.02, 0.05)),
         "momentum": momentum,
@@ -228,9 +230,17 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """One to six epochs, one to four validation batches of any sizes, a model in either mode."""
-    sizes = [int(size) for size in rng.integers(1, 6, rng.integers(1, 5))]
-    how = {"epochs": int(rng.integers(1, 7)), "training": bool(rng.integers(2)), "above": float(rng.integers(1, 3))}
+    """One to six epochs or eleven, one to four validation batches of any sizes, a model in either mode.
+
+    One to four training batches or eleven, of one example and more; some have eleven validation batches, or a long one.
+    """
+    sizes = [int(size) for size in rng.integers(1, 6, 11 if rng.integers(7) == 0 else rng.integers(1, 5))]
+    if rng.integers(7) == 0:
+        sizes[-1] = 1200
+    epochs = 11 if rng.integers(6) == 0 else int(rng.integers(1, 7))
+    how: dict[str, Any] = {"features": int(rng.integers(1, 4))}
+    how["train_sizes"] = rng.integers(1, 8, 11 if rng.integers(7) == 0 else rng.integers(1, 5))
+    how |= {"epochs": epochs, "training": bool(rng.integers(2)), "above": float(rng.integers(1, 3))}
     how["lowered"] = [0.0, 100.0][rng.integers(2)]
     return draw_until(lambda: drawn(rng, "domain", sizes, [0.0, 0.5][rng.integers(2)], **how), by_margin)
 

@@ -15,6 +15,7 @@ from .._engine.probes import chance, learner, named, score, table
 from .._engine.run_data import counted
 from .data_hypotheses import MOVED, SATISFIED, moved
 from .finding import Finding
+from .loss_probes import shifts_labels
 
 LEARNT_SOMETHING = 0.9  # of a constant answer's loss; a validation loss below it has learnt something
 
@@ -66,7 +67,7 @@ def no_better_than_baseline(evidence: Evidence) -> Finding | None:
         return None
     if evidence.spec.task == "sequence":
         labels = named(outputs, evidence.val.y) if outputs.ndim == 3 else None
-        if labels is None:
+        if labels is None or shifts_labels(evidence):  # the label of a place is its own input
             return None
         predicted = labels[counted(evidence.val.y, evidence.spec)][: len(val.y)].numpy()
     elif train.classes:

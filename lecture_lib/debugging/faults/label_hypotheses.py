@@ -10,6 +10,7 @@ from .._engine.run_data import counted
 from .data_hypotheses import SATISFIED
 from .finding import Finding
 from .id_rules import commonest_labels
+from .loss_probes import shifts_labels
 
 NEAR = 0.97  # score of one column alone that gives the target away
 
@@ -74,6 +75,6 @@ def _word_gives_tag_away(evidence: Evidence) -> Finding | None:
     words, wanted = val.x[kept].tolist(), val.y[kept].tolist()
     right = float(np.mean([best.get(word) == tag for word, tag in zip(words, wanted, strict=True)]))
     several = len(set(wanted)) > 1
-    if right < 0.995 or not several:
+    if right < 0.995 or not several or shifts_labels(evidence):
         return None
     return Finding("D21", f"the id of a word alone names {right:.1%} of its labels", {"score": right})

@@ -13,6 +13,7 @@ from .._engine.assumptions import NotAskedError, classes_second
 from .._engine.evidence import Evidence
 from .._engine.loss_calls import calls, probabilities, scores_given
 from .._engine.preserve import untouched
+from .._engine.run_data import counted
 from .._engine.yardstick import MOVES, RATES, lowest_loss
 from .finding import Finding
 
@@ -133,29 +134,44 @@ def class_axis(evidence: Evidence) -> Finding | None:
 
 
 def pairing(evidence: Evidence) -> Finding | None:
-    """L13: the loss compares a target with outputs of another place.
+    """L13: the loss compares a target with outputs of another place."""
+    pairs = _pairs(evidence)
+    off = [place for place, compared in pairs if {place} not in compared]
+    if not pairs or len(off) < min(3, len(pairs)) or shifts_labels(evidence):
+        return None
+    return Finding("L13", f"the label of place {list(pairs[0][0])} is compared with outputs of another place")
 
-    When one label changes, the gradient changes at the outputs that belong to its own place, whichever axis holds them.
+
+def shifts_labels(evidence: Evidence) -> bool:
+    """Whether the labels are the inputs themselves, and the loss compares each output with the one that comes next."""
+    train = evidence.train
+    if train is None or train.x.shape != train.y.shape or train.y.ndim < 2:
+        return False
+    kept = counted(train.y, evidence.spec)
+    pairs = _pairs(evidence) if torch.equal(train.x[kept], train.y[kept]) else []
+    return bool(pairs) and all({(*place[:-1], place[-1] - 1)} in compared for place, compared in pairs)
+
+
+def _pairs(evidence: Evidence) -> list[tuple[tuple[int, ...], list[set[tuple[int, ...]]]]]:
+    """Places of labels, each with those of the outputs that it is compared with, for classes second and last.
+
+    When one label changes, the gradient changes at the outputs that it is compared with.
     """
     pair = sample(evidence)
     if pair is None or pair[1].is_floating_point() or pair[0].ndim != pair[1].ndim + 1 or pair[1].ndim < 2:
-        return None
+        return []
     outputs, targets = pair[0].clone().requires_grad_(), pair[1]
     legal = [v for v in targets.unique().tolist() if 0 <= v < max(outputs.shape[1], outputs.shape[-1])]
     places = [p for p in (targets == legal[0]).nonzero().tolist() if any(p[1:])] if len(legal) > 1 else []
-    off = 0
-    for place in places[:5]:
+    pairs = []
+    for place in map(tuple, places[:5]):
         changed = targets.clone()
-        changed[tuple(place)] = legal[1]
+        changed[place] = legal[1]
         gradients = [torch.autograd.grad(evidence.own_loss(outputs, y), outputs)[0] for y in (targets, changed)]
         moved = (gradients[0] - gradients[1]).abs()
         slots = (moved > 0.3 * moved.max()).nonzero().tolist()
-        with_classes_second = {(slot[0], *slot[2:]) for slot in slots}
-        with_classes_last = {tuple(slot[:-1]) for slot in slots}
-        off += {tuple(place)} not in (with_classes_second, with_classes_last)
-    if not places or off < min(3, len(places)):
-        return None
-    return Finding("L13", f"the label of place {places[0]} is compared with outputs of another place")
+        pairs.append((place, [{(slot[0], *slot[2:]) for slot in slots}, {tuple(slot[:-1]) for slot in slots}]))
+    return pairs
 
 
 def against_the_labels(evidence: Evidence) -> Finding | None:

@@ -17,6 +17,7 @@ from .._engine.run_data import counted
 from .._engine.yardstick import area
 from ..program import Spec
 from .finding import Finding
+from .loss_probes import shifts_labels
 from .metric_rules import LEAST, answers, metric_counts_what_is_left_out
 
 Pair = tuple[float, Sequence[float]]
@@ -160,6 +161,8 @@ def _accuracies(batches: Batches, evidence: Evidence) -> list[float]:
     """The share of right answers over all places that count, and over the examples' own shares."""
     if any(y.is_floating_point() or outputs.ndim != y.ndim + 1 for outputs, y in batches):
         return []
+    if shifts_labels(evidence):
+        batches = [(answer[:, :-1], y[:, 1:]) for answer, y in batches]
     # Where there are as many classes as places, either axis may be that of the classes.
     fitting = [axis for axis in (-1, 1) if all(_holds_classes(answer, axis, y) for answer, y in batches)]
     ignored = evidence.spec.ignore_index

@@ -25,7 +25,7 @@ _LAYERS: dict[str, Callable[[int, bool], nn.Module]] = {
 def _model(inputs: Inputs) -> nn.Module:
     """A model with a body and a head; a layer that is tied has the weight of the first one of its kind in its part."""
     model = nn.Module()
-    for part in ("body", "head"):
+    for part in ("head", "body") if inputs.get("head_first") else ("body", "head"):
         layers: dict[str, nn.Module] = {}
         firsts: dict[str, nn.Module] = {}
         for layer in inputs[part]:
