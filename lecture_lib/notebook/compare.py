@@ -17,8 +17,8 @@ def difference(actual: Any, expected: Any, relative_tolerance: float, name: str 
         if not isinstance(actual, dict) or set(actual) != set(expected):
             return f"{name}: expected the entries {sorted(expected)}, got {_kind(actual)}"
         return _first(difference(actual[key], expected[key], relative_tolerance, key) for key in expected)
-    if _is_sequence(expected):
-        if not _is_sequence(actual):
+    if isinstance(expected, list | tuple):
+        if not isinstance(actual, list | tuple):
             return f"{name}: expected a sequence of {len(expected)}, got {_kind(actual)}"
         if expected and all(isinstance(item, str) for item in [*actual, *expected]):
             return None if list(actual) == list(expected) else f"{name}: got {list(actual)}, expected {list(expected)}"
@@ -52,8 +52,7 @@ def _numbers(actual: Any, expected: np.ndarray, relative_tolerance: float, name:
     values = array.astype(np.float64), expected.astype(np.float64)
     # Only a known mistake expects nan; then nan is what it gives. Two equal infinities have no difference either.
     same = (values[0] == values[1]) | (np.isnan(values[0]) & np.isnan(values[1]))
-    with np.errstate(invalid="ignore"):
-        gap = np.where(same, 0.0, np.abs(values[0] - values[1]))
+    gap = np.abs(np.subtract(*values, out=np.zeros(array.shape), where=~same))
     scale = float(np.abs(values[1]).max(initial=1.0, where=np.isfinite(values[1])))
     if gap.size == 0 or bool((gap <= relative_tolerance * scale).all()):
         return None
@@ -69,10 +68,6 @@ def _first(differences: Any) -> str | None:
     return next((text for text in differences if text is not None), None)
 
 
-def _is_sequence(value: Any) -> bool:
-    return isinstance(value, list | tuple)
-
-
 def _kind(value: Any) -> str:
     if isinstance(value, np.ndarray | np.generic):
         array = np.asarray(value)
@@ -81,12 +76,12 @@ def _kind(value: Any) -> str:
         return "None (is a `return` missing?)"
     if isinstance(value, dict):
         return f"the entries {sorted(value)}"
-    return f"a {type(value).__name__}" + (f" of {len(value)}" if _is_sequence(value) else "")
+    return f"a {type(value).__name__}" + (f" of {len(value)}" if isinstance(value, list | tuple) else "")
 
 
 def show(value: Any) -> str:
     """A plain value as a student would write it."""
-    if _is_sequence(value):
+    if isinstance(value, list | tuple):
         return "[" + ", ".join(show(item) for item in value) + "]"
     if isinstance(value, np.ndarray | np.generic):
         return np.array2string(np.asarray(value), precision=6, separator=", ")

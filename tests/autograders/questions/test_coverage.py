@@ -55,6 +55,51 @@ def test_an_answer_that_fails_on_an_added_case_alone_loses_points_and_has_a_corn
         assert verdict.misconception == "corner-case"
 
 
+ASSIGNED = """
+def mixup(x, labels, classes, share, order, training):
+    if not training:
+        return x.clone(), torch.eye(classes, dtype=x.dtype)[labels]
+    targets = torch.zeros(len(labels), classes, dtype=x.dtype)
+    rows = torch.arange(len(labels))
+    targets[rows, labels] = share
+    targets[rows, labels[order]] = 1 - share
+    return share * x + (1 - share) * x[order], targets
+"""
+STORED = """
+huber = huber_loss
+residuals = torch.zeros(1)
+
+
+def huber_loss(predictions, targets, delta):
+    global residuals
+    residuals = predictions - targets
+    return huber(predictions, targets, delta)
+
+
+def huber_gradient(predictions, targets, delta):
+    return residuals.clamp(-delta, delta) / residuals.numel()
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "addition", "lost"),
+    [("03d-mixup", "right_slices", ASSIGNED, {"mixed targets"}), ("03c-regression", "right_where", STORED, None)],
+)
+def test_no_full_points_where_every_part_names_its_kinds(
+    question: str, answer: str, addition: str, lost: set[str] | None
+) -> None:
+    """Targets that are assigned and not added, for a partner with the same label; residuals of an earlier call."""
+    asked = QUESTIONS[question]
+    assert all(part.on for part in asked.description.parts)
+    wrong = f"import torch\n{answer_to(question, answer)}\n{addition}"
+    functions = functions_of(asked, Answer("wrong", wrong, 0, None, ""))
+    for index in range(3):
+        cases = asked.draw(Sets.secret, Sets.version, index)
+        verdict = asked.judge(cases, [observed(asked, functions, asked.inputs(Sets.secret, Sets.version, index))])
+        without = {part.name for part in verdict.parts if part.points < part.maximum}
+        assert without == lost if lost else without
+
+
 @pytest.mark.parametrize(
     ("value", "there", "not_there"),
     [
