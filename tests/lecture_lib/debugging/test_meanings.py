@@ -21,6 +21,7 @@ from lecture_lib.debugging._engine.windows import continued
 from lecture_lib.debugging._engine.yardstick import refuse_other_meaning
 from lecture_lib.debugging.faults.data_rules import series_scrambled
 from lecture_lib.debugging.faults.id_rules import _highest_are_missing, _own_numbering, numbered_anew
+from lecture_lib.debugging.faults.loss_probes import pairing
 from lecture_lib.debugging.faults.metric_rules import evaluation_prefers_worse_answers, line_at_a_half
 from lecture_lib.debugging.faults.named_metrics import metric_is_another, reports_otherwise
 from lecture_lib.debugging.faults.weight_rules import stuck_at_zero
@@ -456,3 +457,37 @@ def test_outputs_in_several_parts_are_judged_by_their_own_loss(learns: bool) -> 
             refuse_other_meaning(program, pairs, 2.0)
     else:
         refuse_other_meaning(program, pairs, 2.0)
+
+
+@pytest.mark.parametrize(("labels", "shift", "told"), [("inputs", 1, None), ("next", 1, "L13"), ("next", 0, None)])
+def test_a_loss_that_shifts_labels_is_right_where_they_are_the_inputs(
+    labels: str, shift: int, told: str | None
+) -> None:
+    stream = torch.randint(0, 6, (200, 9), generator=torch.Generator().manual_seed(0))
+    x = stream[:, :-1].contiguous()
+    y = x.clone() if labels == "inputs" else stream[:, 1:].contiguous()
+
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        answers = outputs[:, : outputs.shape[1] - shift]
+        return F.cross_entropy(answers.flatten(0, 1), targets[:, shift:].flatten())
+
+    model = nn.Sequential(nn.Embedding(6, 8), nn.Linear(8, 6))
+    found = pairing(evidence(x, y, model, loss, "sequence", None))
+    assert (found and found.fault) == told
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_an_accuracy_of_labels_that_are_the_inputs_is_that_of_the_loss(shift: int) -> None:
+    """The share of places whose next id is named is no other metric where the loss asks for the next id."""
+    x = torch.randint(0, 6, (200, 8), generator=torch.Generator().manual_seed(0))
+
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        answers = outputs[:, : outputs.shape[1] - shift]
+        return F.cross_entropy(answers.flatten(0, 1), targets[:, shift:].flatten())
+
+    def accuracy(outputs: Tensor, targets: Tensor) -> float:
+        return float((outputs[:, :-1].argmax(-1) == targets[:, 1:]).double().mean())
+
+    model = nn.Sequential(nn.Embedding(6, 8), nn.Linear(8, 6))
+    found = metric_is_another(evidence(x, x.clone(), model, loss, "sequence", accuracy))
+    assert (found is None) == bool(shift)
