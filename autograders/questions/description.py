@@ -223,8 +223,10 @@ class Description:
             return ()
         drawn = map(self.practice, self.draw_set(np.random.default_rng(zlib.crc32(self.id.encode()))))
         cases = [PublicCase(case.kind, case.inputs, nested(self.reference(case)), {}) for case in drawn]
-        sizes = np.cumsum([len(practice_json(case)) for case in cases])
-        return tuple(case for case, size in zip(cases, sizes, strict=True) if size <= _MOST_PRACTICE)
+        sizes = np.array([len(practice_json(case)) for case in cases])
+        smallest = np.argsort(sizes, kind="stable")  # first, so that one long case does not take the place of many
+        fitting = set(smallest[np.cumsum(sizes[smallest]) <= _MOST_PRACTICE].tolist())
+        return tuple(case for number, case in enumerate(cases) if number in fitting)
 
     def _refuse_unknown_fields(self) -> None:
         """Raise DescriptionError for a graded field that the reference gives on no case: a slip in its name."""
