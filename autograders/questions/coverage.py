@@ -15,7 +15,7 @@ from .cases import Case
 SAMPLES = 100  # cases of the domain, which show what is not rare there
 COMMON = 0.05  # of them
 USUAL = 4  # cases of the domain that are added to a set, if they are lucky to bring enough
-MOST = 10  # at all
+MOST = 16  # at all
 TRIES = 600  # cases of the domain among which those are looked for
 SHORT = 30  # characters of a text that is a name or a choice
 MANY = 10  # entries of a list, after which their numbers have two digits
