@@ -24,6 +24,8 @@ LARGE = 1000.0  # a number, and tiny is one divided by it
 
 ALLOWED = "any allowed input"
 """The kind of the cases that are added."""
+UNNAMED = "domain"
+"""The kind of a domain's cases that have no name of their own."""
 Domain = Callable[[np.random.Generator], Case]
 
 
@@ -56,9 +58,8 @@ def traits(case: Case) -> set[str]:
 
     What its kind calls it is a trait as well: so a domain names what is special only together.
     """
-    return {f"kind: {case.kind}"} | {
-        f"{place}: {trait}" for name, value in case.inputs.items() for place, trait in _of(value, name)
-    }
+    named = set() if case.kind == UNNAMED else {f"kind: {case.kind}"}
+    return named | {f"{place}: {trait}" for name, value in case.inputs.items() for place, trait in _of(value, name)}
 
 
 def _of(value: Any, place: str) -> Iterator[tuple[str, str]]:

@@ -127,13 +127,18 @@ def test_the_traits_of_what_lies_inside() -> None:
     assert {"x.rows: several entries", "x.rows[]: None", "x.rows[]: axis 0 of length 1"} <= found
 
 
+def test_what_a_domain_names_is_a_trait_and_what_it_does_not_name_is_none() -> None:
+    assert traits(Case("domain", {})) == set()
+    assert traits(Case("one column, several rows", {})) == {"kind: one column, several rows"}
+
+
 def test_few_cases_are_added_and_the_same_ones_again() -> None:
     def domain(rng: np.random.Generator) -> Case:
         return Case("domain", {name: bool(rng.integers(2)) for name in "abcdefgh"})
 
     common = common_traits(domain)
-    assert len(common) == 17
-    start = [Case("domain", dict.fromkeys("abcdefgh", True))]
+    assert len(common) == 16
+    start = [Case("usual", dict.fromkeys("abcdefgh", True))]
     added = covering(start, domain, common, np.random.default_rng(1))
     assert added[0] is start[0]
     assert 1 < len(added) <= 1 + MOST
