@@ -21,6 +21,7 @@ from .faults.evaluation_rules import (
     waits_for_the_worse,
 )
 from .faults.finding import Finding
+from .faults.id_rules import rows_shared_by_columns
 from .faults.input_rules import other_statistics, reads_its_target
 from .faults.label_hypotheses import gives_target_away
 from .faults.loop_rules import LOOP_RULES, hardly_any_examples
@@ -30,6 +31,7 @@ from .faults.loss_rules import (
     LOSS_RULES,
     divergence_misused,
     nll_of_no_logarithms,
+    one_output_rules,
     sigmoid_twice,
     softmax_twice,
     summed_in_the_step,
@@ -43,7 +45,7 @@ from .faults.named_metrics import NAMED_METRIC_RULES
 from .faults.noise_hypotheses import noisy_labels
 from .faults.reach_rules import targets_out_of_reach
 from .faults.run_hypotheses import memorised
-from .faults.weight_rules import stuck_at_zero
+from .faults.weight_rules import stuck_at_zero, sure_before_training
 from .faults.wiring_rules import WIRING_RULES
 
 Rule = Callable[[Evidence], Finding | None]
@@ -118,7 +120,8 @@ RUNGS = (
         4,
         "small subset",
         "A few hundred training examples can be learned, and every layer takes part.",
-        (stuck_at_zero, weighted_wrongly, targets_out_of_reach),
+        (stuck_at_zero, rows_shared_by_columns, weighted_wrongly, targets_out_of_reach),
+        (one_output_rules, sure_before_training),
     ),
     Rung(
         5,

@@ -176,10 +176,14 @@ def rate_never_reached(evidence: Evidence) -> Finding | None:
     given = max(
         (float(group.get("initial_lr", 0.0)) for each in optimizers for group in each.param_groups), default=0.0
     )
-    # A rate that is highest at the end may be on its way up, in a warm-up that is longer than this run.
-    if not used or used[-1] == max(used) or max(used) > NEVER * given:
+    if not used or max(used) > NEVER * given:
+        return None
+    # A rate that is highest at the end is on its way up; only of a whole run is that a fault.
+    if used[-1] == max(used) and not evidence.spec.epochs:
         return None
     text = f"the optimizer was given the rate {given:.2g}, and the schedule never sets more than {max(used):.2g}"
+    if used[-1] == max(used):
+        text += ", in the last step: is its warm-up longer than the run?"
     return Finding(None, text, {"given": given, "largest": max(used)}, where="schedule")
 
 
@@ -243,7 +247,7 @@ def statistics_of_normalisation(evidence: Evidence) -> Finding | None:
     where = ""
     if evidence.run.evaluates_a_copy:
         text += "; no training batch reached the layers that are evaluated: are they a copy made without its buffers?"
-        where = "model"
+        where = "step"
     return Finding("P17", text, {"as_is": bad, "recomputed": good}, where=where)
 
 

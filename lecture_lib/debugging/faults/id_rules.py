@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import ExitStack
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .._engine.evidence import Evidence
+from .._engine.preserve import untouched
 from .._engine.run_data import Examples
 from .finding import Finding
 
@@ -32,6 +36,38 @@ def numbered_anew(evidence: Evidence) -> Finding | None:
                 count = len(_ids(split[1], padding).unique())
                 text = f"the {count} ids of validation are numbered {how}, and stand for other labels than in training"
                 return Finding("D03", text, {"ids": count})
+    return None
+
+
+def rows_shared_by_columns(evidence: Evidence) -> Finding | None:
+    """A table has a row for every id of every column, and the columns look theirs up in the same first rows."""
+    train = evidence.train
+    if train is None or train.x.is_floating_point() or train.x.ndim != 2 or not 2 <= train.x.shape[1] <= COLUMNS:
+        return None
+    requested: dict[str, list[Tensor]] = {}
+
+    def note(name: str) -> Callable[..., None]:
+        return lambda _, inputs, __: requested.setdefault(name, []).append(inputs[0].detach().cpu())
+
+    with untouched(evidence.program, evidence.seed) as program, torch.no_grad(), ExitStack() as hooks:
+        tables = {name: layer for name, layer in program.model.named_modules() if isinstance(layer, nn.Embedding)}
+        for name, layer in tables.items():
+            hooks.callback(layer.register_forward_hook(note(name)).remove)
+        program.model.eval()
+        for x, _ in train.batches():
+            program.outputs(x.to(train.device))
+    for name, parts in requested.items():
+        if any(part.shape[1:] != train.x.shape[1:] for part in parts):
+            continue
+        ids, rows = torch.cat(parts), tables[name].num_embeddings
+        counts = ids.amax(dim=0) - ids.amin(dim=0) + 1
+        # A few ids may be missing in what is looked at.
+        if 0.9 * rows <= int(counts.sum()) <= rows and int(ids.max()) < 0.7 * rows:
+            text = (
+                f"{name} has {rows} rows for the {int(counts.sum())} ids of {len(counts)} columns, and all of them use"
+            )
+            text += f" the first {int(ids.max()) + 1}: is each column's offset missing?"
+            return Finding(None, text, {"rows": rows, "ids": counts.tolist()}, where="model")
     return None
 
 

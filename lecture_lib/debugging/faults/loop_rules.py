@@ -276,7 +276,7 @@ def hardly_any_examples(evidence: Evidence) -> Finding | None:
     if not isinstance(inputs, torch.Tensor) or sum(row in drawn for row in fingerprints(inputs)) > len(rows) / 2:
         return None
     text = f"{drawn.total()} examples were drawn, {len(drawn)} different ones of {count}"
-    return Finding("D34", text, {"seen": len(drawn), "of": count})
+    return Finding("D34", text, {"seen": len(drawn), "of": count}, where="inputs")
 
 
 LOOP_RULES: tuple[Rule, ...] = (

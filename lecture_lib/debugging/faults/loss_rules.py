@@ -26,6 +26,7 @@ from .loss_symmetries import broadcast, order_matters, summed
 
 LARGE = 1e4  # magnitude of weights from which on a run has diverged, and no expression is to blame
 SUDDEN = 10.0  # times a constant answer's loss; one that was larger before it broke had been growing
+RULES = 1e3  # times the gradient of another output
 FITTING = {
     "classification": {"cross_entropy", "nll_loss", "kl_div", "multi_margin_loss"},
     "sequence": {"cross_entropy", "nll_loss", "ctc_loss"},
@@ -33,6 +34,35 @@ FITTING = {
     "multi-label": BINARY,
     "regression": {*NUMBERS, "gaussian_nll_loss", "poisson_nll_loss"},
 }
+
+
+def one_output_rules(evidence: Evidence) -> Finding | None:
+    """Of several outputs, each with a target of its own, one makes nearly the whole gradient of what they share."""
+    program = evidence.program
+    if program.loss_fn is None or program.train_loader is None:
+        return None
+    with untouched(program, evidence.seed):
+        x, targets = program.parts(next(iter(program.train_loader)))
+        outputs = program.outputs(x)
+        several = isinstance(outputs, tuple | list) and isinstance(targets, tuple | list)
+        if not several or len(outputs) != len(targets) or not all(isinstance(part, Tensor) for part in outputs):
+            return None
+        apart = [part.detach().requires_grad_() for part in outputs]
+        received = torch.autograd.grad(program.loss_fn(type(outputs)(apart), targets), apart, allow_unused=True)
+        weights = [weight for weight in program.model.parameters() if weight.requires_grad]
+        gradients = [
+            torch.autograd.grad(part, weights, gradient, retain_graph=True, allow_unused=True)
+            for part, gradient in zip(outputs, received, strict=True)
+            if gradient is not None and part.requires_grad
+        ]
+    shared = [number for number in range(len(weights)) if all(each[number] is not None for each in gradients)]
+    if len(gradients) < 2 or not shared:
+        return None
+    sizes = [math.hypot(*(float(each[number].norm()) for number in shared)) for each in gradients]
+    if not max(sizes) > RULES * min(sizes) > 0:
+        return None
+    text = f"in the layers that {len(sizes)} outputs share, the gradient of one is {max(sizes) / min(sizes):.2g} times"
+    return Finding(None, f"{text} that of another: they serve that one alone", {"norms": sizes}, False, "loss")
 
 
 def softmax_twice(evidence: Evidence) -> Finding | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from .._engine.evidence import Evidence
@@ -9,6 +11,17 @@ from .._engine.inspection import held_by
 from .._engine.preserve import untouched
 from .finding import Finding
 from .wiring_rules import shortened
+
+SURE = 10.0  # times the loss of the best constant answer: pretrained weights with a new head reach 6
+
+
+def sure_before_training(evidence: Evidence) -> Finding | None:
+    """The first answers are sure, and wrong."""
+    first, guessing = evidence.run.before, max(evidence.constant_loss, math.log(2))
+    if evidence.train is None or evidence.train.y.is_floating_point() or not SURE * guessing < first < math.inf:
+        return None
+    text = f"the loss before training is {first:.3g}, that of the best constant answer {evidence.constant_loss:.3g}"
+    return Finding(None, text, {"first": first, "constant": evidence.constant_loss}, False, "initialisation")
 
 
 def stuck_at_zero(evidence: Evidence) -> Finding | None:
