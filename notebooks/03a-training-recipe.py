@@ -21,6 +21,9 @@
 # tests on other inputs. Three questions ask for text and are graded by hand. You may skip a question: nothing later
 # depends on your answer.
 #
+# Unless a question says otherwise, a function leaves its arguments as they are, and gives the same result when it is
+# called again. It gets contiguous tensors on the CPU, and PyTorch has its default settings.
+#
 # While your answers are graded, each cell has limits: 30 s of CPU time, 120 s of wall-clock time, 3 GB of memory, 64
 # processes, 256 MB of files and 1 MB of output. A cell that exceeds a limit, or ends its kernel, loses only its own
 # question.
@@ -262,9 +265,9 @@ reveal("two_layers", slopes[0.5][0], usual={
 # - `relu_graph(w1, w2, x, y)`, with $h$, $p$ and $L$ as above, returns two lists: the values $h, p, L$, and the
 #   gradients of $L$ with respect to $w_1, w_2$.
 #
-# All arguments are floats: positive, negative or 0. The lists hold numbers. The slope of relu at exactly 0 is 0. Work
-# the formulas out by hand. Autograd is allowed and gives the same numbers and the same points, but then you would not
-# have practised.
+# All arguments are floats up to 10 in magnitude: positive, negative or 0. The lists hold numbers. The slope of relu at
+# exactly 0 is 0. Work the formulas out by hand. Autograd is allowed and gives the same numbers and the same points, but
+# then you would not have practised.
 #
 # Hidden cases: values and gradients of each graph, half a point each, with every gate open, closed and at exactly 0.
 # Limit: 30 seconds.
@@ -389,10 +392,10 @@ print("slopes:", around_zero.grad.tolist())
 # well.
 #
 # - `relu_rule(x, gradient)` returns the gradient of relu's input `x`; `gradient` is the gradient of the result. Both
-#   arrays have the same shape, with one or more axes. At x = 0 the gradient is 0.
+#   arrays have the same shape, with one or more axes and at least one entry. At x = 0 the gradient is 0.
 # - `linear_rule(x, weight, bias, gradient)` is for `x @ weight + bias`, with shapes `[examples, inputs]`, `[inputs,
-#   outputs]` and `[outputs]`; `gradient` is the gradient of the result. It returns three arrays: the gradients of `x`,
-#   `weight` and `bias`, each in the shape of the array that it belongs to.
+#   outputs]` and `[outputs]`, all sizes at least 1; `gradient` is the gradient of the result. It returns three arrays:
+#   the gradients of `x`, `weight` and `bias`, each in the shape of the array that it belongs to.
 #
 # The arguments are read-only, because several rules on the tape share them. Do not write into them.
 #
@@ -840,9 +843,10 @@ for name, (x, y) in broken.items():
 #   dimension of `x`).
 # - `"y.dtype"`: `y` is not `int64`.
 #
-# Sizes are not limited: an image may have any number of channels, and a batch may have one example. Both tensors have
-# at least one dimension and one entry; `x` need not be contiguous in memory. When `x` has the wrong number of
-# dimensions, a `y` with one dimension always has as many labels as the first dimension of `x`.
+# Sizes are not limited: an image may have any number of channels, and a batch may have one example or thousands. Both
+# tensors have at least one dimension and one entry, and need not be contiguous in memory. The dtype of `y` is `bool`
+# or one of those of `x` other than `bfloat16`. When `x` has the wrong number of dimensions, a `y` with one dimension
+# always has as many labels as the first dimension of `x`.
 #
 # Hidden cases: a name earns its points when you report it for every batch that has the problem and for no other
 # batch. `x.shape` 2 points, `x.dtype` 1, `x.range` 2, `y.shape` 2, `y.dtype` 1. Batches have up to five problems. The
@@ -944,11 +948,11 @@ reveal("versions", len(made_in_advance), usual={
 #   of them into an image with three channels. If there is a transform, it is called with this tensor *whenever the
 #   item is asked for*, and its result replaces the tensor. The transform may also change its argument in place.
 # - `make_loader(dataset, batch_size, training, seed, workers=0)` returns a `DataLoader` of any data set with these
-#   two methods; `training` is `True` or `False`, `seed` is an integer, 0 or larger. For training: a new random order
-#   of all examples in every epoch, and a last batch that is not full is left out; there are enough examples for at
-#   least one full batch. Two loaders with the same `seed` give the same orders, even if other code draws random
+#   two methods; `training` is `True` or `False`, `seed` is an integer from 0 to $2^{48}$. For training: a new random
+#   order of all examples in every epoch, and a last batch that is not full is left out; there are enough examples for
+#   at least one full batch. Two loaders with the same `seed` give the same orders, even if other code draws random
 #   numbers or makes loaders in between; a different seed gives different orders. For validation: every example, in
-#   the data set's order.
+#   the data set's order. In every epoch, the loader asks the data set for the items again.
 # - A worker process may receive its data set through `pickle`, so store nothing in it that cannot be pickled. Two
 #   data sets must not share what they store. `workers` is the loader's number of worker processes. No process is
 #   started while your answer is checked.
@@ -1221,7 +1225,8 @@ print("CPU ->", choose_precision("auto", "cpu").name)
 # `autocast_step(model, optimizer, loss_fn, x, y)` trains `model` for one step with BF16 autocast on the CPU. The
 # forward pass and the loss, `loss_fn(model(x), y)`, are both computed under autocast. `optimizer` is SGD with
 # momentum. It may have taken steps before, and the momentum from these steps counts. `.grad` may still hold gradients
-# of an earlier step, and these must not count. Afterwards autocast is off again, as it was before. It returns a dict
+# of an earlier step, and these must not count. Your function may be called again with the same model. Afterwards
+# autocast is off again, as it was before; its default dtype on the CPU is PyTorch's own. `autocast_step` returns a dict
 # with the dtypes that you *find* in this step, for example `torch.float32`:
 #
 # - `"parameter"` and `"gradient"`: of the model's parameters after `backward()`;
@@ -1939,9 +1944,10 @@ print(f"steepest central difference at {rates[1 + slopes.index(min(slopes))]:g}"
 # - Afterwards the weights, the mode of every module and all buffers (including those that `state_dict()` leaves out) are
 #   the same as before. You may sweep a deep copy of the model instead.
 #
-# `choose_rate(rates, losses)` takes two lists of Python floats, all finite and positive; the lowest loss occurs only
-# once. It returns a tenth of the rate with the lowest loss, or `None` when the curve hardly falls, which means that
-# its lowest loss is more than 90 % of its first. (The lowest loss is never within 0.1 % of this limit.)
+# `choose_rate(rates, losses)` takes two lists of one or more Python floats, as many losses as rates, all finite and
+# positive. The rates grow, and the lowest loss occurs only once. The function returns a tenth of the rate with the
+# lowest loss, or `None` when the curve hardly falls, which means that its lowest loss is more than 90 % of its first.
+# (The lowest loss is never within 0.1 % of this limit.)
 #
 # Gradients and torch's random stream are not checked afterwards. Rates and losses may be kept in float32.
 #
@@ -2781,9 +2787,10 @@ reveal("pickle", try_to_load("object.pt", False).split(",")[0], usual={
 #   arguments as the old ones; only the model starts from other values. It brings them, and torch's random stream, back
 #   to the state in which the run was saved, and returns the number of epochs that are done.
 #
-# The model may have buffers of any dtype, all of them in its `state_dict()`, and frozen parameters (`requires_grad`
-# is `False`). The optimizer is `torch.optim.SGD` with one parameter group that holds all parameters, including the
-# frozen ones, with or without momentum. The scheduler is `StepLR`, stepped after each epoch or after each batch.
+# The model may have buffers, floating-point ones and integers below $2^{53}$, all of them in its `state_dict()`, and
+# frozen parameters (`requires_grad` is `False`). The optimizer is `torch.optim.SGD` with one parameter group that holds
+# all parameters, including the frozen ones, with or without momentum. The scheduler is `StepLR`, stepped after each
+# epoch or after each batch.
 #
 # The check moves the file before it calls `resume_run`, and draws the order of the examples from torch's random
 # stream. Hidden cases: the file 2 points; weights and epoch 1, buffers 1, momentum 2, schedule 1, random stream 1.

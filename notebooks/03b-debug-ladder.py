@@ -17,6 +17,9 @@
 # computer to computer. Each question has a visible check below it. Points come from hidden tests on other inputs. Two
 # questions in words, with 2 points each, and a debugging note with 4 points are graded by hand.
 #
+# Unless a question says otherwise, a function leaves its arguments as they are, and gives the same result when it is
+# called again. It gets contiguous tensors on the CPU, and PyTorch has its default settings.
+#
 # Limits for each cell while your answers are graded: 30 s of CPU time, 120 s of wall-clock time, 3 GB of memory, 64
 # processes, 256 MB of files and 1 MB of output. A cell that exceeds a limit loses only its own question.
 #
@@ -244,8 +247,8 @@ print("leakage:", leakage_report(drawn.images[in_train], drawn.images[in_val]))
 #
 # Inputs are between -1000 and 1000, as `torch.float16`, `float32` or `float64` or, by mistake, as `int32` or `int64`.
 # Labels are whole numbers from -100 to 100, as `torch.long` or, by mistake, as `int16`, `int32`, `float32` or
-# `float64`. There are at most 100 classes. N may be 1, the two parts may have different N, and the tensors may have
-# different dtypes.
+# `float64`. There are at most 100 classes. N may be 1 in one part or in both, and is at most 1,100. A row has 1 to 12
+# numbers. The two parts may have different N, and the tensors may have different dtypes.
 #
 # </details>
 # <details><summary>Hint 1</summary>
@@ -372,11 +375,11 @@ reveal("five", round(initial, 2), "nats", usual={
 #
 # ### Question 03b-baseline · 4 points
 #
-# Write `baselines(y_train, y_val, classes)`. The labels are `torch.long` tensors, `[N]` with N ≥ 1, of class indices
-# from 0 to `classes` − 1. `classes`, at least 2, is the number of the network's outputs. Some classes may occur in
-# neither part, but every class of the validation part occurs in training. If several classes are the most frequent in
-# training, they are equally frequent in validation too, so it does not matter which of them you predict. Return three
-# numbers in this order:
+# Write `baselines(y_train, y_val, classes)`. The labels are `torch.long` tensors, `[N]` with N from 1 to 60,000, of
+# class indices from 0 to `classes` − 1. `classes`, from 2 to 2,000, is the number of the network's outputs. Some
+# classes may occur in neither part, but every class of the validation part occurs in training. If several classes are
+# the most frequent in training, they are equally frequent in validation too, so it does not matter which of them you
+# predict. Return three numbers in this order:
 #
 # 1. the accuracy on the validation labels of always predicting the most frequent training class, as a fraction;
 # 2. the mean cross-entropy on the validation labels, in nats, of predicting the training frequencies for every input;
@@ -690,14 +693,16 @@ print(f"mean gain ≈ {mean:.2f} nats, twice the spread ≈ {2 * spread:.2f}")
 #
 # ### Question 03b-subset · 3 points
 #
-# Write `subset_rung(losses, constant)`. Both are float tensors `[seeds]`, for two seeds or more: for each seed the
-# validation loss of the program and of the constant answer, on the same images. Lower is better. A loss of the program
-# is `nan` or `inf` where it diverged. Return three values in this order:
+# Write `subset_rung(losses, constant)`. Both are float tensors `[seeds]` of one dtype, for 2 to 1,200 seeds: for each
+# seed the validation loss of the program and of the constant answer, on the same images. Lower is better. A loss of the
+# program is `nan` or `inf` where it diverged; all other losses are between 0 and 10. Return three values in this
+# order:
 #
 # 1. the gain: the mean over the seeds of how much lower the program's loss is, in nats;
 # 2. the spread: the standard deviation of that difference between seeds, with $n - 1$;
 # 3. whether the rung holds, `True` or `False`: `True` when there are at least three seeds, none of them diverged, and
-#    the gain is above twice the spread. The two are never nearly equal in a hidden table.
+#    the gain is above twice the spread. In a hidden table the two are never nearly equal, and the
+#    spread is never 0.
 #
 # A tensor with one number, or one truth value, is accepted for each. Where a seed diverged, the first two values are
 # not checked. Hidden tables, in float32 and float64: 1 point for each
@@ -804,9 +809,10 @@ reveal("lowest", "lower" if after[at_lowest] < after[rate] else "higher", usual=
 #
 # Write `choose_rate(rates, losses)`. Both are NumPy arrays `[N]`, the rates rising. Return one rate in the *good
 # range*, as a number: at least the rate at which a tenth of the whole fall (from the first loss to the lowest) has
-# happened, at most half the rate of the lowest loss. Any number in this range will do; it need not be one of `rates`.
-# Return `None` when the loss never falls by more than 10 % of the first one. If a sweep diverged, its last losses are
-# `nan` or `inf`. If the program was broken from the start, all its losses are.
+# happened, at most half the rate of the lowest loss. Any number in this range will do; it need not be one of `rates`. A
+# tenth of the fall may be reached between two of the rates: either the later one of the two or a rate between them will
+# do as the lower end. Return `None` when the loss never falls by more than 10 % of the first one. If a sweep diverged,
+# its last losses are `nan` or `inf`. If the program was broken from the start, all its losses are.
 #
 # Hidden curves: 1 point for three clean ones, with losses of hundreds as well as of hundredths. Once these are right,
 # 1 for noisy ones (about 1.5 % of the loss, with a fall of more than half) and diverged ones, and 1 for seven curves
@@ -814,10 +820,10 @@ reveal("lowest", "lower" if after[at_lowest] < after[rate] else "higher", usual=
 #
 # <details><summary>What the hidden cases may hold</summary>
 #
-# Losses are positive. The good range is that of the curve without its noise. The fall extends over at least two powers of
-# ten in rate, with at least two rates in each. A sweep may be short, or begin just before the fall, or end just after
-# the lowest loss. No curve is near the limit of 10 %: those that fall do so by at least 18 %, the others by 8 % at
-# most.
+# Rates are between 1e-9 and 100. Losses are positive, and the first is from 0.01 to 1,000. The good range is that of
+# the curve without its noise. The fall extends over at least two powers of ten in rate, with at least two rates in
+# each. A sweep may be short, or begin just before the fall, or end just after the lowest loss. One with noise has at
+# least 90 rates. No curve is near the limit of 10 %: those that fall do so by at least 18 %, the others by 8 % at most.
 #
 # </details>
 # <details><summary>Hint 1</summary>
@@ -1221,10 +1227,10 @@ print(f"both in evaluation mode: training ≈ {again:.2f}, validation ≈ {last.
 # ### Question 03b-curves · 8 points
 #
 # Write `diagnose_curves(train_loss, val_loss)`. Both arguments are NumPy arrays of float64, of equal length: one loss
-# for each of 10 to 60 epochs, both measured in evaluation mode. Losses are positive, in any unit; any of them may be
-# `nan` or `inf`. The *start* is the first training loss; the *end* of a curve is the median of its last five values.
-# Return a pair `(label, action)`; the labels are this question's own, not those of `diagnose`. The first condition that
-# holds decides the label:
+# for each of 10 to 60 epochs, both measured in evaluation mode. Losses are positive and may have any unit: they lie
+# between 1e-13 and 1e13, and any of them may be `nan` or `inf`. The *start* is the first training loss; the *end* of a
+# curve is the median of its last five values. Return a pair `(label, action)`; the labels are this question's own, not
+# those of `diagnose`. The first condition that holds decides the label:
 #
 # 1. `"diverging"`: some value of either curve is not finite, or training ends above twice its start.
 # 2. `"dead"`: training ends at 98 % of its start or more.
@@ -1517,10 +1523,12 @@ print(f"training ends on day {days[past].max()}, validation begins on day {days[
 #
 # <details><summary>What the hidden cases may hold</summary>
 #
-# `val_fraction` is between 0.2 and 0.4. `day` and `label` are whole numbers; all days are different, and many days can
-# pass between two records. For `"new patients"`, each patient has one label. The groups that will be new (patients,
-# videos, users, texts) have similar sizes, and there are enough of them (in each class, for patients): to take
-# `val_fraction` of the groups, rounded to the nearest whole number or rounded up, stays within the limits above.
+# `val_fraction` is between 0.2 and 0.4. `day` and `label` are whole numbers. Labels are from -10 to 10. Days are from
+# -1,000 to 200,000, in any whole-number dtype; all days are different, and many days can pass between two records.
+# Patients, videos, users and documents are whole numbers from 0 to 2,000, or texts. A second call may make another
+# split. For `"new patients"`, each patient has one label. The groups that will be new (patients, videos, users, texts)
+# have similar sizes, and there are enough of them (in each class, for patients): to take `val_fraction` of the groups,
+# rounded to the nearest whole number or rounded up, stays within the limits above.
 #
 # </details>
 # <details><summary>Hint 1</summary>
@@ -1896,10 +1904,10 @@ for stage in ceiling_analysis(accuracy_with.__getitem__, ["detect", "align", "re
 #   Interventions are called `"augment"` (blur), `"collect-or-reweight"` (rare class), `"clean-labels"` (ambiguous
 #   label), `"change-backgrounds"` (background shortcut), `"tune-threshold"` (threshold) and, for every other name,
 #   `"look-at-ten"`.
-# - `best_component(base, alone)`: `base` is the accuracy of a pipeline in percent, `alone` maps each component (at
-#   least one), in the order of the pipeline, to the accuracy of the pipeline when only this component is perfect.
-#   Return `(name, gain)` of the one with the largest gain in points; of equal ones, the first in the pipeline. A gain
-#   can be negative: a perfect component may not suit the components after it.
+# - `best_component(base, alone)`: `base` is the accuracy of a pipeline in percent (30 to 95), `alone` maps each
+#   component (at least one), in the order of the pipeline, to the accuracy of the pipeline when only this component is
+#   perfect. Return `(name, gain)` of the one with the largest gain in points; of equal ones, the first in the pipeline.
+#   A gain can be negative: a perfect component may not suit the components after it.
 #
 # Hidden cases, with ties and without, with a single bucket, and with a model that is nearly right: 2 points for the
 # order, 2 for the ceilings, 2 for the interventions, 2 for the component. Ceilings and gains may be rounded to two
@@ -2045,8 +2053,8 @@ print("different:", [name for name, _, _ in compare_records(first_record, second
 #
 # Write `ablate_one(run, base, change, seeds)`. `run(config, seed)` trains and returns an accuracy in percent; it does
 # not change `config`. (In the tests, a simple function takes the place of the training. You may compute in float32.)
-# `base` is a dict of settings (numbers, text, `True` or `False`), `change` is a dict of the settings to change,
-# `seeds` a list of three different seeds in any order.
+# `base` is a dict of settings (numbers, text, `True` or `False`), `change` is a dict of the settings to change, `seeds`
+# a list of three different seeds from 0 to 10,000 in any order.
 #
 # 1. `change` must have exactly one entry. Its key must be in `base`, and its value must differ from the one in `base`.
 #    Otherwise raise a `ValueError` before any run. Two entries are always an error, whatever they are. Values are

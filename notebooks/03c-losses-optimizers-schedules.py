@@ -20,6 +20,9 @@
 # other inputs. You may skip a question: nothing later depends on your answer. Run the cells from top to bottom: later
 # sections use some names again for other data, and some functions of earlier sections.
 #
+# Unless a question says otherwise, a function leaves its arguments as they are, and gives the same result when it is
+# called again. It gets contiguous tensors on the CPU, and PyTorch has its default settings.
+#
 # Limits for each cell while your answers are graded: 30 s of CPU time, 120 s of wall-clock time, 3 GB of memory, 64
 # processes, 256 MB of files and 1 MB of output. A cell that exceeds a limit, or ends its kernel, loses only its own
 # question.
@@ -269,11 +272,12 @@ print(f"warnings: {len(raised)}")
 #
 # Both tensors have the same shape, `[N]` or `[N, D]`, with N and D at least 1, and the same dtype, float32 or
 # float64. Their entries are finite, up to 2,000 in magnitude. `delta` is a number from 0.1 to 100. A residual may be
-# 0, or exactly `delta` in magnitude. Your functions may overwrite the tensors that they get.
+# 0, or exactly `delta` in magnitude.
 #
 # Hidden cases: loss with all residuals inside δ 2 points, with residuals beyond it 2, gradient inside 2, beyond 2, and
-# both functions with two axes 2. Differences of the size of float32 rounding are accepted. Limit: 30 seconds.
-# `huber_loss` and `smooth_l1_loss` of `torch.nn.functional`, their modules, and PyTorch's autograd are switched off.
+# both functions with two axes 2. A result may differ by 1e-5, or by 1e-5 of its largest entry where that is above 1.
+# Limit: 30 seconds. `huber_loss` and `smooth_l1_loss` of `torch.nn.functional`, their modules, and PyTorch's autograd
+# are switched off.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -547,15 +551,14 @@ reveal("smoothing", distribution[3].item(), tolerance=0.004, usual={
 # C at least 2, and `[N, L]` in the second, with N and L at least 1. `labels` is `long`, `[N]`, from 0 to C − 1.
 # `targets` is `[N, L]`, with entries from 0 to 1. `weight` is `[C]` and `pos_weight` is `[L]`, with entries from 0.1
 # to 10. `label_smoothing` is a number from 0 to 0.5. All tensors but `labels` have the same dtype: float64 with logits
-# between −10,000 and 10,000, or float32 with logits between −20 and 20. Your functions may overwrite the tensors that
-# they get.
+# between −10,000 and 10,000, or float32 with logits between −20 and 20.
 #
 # Hidden cases: cross-entropy with moderate logits 2 points, with logits of a thousand 3, with class weights 2, with
 # label smoothing 2, with both 1; the binary loss with moderate logits 1, with logits of a thousand 2, with
-# `pos_weight` 1. Differences of the size of float32 rounding are accepted. Limit: 30 seconds. `cross_entropy`,
-# `nll_loss`, `binary_cross_entropy_with_logits`, `multilabel_soft_margin_loss`, `log_softmax`, `logsigmoid` and
-# `softplus` of `torch.nn.functional`, and `torch.log_softmax`, `torch.logsumexp` and `torch.logaddexp` are switched
-# off. The tensor methods with these names work, but then you would not have practised.
+# `pos_weight` 1. A loss may differ by 1e-5, or by 1e-5 of its size where that is above 1. Limit: 30 seconds.
+# `cross_entropy`, `nll_loss`, `binary_cross_entropy_with_logits`, `multilabel_soft_margin_loss`, `log_softmax`,
+# `logsigmoid` and `softplus` of `torch.nn.functional`, and `torch.log_softmax`, `torch.logsumexp` and
+# `torch.logaddexp` are switched off. The tensor methods with these names work, but then you would not have practised.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -822,12 +825,12 @@ print(f"finite difference {measured_slope:+.4f}, autograd {logit.grad.item():+.4
 # `logits` is `[N]`, with N at least 1: float64 with values between −1,200 and 1,200, or float32 with values between
 # −20 and 20. `labels` is `long`, `[N]`, 0 or 1; a batch may hold only one of them. `gamma` is a number from 0 to 5,
 # and `alpha` is from 0.05 to 0.95. Loss and gradient must be finite for all of these. $(1-p)^0$ is 1, also at
-# $p = 1$. Your functions may overwrite the tensors that they get.
+# $p = 1$.
 #
 # Hidden cases: weights 2 points, loss with moderate logits 3, with logits of a thousand 2, gradient with moderate
-# logits 3, with logits of a thousand 2. Results may differ by float32 rounding. Limit: 30 seconds. `focal_loss` of
-# `lecture_lib.training` and PyTorch's autograd are switched off. `logsigmoid`, `softplus` and the losses of PyTorch
-# are allowed.
+# logits 3, with logits of a thousand 2. A result may differ by 1e-5, or by 1e-5 of its largest entry where that is
+# above 1. Limit: 30 seconds. `focal_loss` of `lecture_lib.training` and PyTorch's autograd are switched off.
+# `logsigmoid`, `softplus` and the losses of PyTorch are allowed.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -1078,11 +1081,11 @@ show_figure(
 # `[N, D]` with D at least 1, and N is at least 1. Entries of embeddings lie between −10 and 10, and every query and key
 # has a length of at least 0.1. An anchor and its positive may lie very close together. `items` is `long`, `[N]`; all
 # items may be equal. Temperatures are numbers from 0.1 to 5, and `margin` is from 0 to 3. All floating-point tensors
-# are float32, or all are float64. Your functions may overwrite the tensors that they get.
+# are float32, or all are float64.
 #
-# Hidden cases: KL divergence 4 points, triplet loss 4, InfoNCE when all items differ 3, when items occur twice 3.
-# Differences of the size of float32 rounding are accepted. `nn.functional.pairwise_distance` adds 1e-6 to each
-# component of a difference before it takes the norm, and that is accepted, too. Limit: 30 seconds.
+# Hidden cases: KL divergence 4 points, triplet loss 4, InfoNCE when all items differ 3, when items occur twice 3. A
+# result may differ by 3e-5, or by 3e-5 of its size where that is above 1. `nn.functional.pairwise_distance` adds 1e-6
+# to each component of a difference before it takes the norm, and that is accepted, too. Limit: 30 seconds.
 # `triplet_margin_loss` and `triplet_margin_with_distance_loss` of `torch.nn.functional`, their modules and `info_nce`
 # of `lecture_lib.training` are switched off. `kl_div` and `cross_entropy` are allowed.
 #
@@ -1397,12 +1400,12 @@ show_figure(
 # - `adam(parameter, gradients, rates, betas, eps, weight_decay, decoupled)` is AdamW when `decoupled` is true, and Adam
 #   with an L2 penalty otherwise.
 #
-# `parameter` is a float64 tensor of any shape, including `[]` and shapes with an empty axis. `gradients` is a list of
-# 1 to 8 float64 tensors of the same shape; entries may be 0. `rates` is a list of as many numbers from 0.001 to 0.5.
-# They may change from step to step, and the rate multiplies the whole step. `momentum`, `dampening` and `alpha` lie
-# between 0 and 0.99. When `nesterov` is true or `momentum` is 0, `dampening` is 0. `betas` is a pair of numbers from
-# 0 to 0.999, `eps` lies between $10^{-8}$ and 0.1, and `weight_decay` between 0 and 0.5. Your functions may
-# overwrite the tensors that they get.
+# `parameter` is a float64 tensor of any shape, including `[]` and shapes with an empty axis. `gradients` is a list of 1
+# to 8 float64 tensors of the same shape, with entries up to 10,000 in magnitude, or 0. `rates` is a list of as many
+# numbers from 0.001 to 0.5. They may change from step to step, and the rate multiplies the whole step. `momentum`,
+# `dampening` and `alpha` lie between 0 and 0.99. When `nesterov` is true or `momentum` is 0, `dampening` is 0. `betas`
+# is a pair of numbers from 0 to 0.999, `eps` lies between $10^{-8}$ and 0.1, and `weight_decay` between 0 and 0.5. Your
+# functions may overwrite the tensors that they get.
 #
 # Hidden cases: sgd 5 points, nesterov 3, rmsprop 3, adam 4, adamw 3. Limit: 30 seconds. `torch.optim`'s `SGD`,
 # `RMSprop`, `Adam` and `AdamW` are switched off while your answer is checked.
@@ -1605,10 +1608,10 @@ reveal("body rate", max(results, key=lambda factor: results[factor][0]),
 # ### Question 03c-groups · 8 points
 #
 # Write `make_groups(model, body_rate, head_rate, weight_decay)`. It returns a list of groups for an optimizer. Each
-# group is a dict with the keys `"params"`, `"lr"` and `"weight_decay"`.
+# group is a dict with the keys `"params"`, `"lr"` and `"weight_decay"`, as the optimizers of `torch.optim` take it.
 #
 # - Each parameter with `requires_grad` is in exactly one group, and only once there. Frozen parameters are in no group.
-#   A layer may be frozen as a whole, or only its weight or its bias. It may have no bias.
+#   A layer may be frozen as a whole, or only its weight or its bias. Each has a weight; it may have no bias.
 # - Parameters of `model.body` have the rate `body_rate`, and those of `model.head` have `head_rate`.
 # - The weights of `Linear`, `Conv1d` and `Embedding` decay with `weight_decay`. All other parameters have decay 0:
 #   every bias, and the scales of normalisation layers of any shape.
@@ -1944,10 +1947,10 @@ show_figure(
 #
 # `epochs` (1 to 6), `batches` of an epoch (1 to 12) and `accumulate` (1 to 9) are whole numbers. An optimizer step
 # takes `accumulate` batches, and the last step of an epoch takes those that are left. `milestones` is a strictly
-# increasing list of epochs, each at least 1; it may be empty and may name epochs after the end of the run. $0 \le W < N$. `rate`
-# and `final` lie between 0.005 and 1, with `final` below `rate`, and `factor` lies between 0.1 and 0.9. `planned` has
-# 1 to 12 rates; `taken` has 1 to 12 booleans and is not longer than `planned`. `losses` has 1 to 16 positive numbers,
-# and `patience` is 0 to 4.
+# increasing list of epochs, each at least 1; it may be empty and may name epochs after the end of the run.
+# $0 \le W < N$. `rate` and `final` lie between 0.005 and 1, with `final` below `rate`, and `factor` lies between 0.1
+# and 0.9. `planned` has 1 to 12 rates; `taken` has 1 to 12 booleans and is not longer than `planned`. `losses` has 1 to
+# 16 numbers between $10^{-6}$ and $10^6$, and `patience` is 0 to 4. Rates may differ by $10^{-6}$.
 #
 # Hidden cases: multi_step 4 points, warmup_cosine 5, applied 2, plateau 3. Limit: 30 seconds. PyTorch's schedulers and
 # `lecture_lib`'s are switched off while your answer is checked.

@@ -20,6 +20,9 @@
 # tells you what happened and where to look. Points come from hidden tests on other inputs. You may skip a question:
 # nothing later depends on your answer. Run the cells from top to bottom: later sections use functions of earlier ones.
 #
+# Unless a question says otherwise, a function leaves its arguments as they are, and gives the same result when it is
+# called again. It gets contiguous tensors on the CPU, and PyTorch has its default settings.
+#
 # Limits for each cell while your answers are graded: 30 s of CPU time, 120 s of wall-clock time, 3 GB of memory, 64
 # processes, 256 MB of files and 1 MB of output. A cell that exceeds a limit, or ends its kernel, loses only its own
 # question.
@@ -311,7 +314,7 @@ reveal("lengths", spread["Gaussian"], tolerance=3, usual={
 #   *between* the layers, and it halves the mean square.
 #
 # Shapes have sides from 1 to 60. `gain`, `std` and `start` are numbers from 0.01 to 10. `matrix` is float64, with sides
-# up to 6.
+# up to 6. Its entries may be as small as 1e-6 or as large as 1e6.
 #
 # Hidden cases: fans 2 points, Xavier 2, He 2, bound 2, orthogonal 2, mean squares 2. Limit: 30 seconds.
 # `torch.nn.init.orthogonal_` and `_calculate_fan_in_and_fan_out` are switched off.
@@ -758,8 +761,9 @@ reveal("small_batch", round(by_batch[2, "batch"]), "%", tolerance=5, usual={
 # - `rms_norm(x, weight, eps)` divides each vector of the last axis by the root of (mean of squares + eps), and
 #   multiplies by `weight`, `[D]`. `x` is `[N, D]` or `[N, T, D]`.
 #
-# `eps` is added to the variance, under the root. It is a number from 0.001 to 0.5. N is at least 2, `momentum` is from
-# 0 to 1, and `groups` divides C. Your functions may overwrite the tensors that they get.
+# `eps` is added to the variance, under the root. It is a number from 0.001 to 0.5. Entries of `x` are from −200 to 200.
+# N is at least 2, `momentum` is from 0 to 1, and `groups` divides C. Your functions may overwrite the tensors that they
+# get.
 #
 # Hidden cases: batch norm in training 3 points, its running statistics 3, in evaluation 2, layer norm 3, group norm 3,
 # RMS norm 2. Limit: 30 seconds. PyTorch's own norms are switched off.
@@ -1055,19 +1059,20 @@ show_figure(
 #
 # Write four functions. `gradients` is a list of one to five float64 tensors with finite entries, in which `None` stands
 # for a parameter without a gradient. At least one of them is a tensor. All entries are 0, or the norm of all entries
-# together is from 0.1 to 100. `limit` is above 0. Numbers that you return may be floats or tensors with one entry.
+# together is from 0.1 to 100. `limit` is from 0.001 to 1,000. Numbers that you return may be floats or tensors with one
+# entry.
 #
 # - `global_norm(gradients)` returns the norm of all entries together.
 # - `update_ratios(before, after)` returns a list with the norm of the update divided by the norm of the weights
 #   *before* it, for each tensor of the two lists, which have no `None`. No weights are all zero.
 # - `clip_threshold(norms, percent)` returns the percentile of a list of recorded norms. Norms that are not finite are
-#   left out, and at least one is finite. Between two norms it is interpolated linearly, as in `numpy.percentile`.
-#   `percent` is from 0 to 100.
+#   left out, and at least one is finite. The finite ones are from 0 to 1,000,000. Between two norms it is interpolated
+#   linearly, as in `numpy.percentile`. `percent` is from 0 to 100.
 # - `clip_gradients(gradients, limit)` returns a tuple: the list of clipped gradients, in which `None` stays `None`, and
 #   the global norm *before* clipping. A norm above `limit` is scaled down to it. Otherwise nothing changes.
 #
-# You may overwrite the tensors, and return them or new ones. PyTorch adds 1e-6 to the norm before it divides by it. You
-# may do so, too.
+# `clip_gradients` may overwrite the tensors, and return them or new ones. PyTorch adds 1e-6 to the norm before it
+# divides by it. You may do so, too.
 #
 # Hidden cases: global norm 3 points, update ratios 3, threshold 3, norms that are not finite 2, clipped gradients 2,
 # norm before clipping 1. Limit: 30 seconds. The clipping functions of `torch.nn.utils` and `lecture_lib.training` are
@@ -1675,8 +1680,9 @@ reveal("border", error, tolerance=0.04, usual={
 # - `dropout_gradient(gradient, p, uniform, training)` returns the gradient of the loss with respect to `x`, when
 #   `gradient` is that with respect to the output, with the same random numbers.
 #
-# `x`, `gradient` and `uniform` have the same shape, with one to three axes, and are float64. The entries of `uniform`
-# are at least 0 and below 1, as those of `torch.rand`, and one may equal `p` exactly. You may overwrite the tensors.
+# `x`, `gradient` and `uniform` have the same shape, with one to three axes, and are float64. The entries of `x` and
+# `gradient` are from −1,000 to 1,000. The entries of `uniform` are at least 0 and below 1, as those of `torch.rand`,
+# and one may equal `p` exactly. You may overwrite the tensors.
 #
 # Hidden cases: training 3 points, evaluation 2, gradient 3, gradient in evaluation 1, p = 1 another 1. The last point
 # also needs another part that is right. Limit: 30 seconds. PyTorch's dropout is switched off.
@@ -1727,8 +1733,9 @@ probe("03d-dropout", dropout, dropout_gradient)
 #   The targets are mixed by the share of pixels that *really* come from each image.
 # - With `training=False` both return the images unchanged and one-hot targets. All targets may have any type of number.
 #
-# `images` is float64, `[N, C, H, W]`, with H and W from 1 to 20, `labels` is int64, `[N]`, and `order` is a
-# permutation, int64, `[N]`. `share` is from 0 to 1. The centre is inside the image. You may overwrite the tensors.
+# `images` is float64, `[N, C, H, W]`, with H and W from 1 to 20 and pixels from −10 to 10, `labels` is int64, `[N]`,
+# and `order` is a permutation, int64, `[N]`. `share` is from 0 to 1. The centre is inside the image. You may overwrite
+# the tensors.
 #
 # Hidden cases: mixed inputs 2 points, mixed targets 2, boxes 2, boxes at the border 2, targets of boxes 2,
 # validation 2. Limit: 30 seconds. `MixUp` and `CutMix` of torchvision are switched off.
@@ -1932,7 +1939,7 @@ show_figure(
 #   momentum of each norm are as before. `num_batches_tracked` is not checked. It need not return anything.
 #
 # `weights` has one to six float64 tensors of one shape, which must not change. The batches are one to five tensors of
-# the same shape. All modules of the model are in one mode, which may be either.
+# the same shape `[N, features]`, with N at least 2. All modules of the model are in one mode, which may be either.
 #
 # Hidden cases: moving average 2 points, plain average 1, running statistics 2, mode and momentum afterwards 1. The last
 # point also needs the right running statistics. Limit: 30 seconds. `AveragedModel` and `update_bn` are switched off.

@@ -42,16 +42,17 @@ CODE_LINES = {
     # 3,500 when comparisons that replacing parts makes needless are gone. Knows which targets a task allows.
     # Identities of what was drawn, of the rate that is reached, of a loss for equal outputs, of columns that fade; of
     # positions that see later ones, masks, the order of examples, a plateau's direction, R², a decoder's own target;
-    # of rows whose order a model does not see; of scores that get worse while the loss falls.
-    "debugging": 7165,
+    # of rows whose order a model does not see; of scores that get worse while the loss falls; of ids that share rows.
+    "debugging": 7240,
     "experiments": 480,
     "analysis": 625,  # with the loss around a model, and the first number that is not finite (03d)
     "commands": 620,
     # Reads the questions' cases and mistakes, knows those of any answer and of a wrong prediction; each figure has its
     # alternative text in JupyterLab, no white background, and a widget shows what it can without a kernel. A check
-    # also tries a drawn set, and tells general mistakes by how wrong numbers relate to right ones.
-    "notebook": 1725,
-    "notebook/questions": 2245,  # how each question is called and observed, and what it is called on
+    # also tries a drawn set, and tells general mistakes by how wrong numbers relate to right ones,
+    # and calls a function twice.
+    "notebook": 1755,
+    "notebook/questions": 2320,  # how each question is called and observed, and what it is called on
 }
 
 

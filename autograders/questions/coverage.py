@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,7 @@ from .cases import Case
 
 SAMPLES = 100  # cases of the domain, which show what is not rare there
 COMMON = 0.05  # of them
-USUAL = 4  # cases of the domain that are added to a set, if they are lucky to bring enough
-MOST = 16  # at all
-TRIES = 600  # cases of the domain among which those are looked for
+CANDIDATES = 12  # cases of the domain for each one that is added
 SHORT = 30  # characters of a text that is a name or a choice
 MANY = 10  # entries of a list, after which their numbers have two digits
 LONG = 1000  # entries of an axis
@@ -36,21 +34,24 @@ def common_traits(domain: Domain) -> frozenset[str]:
     return frozenset(trait for trait, count in counts.items() if count >= COMMON * SAMPLES)
 
 
-def covering(cases: Sequence[Case], domain: Domain, common: frozenset[str], rng: np.random.Generator) -> list[Case]:
-    """These cases and a few of the domain, so that the common traits are there: each of those brings several."""
+def covering(
+    cases: Sequence[Case], domain: Domain, common: frozenset[str], most: int, rng: np.random.Generator
+) -> list[Case]:
+    """These cases and so many of the domain: first those that bring most of the common traits, then any."""
     missing = common.difference(*map(traits, cases))
-    added: list[Case] = []
-    for attempt in range(TRIES):
-        if not missing or len(added) == MOST:
+    candidates = [domain(rng) for _ in range(CANDIDATES * most if missing else most)]
+    brought = [missing & traits(case) for case in candidates] if missing else []
+    chosen: list[int] = []
+    while missing and len(chosen) < most:
+        best = max(range(len(candidates)), key=lambda index: len(brought[index] & missing))
+        if not brought[best] & missing:
             break
-        case = domain(rng)
-        brought = missing & traits(case)
-        # The first ones have to bring much, or a single trait each would fill their places.
-        selective = attempt < TRIES / 2 and len(added) < USUAL
-        if len(brought) >= (len(missing) / (USUAL - len(added)) if selective else 1):
-            added.append(replace(case, kind=ALLOWED))
-            missing -= brought
-    return [*cases, *added]
+        chosen.append(best)
+        missing -= brought[best]
+    # What is special only in how two arguments are related is no trait; more cases are more likely to meet it.
+    rest = (index for index in range(len(candidates)) if index not in chosen)
+    chosen += islice(rest, most - len(chosen))
+    return [*cases, *(replace(candidates[index], kind=ALLOWED) for index in chosen)]
 
 
 def traits(case: Case) -> set[str]:

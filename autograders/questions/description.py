@@ -57,8 +57,8 @@ class Description:
     set. `domain` gives any case within the question's wording: every right answer agrees with the reference there.
     `facts` turns an observation into what the reference says, where many results are right and a case's key decides.
     `practice` makes of a hidden case one that the visible check can try, or is None where there are none to be had.
-    `covers_domain` adds cases of the domain to each set until it holds every kind of input that is not rare there
-    (`coverage.py`); False where a case takes long to make and `draw` has them all.
+    `added` cases of the domain join each set, so that it holds every kind of input that is not rare there
+    (`coverage.py`): fewer where a case takes long, and none where `draw` has them all.
     """
 
     id: str
@@ -70,7 +70,7 @@ class Description:
     domain: Callable[[np.random.Generator], Case]
     facts: Callable[[Case, Observation], Observation] = lambda case, observation: observation
     practice: Callable[[Case], Case] | None = lambda case: case
-    covers_domain: bool = True
+    added: int = 16
 
     @property
     def points(self) -> dict[str, float]:
@@ -105,9 +105,7 @@ class Description:
         )
 
     def _covered(self, cases: list[Case], rng: np.random.Generator) -> list[Case]:
-        if not self.covers_domain:
-            return cases
-        return covering(cases, self.domain, self._common, rng)
+        return covering(cases, self.domain, self._common, self.added, rng) if self.added else cases
 
     @cached_property
     def _common(self) -> frozenset[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from lecture_lib.notebook.compare import agree, difference
-from lecture_lib.notebook.misconceptions import CORNER_CASE, Fields, explains, general_mistake
+from lecture_lib.notebook.misconceptions import CORNER_CASE, SECOND_CALL, Fields, explains, general_mistake
 
 from .cases import Case, Observation, of_kind, read_field, without_values
 from .cases import value as fields_of
@@ -206,13 +206,14 @@ class Judgement:
                 if fields is None:
                     outcome = observation.get(owner)
                     names |= (
-                        {STOPPED.get(how) for how in outcome if how != "left"}
+                        {STOPPED.get(how) for how in outcome if how not in ("left", "again")}
                         if isinstance(outcome, Mapping)
                         else {None}
                     )
                     continue
                 if not agree(fields.get(entry), expected[owner][entry], self.tolerance):
-                    names.add(general_mistake(fields.get(entry), expected[owner][entry], self.tolerance))
+                    again = SECOND_CALL if "again" in observation[owner] else None
+                    names.add(again or general_mistake(fields.get(entry), expected[owner][entry], self.tolerance))
         raised = STOPPED["raised"]
         return raised if raised in names else names.pop() if len(names) == 1 else None
 

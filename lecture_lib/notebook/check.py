@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .compare import agree, difference, show
-from .misconceptions import explains, general_mistake, mistake_of, words_of
+from .misconceptions import SECOND_CALL, explains, general_mistake, mistake_of, words_of
 from .observe import observe
 from .process_state import told_left
 from .question import PublicCase, PublicQuestion
@@ -199,7 +199,8 @@ def _check_part(
     if wrong is None:
         return Line(case.name, part, RIGHT, question.told.get(part) or _exactness(values, expected))
     explained = None if observations is None else _explaining(question, case, part, observations, values)
-    mistake = explained or _general(question, values, expected)
+    again = SECOND_CALL if "again" in outcome else None
+    mistake = explained or again or _general(question, values, expected)
     words = words_of(question, mistake)
     if words is not None:
         return Line(case.name, part, WRONG, f"{words.what} ({wrong})", words.look_at, mistake)

@@ -61,6 +61,7 @@ def _observed(observation: Mapping[str, Any], part: str, name: str) -> Any:
 
 
 CORNER_CASE = "corner-case"
+SECOND_CALL = "second-call"
 GENERAL = {
     "nothing-returned": Misconception(
         "None came back where a value is due", "whether every way through your function ends with `return`"
@@ -97,6 +98,10 @@ GENERAL = {
     "nearly-right": Misconception(
         "the numbers are nearly right: off by less than a hundredth, and by more than rounding explains",
         "what is added, left out or rounded on the way, and in which precision it is computed",
+    ),
+    SECOND_CALL: Misconception(
+        "called a second time with the same arguments, your function gives another result",
+        "which of its arguments your code changes, and what it keeps from one call to the next",
     ),
     CORNER_CASE: Misconception(
         "most kinds of inputs are right and a few are not; the message names one that is not",

@@ -16,12 +16,13 @@ import traceback
 import types
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
 import torch
 
+from .compare import agree
 from .process_state import standard_process
 from .question import Functions, Inputs, PublicQuestion
 
@@ -30,6 +31,7 @@ _observed: Counter[str] = Counter()
 """How often each question was observed: random streams start elsewhere each time, whatever other answers drew."""
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b.?")
 _MOST_CHARACTERS = 300
+_SAME = 1e-9  # relative: two runs of the same sum may differ in their last digits
 
 
 class WriteItYourself(RuntimeError):  # noqa: N818 - the name is the message
@@ -43,7 +45,8 @@ def observe(question: PublicQuestion, functions: Functions, inputs: Inputs) -> d
     when what it returned is not of the form asked for, or {"unanswered": True}. A part that fails
     says nothing about the others: each runs by itself, on inputs of its own, in a process with the standard settings.
     What it left changed in the process is put back and named: {"left": [text]} beside the rest. Every second time the
-    parts are observed in the opposite order, because a function must not need what another one has stored.
+    parts are observed in the opposite order, because a function must not need what another one has stored; and of two
+    calls of a repeatable function the second counts. {"again": True} says that a result was another one then.
     """
     _observed[question.id] += 1
     # Not hash(), which Python salts anew in every process.
@@ -51,15 +54,22 @@ def observe(question: PublicQuestion, functions: Functions, inputs: Inputs) -> d
     order = list(question.parts)[:: 1 if _observed[question.id] % 2 else -1]
     with forbid_ready_made(question):
         outcomes = {
-            part: _observe_part(question.parts[part], functions, copy.deepcopy(inputs), seeds[part]) for part in order
+            part: _observe_part(
+                question.parts[part], functions, question.repeatable, copy.deepcopy(inputs), seeds[part]
+            )
+            for part in order
         }
     return {part: outcomes[part] for part in question.parts}
 
 
 def _observe_part(
-    run: Callable[[Functions, Inputs], dict[str, Any]], functions: Functions, inputs: Inputs, seed: int
+    run: Callable[[Functions, Inputs], dict[str, Any]],
+    functions: Functions,
+    repeatable: Collection[str],
+    inputs: Inputs,
+    seed: int,
 ) -> dict[str, Any]:
-    recording = _Recording(functions)
+    recording = _Recording(functions, repeatable)
     left: list[str] = []
     with standard_process(left, seed):
         try:
@@ -73,7 +83,7 @@ def _observe_part(
     # After the run: a question may have several functions, and a part needs only those that it called.
     if any(is_stub(function) for function in recording.called):
         return dict(UNANSWERED)
-    return {**outcome, "left": left} if left else outcome
+    return outcome | ({"left": left} if left else {}) | ({"again": True} if recording.differs_again else {})
 
 
 def _own_frames(error: BaseException, called: list[Callable[..., Any]]) -> list[traceback.FrameSummary]:
@@ -99,10 +109,15 @@ def _in_a_line(text: str) -> str:
 
 
 class _Recording(dict[str, Callable[..., Any]]):
-    """The student's functions, remembering which of them a part asked for and what the last call returned."""
+    """The student's functions, remembering which of them a part asked for and what the last call returned.
 
-    def __init__(self, functions: Functions) -> None:
+    A repeatable one is called twice with the same arguments; `differs_again` says that a second result was another one.
+    """
+
+    def __init__(self, functions: Functions, repeatable: Collection[str]) -> None:
         super().__init__(functions)
+        self._repeatable = repeatable
+        self.differs_again = False
         self.called: list[Callable[..., Any]] = []
         self.returned: tuple[str, Any] | None = None
 
@@ -117,6 +132,10 @@ class _Recording(dict[str, Callable[..., Any]]):
         def recorded(*args: Any, **kwargs: Any) -> Any:
             self.returned = None
             result = function(*args, **kwargs)
+            if name in self._repeatable:
+                # Read before the second call, which may change what the first one returned.
+                before, result = _readable(result), function(*args, **kwargs)
+                self.differs_again |= not agree(_readable(result), before, _SAME)
             self.returned = name, result
             return result
 
@@ -132,6 +151,14 @@ class _Recording(dict[str, Callable[..., Any]]):
             f"{type(result).__name__} of {len(result)}" if isinstance(result, list | tuple) else type(result).__name__
         )
         return f"{name} returned a {kind}, which is not what the question asks for ({_in_a_line(str(error))})"
+
+
+def _readable(result: Any) -> Any:
+    """A result as plain data; "" where it has a form that cannot be read."""
+    try:
+        return plain(result)
+    except Exception:
+        return ""
 
 
 def is_stub(function: Callable[..., Any]) -> bool:

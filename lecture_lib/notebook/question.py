@@ -51,6 +51,8 @@ class PublicQuestion:
     `heading` and `told` say what a check that agrees has seen, of the question and of a part, where "right" and "exact"
     would say too much. `ready_made` names functions ("module.name") that do what the question asks to be written.
     `look_at` says what to look at where no known mistake explains a wrong value; default: the inputs of the case.
+    `repeatable` names functions that give the same result when they are called again with the same arguments: they are
+    called twice, and the second result counts.
     """
 
     id: str
@@ -65,3 +67,4 @@ class PublicQuestion:
     look_at: str = ""
     heading: str = ""
     told: Mapping[str, str] = field(default_factory=dict)
+    repeatable: tuple[str, ...] = ()

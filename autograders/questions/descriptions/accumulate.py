@@ -256,4 +256,5 @@ QUESTION = Description(
     ),
     draw=draw,
     domain=domain,
+    added=4,  # a case trains on several windows
 )

@@ -169,18 +169,22 @@ def draw(rng: np.random.Generator) -> list[Case]:
 def domain(rng: np.random.Generator) -> Case:
     """One to eight buckets or eighteen, of any size, and one to five components or twelve, of any gain.
 
-    Some are of many mistakes; some accuracies are at an end of their range; some components all make it worse.
+    Some are of many mistakes; some accuracies are at an end of their range or whole numbers; some components all make
+    it worse.
     """
     names = rng.permutation([*INTERVENTIONS, "motion blur", *UNKNOWN])[: rng.integers(1, 9)].tolist()
     names += [f"kind {number}" for number in range(10)] if rng.integers(7) == 0 else []
     first = int(rng.choice([1, 1, 1, 20, 20, 20, 300]))
     mistakes = rng.permutation([name for name in names for _ in range(rng.integers(first, first + 4))]).tolist()
-    base = percent(rng, 40, 90)
+    base = percent(rng, 30, 95)
     components = rng.permutation(COMPONENTS)[: rng.integers(1, 6)].tolist()
     components += [f"part {number}" for number in range(11)] if rng.integers(7) == 0 else []
     gains_drawn = rng.integers(-3, 5, len(components)) - (20 if rng.integers(7) == 0 else 0)
     alone = {name: round(base + float(gain), 1) for name, gain in zip(components, gains_drawn, strict=True)}
     accuracy = float(rng.choice([30.0, 99.9])) if rng.integers(5) == 0 else percent(rng, 30, 99.9)
+    if rng.integers(5) == 0:
+        accuracy, base = int(accuracy), int(base)
+        alone = {name: int(result) for name, result in alone.items()}
     return Case("domain", {"mistakes": mistakes, "accuracy": accuracy, "base": base, "alone": alone})
 
 

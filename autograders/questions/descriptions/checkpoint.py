@@ -339,4 +339,5 @@ QUESTION = Description(
     ),
     draw=draw,
     domain=domain,
+    added=3,  # a case trains, saves and resumes
 )

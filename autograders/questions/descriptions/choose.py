@@ -239,6 +239,7 @@ QUESTION = Description(
     ),
     draw=draw,
     domain=domain,
+    added=8,  # a case can be a comparison of losses
     facts=facts,
     practice=with_key,
 )

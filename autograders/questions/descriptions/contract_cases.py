@@ -53,6 +53,13 @@ def many_spoilt(entry: float) -> Change:
     return change
 
 
+def large_in_sum(x: Array, y: Array) -> tuple[Array, Array]:
+    """Thousands of float16 entries between 9 and 10: each is good, and their sum is no number of this dtype."""
+    x = x[:, :, :2, :2]
+    times = 7400 // x.size + 1
+    return (9 + 0.9 * np.repeat(x, times, axis=0)).astype(np.float16), np.repeat(y, times)
+
+
 def with_axes(x: Array, axes: int = 6) -> Array:
     return x.reshape(len(x), *[1] * (axes - x.ndim), *x.shape[1:])
 
@@ -135,6 +142,7 @@ KINDS: dict[str, Change] = {
     **LABEL_TYPES,
     "good, RGB": changed(),
     "good, many examples": many,
+    "float16 inputs with a large sum": large_in_sum,
     "many examples, NaN in the last": many_spoilt(float("nan")),
     "many examples, just above 10 in the last": many_spoilt(10.0625),
     "many examples, just below -10 in the last": many_spoilt(-10.0625),
@@ -164,9 +172,17 @@ def draw(rng: np.random.Generator) -> list[Case]:
 def domain(rng: np.random.Generator) -> Case:
     """Each way to change a batch or none, together, as long as the labels can be counted.
 
-    Some batches have many examples, with a bad entry at the end; six dimensions; labels of three dimensions; of a rare
-    dtype.
+    Some batches have many examples, with a bad entry at the end; six dimensions or more; labels of three dimensions; of
+    a rare dtype. In some the only bad entry is the smallest integer of its dtype, and in some the sum is too large.
     """
+    joint = int(rng.integers(8))
+    if joint == 0:
+        return case("float16 inputs with a large sum", *large_in_sum(*good(rng)))
+    if joint == 1:
+        x, y = good(rng)
+        bits = (8, 16, 32, 64)[rng.integers(4)]
+        x = spoilt(-(2 ** (bits - 1)), int(rng.integers(x.size)))(np.rint(x * 9).astype(f"int{bits}"))
+        return case("the smallest integer", x, y)
     while True:
         x, y = good(rng)
         bfloat16, long = False, rng.integers(4) == 0
@@ -184,7 +200,7 @@ def domain(rng: np.random.Generator) -> Case:
         if long and rng.integers(2) and not np.isnan(x).any():
             x = spoilt(11, -1)(x)
         if rng.integers(7) == 0:
-            x = with_axes(x)
+            x = with_axes(x, int(rng.integers(6, 9)))
         if rng.integers(8) == 0:
             y = y.reshape(-1, 1, 1)
         if rng.integers(4) == 0:

@@ -234,6 +234,9 @@ KINDS: dict[str, dict[str, Maker]] = {
         "validation better": settled(LOW, (0.55, 0.9)),
         "validation equal": settled(LOW, (0.99, 1.0)),
         "validation a hundredth above": settled(LOW, (1.006, 1.012)),
+        "a fall in every epoch, validation better": lambda u, n: (
+            fall := 0.86 ** np.minimum(np.arange(n), n - 5), u(0.55, 0.9) * fall
+        ),
         "validation better, after a lower value": turned((0.3, 0.4), (0.7, 0.8), (1.6, 2.0)),
     },
     "over": {
@@ -284,7 +287,7 @@ def is_clear(case: Case, label: str = "") -> bool:
 
 
 def draw(rng: np.random.Generator) -> list[Case]:
-    """Every kind twice: few epochs and small losses, many epochs and large ones."""
+    """Every kind twice: few epochs and small losses, many epochs and large ones. Every second kind has extreme ones."""
 
     def drawn(label: str, kind: str, fewest: int, exponent: float) -> Case:
         make = KINDS[label][kind]
@@ -293,12 +296,19 @@ def draw(rng: np.random.Generator) -> list[Case]:
             lambda case: is_clear(case, label),
         )
 
-    cases = [drawn(label, kind, *size) for label in KINDS for kind in KINDS[label] for size in ((18, -3.0), (52, 2.5))]
+    cases = []
+    for label, kinds in KINDS.items():
+        for number, kind in enumerate(kinds):
+            small, large = ((-3.0, 2.5), (-9.5, 9.0))[number % 2]
+            cases += [drawn(label, kind, 18, small), drawn(label, kind, 52, large)]
     return [cases[index] for index in rng.permutation(len(cases))]
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """The training loss of one kind beside the validation loss of it or another, of 10 to 60 epochs, in any unit."""
+    """The training loss of one kind beside the validation loss of it or another, of 10 to 60 epochs.
+
+    The unit is a usual one, a tiny one or a huge one.
+    """
     makers = [make for kinds in KINDS.values() for make in kinds.values()]
 
     def mixed(u: Uniform, epochs: int) -> Curves:
@@ -309,7 +319,10 @@ def domain(rng: np.random.Generator) -> Case:
     def epochs() -> int:
         return [10, 60][rng.integers(2)] if rng.integers(4) == 0 else int(rng.integers(10, 61))
 
-    return draw_until(lambda: curves(rng, "domain", mixed, epochs(), 10 ** rng.uniform(-3.3, 2.8)), is_clear)
+    def unit() -> float:
+        return float(10 ** rng.uniform(*((-3.3, 2.8), (-9.0, -8.0), (8.0, 10.0))[rng.integers(3)]))
+
+    return draw_until(lambda: curves(rng, "domain", mixed, epochs(), unit()), is_clear)
 
 
 TRAIN = [2.0, 1.2, 0.8, 0.6, 0.5, 0.45, 0.42, 0.41, 0.4, 0.4, 0.4, 0.4]

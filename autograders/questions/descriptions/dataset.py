@@ -72,10 +72,12 @@ def validation(inputs: Inputs, drop_last: bool = False) -> Mapping[str, Any]:
 IN_ORDER = "validation.in the files' order"
 SHUFFLED, NEXT_EPOCH = "training.shuffled", "training.another order in the second epoch"
 SAME_SEED, OTHER_SEED = "training.the same seed, the same order", "training.another seed, another order"
+ASKED = ("training.asked for in every epoch", "validation.asked for in every epoch")
 SIZES, ITEMS, WORKERS = "training.batch sizes", "items.images", "workers.images"
 TRUE = (
     "training.each example once",
     "training.images with their labels",
+    ASKED[0],
     SHUFFLED,
     NEXT_EPOCH,
     SAME_SEED,
@@ -98,6 +100,7 @@ def reference(case: Case) -> Mapping[str, Any]:
         "items.tensors": "yes",
         "transform.images": transformed(inputs),
         **validation(inputs),
+        ASKED[1]: "yes",
         SIZES: sizes(inputs, drop_last=True),
         **dict.fromkeys(TRUE, "yes"),
         "workers.refused": "",
@@ -168,8 +171,9 @@ def domain(rng: np.random.Generator) -> Case:
     """
     count = int(rng.integers(15, 24))
     batch_size = [1, count][rng.integers(2)] if rng.integers(4) == 0 else int(rng.integers(5, 8))
-    seed = [0, 2**40][rng.integers(2)] if rng.integers(4) == 0 else int(rng.integers(2**31))
-    drawn = files(rng, "domain", count, batch_size, seed)
+    long_seed = rng.integers(6) == 0
+    seed = int(rng.integers(2**32, 2**48)) if long_seed else int(rng.integers(2**31)) * int(rng.integers(6) > 0)
+    drawn = files(rng, "a seed above 32 bits" if long_seed else "domain", count, batch_size, seed)
     if rng.integers(5) == 0:
         for place in drawn.inputs["asked"]:
             old = drawn.inputs["files"][place]
@@ -208,7 +212,7 @@ QUESTION = Description(
         Graded(
             "validation",
             1,
-            ("validation.sizes", "validation.labels", "validation.images", IN_ORDER),
+            ("validation.sizes", "validation.labels", "validation.images", IN_ORDER, ASKED[1]),
             unless=("same-loader",),
         ),
         Graded("training", 1, (SIZES, *TRUE)),
@@ -318,6 +322,13 @@ QUESTION = Description(
             training(shuffled="no", next_epoch="no", other_seed="no"),
         ),
         Mistake(
+            "read-once",
+            "later epochs showed the items that were made for the first one: a random transform would be frozen",
+            "when the loader asks the data set for its items, and how often",
+            lambda case: dict.fromkeys(ASKED, "no"),
+            hidden_only=True,
+        ),
+        Mistake(
             "one-order",
             "every epoch has the same order",
             "when the order is drawn: with the loader, or whenever an epoch begins",
@@ -361,5 +372,6 @@ QUESTION = Description(
     visible=(Case("fourteen files: one grey, one transparent, one dark", VISIBLE),),
     draw=draw,
     domain=domain,
+    added=6,  # a case writes files
     facts=facts,
 )

@@ -330,6 +330,7 @@ def described(faults: tuple[str, ...]) -> Description:
         visible=(Case("the script on 500 digits", {"seed": 0}),),
         draw=draw,
         domain=domain,
+        added=8,
         facts=partial(facts, faults),
         practice=None,  # the check sees the log alone
     )

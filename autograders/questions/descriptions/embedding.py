@@ -183,8 +183,8 @@ def draw(rng: np.random.Generator) -> list[Case]:
 def domain(rng: np.random.Generator) -> Case:
     """One to six rows and dimensions or twelve, entries and logits up to 10, and temperatures from 0.1 to 5.
 
-    Items that are all equal or all different, equal distributions, equal embeddings, zeros among the entries and the
-    ends of what numbers may be are not rare.
+    Items that are all equal or all different, neighbouring numbers too large for float32 or float64, equal
+    distributions, equal embeddings, zeros among the entries and the ends of what numbers may be are not rare.
     """
     count, classes, size = (int(rng.choice([12, int(rng.integers(least, 7))], p=[0.12, 0.88])) for least in (1, 2, 1))
     spread = 10 ** rng.uniform(-0.5, 1)
@@ -206,7 +206,11 @@ def domain(rng: np.random.Generator) -> Case:
     margin = float(rng.choice([0.0, 3.0, rng.uniform(0, 3)], p=[0.12, 0.12, 0.76]))
     values |= {"softness": softness, "margin": margin, "temperature": temperature}
     items = [np.full(count, 3), rng.permutation(count), *[rng.integers(-2, 4, count)] * 3][rng.integers(5)]
-    return made("domain", values, items, [np.float32, np.float64][rng.integers(2)])
+    kind = "domain"
+    if len(np.unique(items)) > 1 and rng.integers(4) == 0:
+        # As floating-point numbers, two neighbours there are equal.
+        kind, items = "large item numbers", items + int(rng.choice([-1, 1])) * 2 ** int(rng.choice([25, 55]))
+    return made(kind, values, items, [np.float32, np.float64][rng.integers(2)])
 
 
 FIRST = {

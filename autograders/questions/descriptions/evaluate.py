@@ -291,4 +291,5 @@ QUESTION = Description(
     ),
     draw=draw,
     domain=domain,
+    added=10,
 )

@@ -314,4 +314,5 @@ QUESTION = Description(
     ),
     draw=draw,
     domain=domain,
+    added=8,
 )

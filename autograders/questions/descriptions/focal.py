@@ -153,7 +153,8 @@ def draw(rng: np.random.Generator) -> list[Case]:
 def domain(rng: np.random.Generator) -> Case:
     """One to six examples or twelve, of one label or both; float64 with logits up to 1,200, or float32 up to 20.
 
-    The table has two to five classes or twelve; all numbers reach the ends of their ranges.
+    The table has two to five classes or twelve, some with a thousand times as many examples as others; all numbers
+    reach the ends of their ranges.
     """
     dtype, largest = [(np.float32, 20.0), (np.float64, 1200.0)][rng.integers(2)]
     size = rng.choice([largest, 10 ** rng.uniform(-1, np.log10(largest))])
@@ -165,7 +166,8 @@ def domain(rng: np.random.Generator) -> Case:
     labels = rng.integers(2, size=examples) if rng.integers(3) else np.full(examples, rng.integers(2))
     alpha = float(rng.choice([0.05, 0.95, 0.5, rng.uniform(0.05, 0.95)], p=[0.1, 0.1, 0.1, 0.7]))
     classes = int(rng.choice([12, int(rng.integers(2, 6))], p=[0.15, 0.85]))
-    table = rng.permutation(np.concatenate([np.arange(classes), rng.integers(classes, size=rng.integers(9))]))
+    more = np.zeros(2000, int) if rng.integers(8) == 0 else rng.integers(classes, size=rng.integers(9))
+    table = rng.permutation(np.concatenate([np.arange(classes), more]))
     return made("domain", logits, labels, gamma, alpha, table, dtype)
 
 

@@ -181,11 +181,11 @@ def domain(rng: np.random.Generator) -> Case:
     depth = int(rng.choice([12, int(rng.integers(1, 5))], p=[0.15, 0.85]))
     shapes, deviations = (drawn.inputs[name][:depth] for name in ("shapes", "deviations"))
     if rng.integers(3) == 0 or depth == 12:
-        widths = [int(width) for width in rng.integers(1, 61, depth + 1)]
-        shapes = [[after, before] for before, after in pairwise(widths)]
+        shapes = [[after, before] for before, after in pairwise(rng.integers(1, 61, depth + 1).tolist())]
         deviations = [number() for _ in shapes]
     numbers = {name: number() for name in ("start", "deviation", "gain")}
-    return Case("domain", {**drawn.inputs, "shapes": shapes, "deviations": deviations, **numbers})
+    scaled = drawn.inputs["matrix"] * 10 ** rng.choice([0.0, 0.0, rng.uniform(-4, 4)])
+    return Case("domain", {**drawn.inputs, "shapes": shapes, "deviations": deviations, **numbers, "matrix": scaled})
 
 
 QUESTION = Description(

@@ -113,7 +113,7 @@ def draw(rng: np.random.Generator) -> list[Case]:
 def domain(rng: np.random.Generator) -> Case:
     """A data set that looks suspicious and is clean, or any of these problems together.
 
-    Some have a hundred classes, and some a thousand rows more in a part, before its own.
+    Some have a hundred classes, some a thousand rows more in a part, before its own, and some a part of one row.
     """
     if rng.integers(3):
         kind = str(rng.choice(list(KINDS[""] if rng.integers(2) else ALL)))
@@ -126,6 +126,9 @@ def domain(rng: np.random.Generator) -> Case:
     if rng.integers(4) == 0:
         for name in (("x_train", "y_train"), ("x_val", "y_val"))[rng.integers(2)]:
             data[name] = np.concatenate([np.repeat(data[name][:1], 1000, axis=0), data[name]])
+    elif rng.integers(5) == 0:
+        for name in (("x_train", "y_train"), ("x_val", "y_val"))[rng.integers(2)]:
+            data[name] = data[name][-1:]
     return Case(drawn.kind, data)
 
 

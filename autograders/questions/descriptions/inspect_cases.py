@@ -105,6 +105,22 @@ def many(*repeated: int) -> Edit:
     return edit
 
 
+def near_rows(rng: np.random.Generator, data: Drawn) -> None:
+    """Some rows of training stand in validation with numbers that are larger by a billionth."""
+    rows = rng.permutation(min(len(data["x_train"]), len(data["x_val"])))[:8]
+    data["x_val"][rows] = data["x_train"][rows] * (1 + 1e-9)
+
+
+def barely(part: str) -> Edit:
+    """A float64 that is above 10 by so little that it is 10 in float32."""
+
+    def edit(rng: np.random.Generator, data: Drawn) -> None:
+        data[f"x_{part}"] = data[f"x_{part}"].astype(np.float64)
+        put(part, rng.choice([-1, 1]) * (10 + 10 ** rng.uniform(-14, -8)))(rng, data)
+
+    return edit
+
+
 def whole(dtype: str, end: int, *parts: str) -> Edit:
     """Inputs that are whole numbers from 0 on, below `end`."""
     return lambda rng, data: data.update(
@@ -131,6 +147,7 @@ KINDS: dict[str, dict[str, tuple[Edit, ...]]] = {
         "a single number in each part": (single(0.5, -0.5),),
         "a single row in each part": (single_rows(0, 3),),
         "many rows": (many(),),
+        "many rows, and some that nearly agree": (many(), near_rows),
         "rows that nearly agree": (share(lambda row: row * (1 + 1e-9), val="float64"),),
         "rows that agree but for the first number": (share(lambda row: row + FIRST, at=0),),
         "rows that agree but for the last number": (share(lambda row: row + LAST, at=-1),),
@@ -162,6 +179,7 @@ KINDS: dict[str, dict[str, tuple[Edit, ...]]] = {
     "range": {
         **{f"{number} in {part}": (put(part, number),) for part in PARTS for number in (-10.5, 10.5, -1000, 1000)},
         "raw pixels": (whole("int32", 256, *PARTS),),
+        **{f"barely above 10 in {part}": (barely(part),) for part in PARTS},
     },
     "duplicates": {
         "a shared row": (share(),),

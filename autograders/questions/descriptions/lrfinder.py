@@ -105,11 +105,13 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """Any sweep with any curve of these shapes."""
+    """Any sweep with any curve of these shapes, whose losses are thousands or parts of a thousand in some cases."""
     sweeps = list(SWEEPS)[rng.integers(len(SWEEPS))]
     batches = int(rng.integers(2, 31)) if sweeps == FULL else [None, 30][rng.integers(2)]
     shape = SHAPES[rng.integers(len(SHAPES))]
-    return Case("domain", problem(rng, sweeps, list(MODES)[rng.integers(3)], batches) | curve(rng, shape))
+    drawn = problem(rng, sweeps, list(MODES)[rng.integers(3)], batches) | curve(rng, shape)
+    unit = float(rng.choice([1.0, 2.0**-14, 2.0**14], p=[0.6, 0.2, 0.2]))
+    return Case("domain", {**drawn, "curve_losses": [unit * loss for loss in drawn["curve_losses"]]})
 
 
 def visible(
@@ -372,5 +374,6 @@ QUESTION = Description(
     ),
     draw=draw,
     domain=domain,
+    added=4,  # a case is a sweep
     facts=facts,
 )

@@ -177,7 +177,8 @@ def draw(rng: np.random.Generator) -> list[Case]:
 def domain(rng: np.random.Generator) -> Case:
     """Shares from 0 to 1, images from 1 by 1 to 20 by 20, any centre inside the image; equal labels, and own partners.
 
-    In one of eight cases all labels are equal, in one of eight each row is its own partner.
+    In one of eight cases all labels are equal, in one of eight each row is its own partner. Some images have a black
+    border, or only two grey levels, so that pixels of a row and of its partner are equal.
     """
     share = float(rng.choice([0.0, 1.0, rng.uniform()], p=[0.2, 0.2, 0.6]))
     rows = int(rng.choice([1, 2, 12, int(rng.integers(3, 7))], p=[0.15, 0.15, 0.15, 0.55]))
@@ -187,10 +188,19 @@ def domain(rng: np.random.Generator) -> Case:
     labels = np.full(rows, rng.integers(classes)) if rng.integers(8) == 0 else rng.integers(classes, size=rows)
     order = np.arange(rows) if rng.integers(8) == 0 else rng.permutation(rows)
     images = rng.uniform(0.1, 2.0, (rows, channels, height, width)) - (rng.integers(4) == 0)
+    alike = rng.integers(3)
+    if alike == 0:
+        share *= 0.6
+        images[..., [0, -1], :] = images[..., [0, -1]] = 0.0
+    elif alike == 1:
+        images = rng.integers(0, 2, images.shape) / 2
     centre = int(rng.integers(height)), int(rng.integers(width))
     kind = VALIDATION if rng.integers(5) == 0 else BORDER
     drawn = made(kind, images, [int(label) for label in labels], classes, share, [int(row) for row in order], centre)
     moves = kind is not VALIDATION and bool((labels[order] != labels).any())
+    pasted = (images[order] == images).all(axis=1)[:, *box(drawn)]
+    if kind is not VALIDATION and pasted[labels[order] != labels].any():
+        return replace(drawn, kind="equal pixels in the box")
     return replace(drawn, kind=f"a share of {share:.0f}" if moves and share in (0, 1) else "domain")
 
 
@@ -364,4 +374,5 @@ QUESTION = Description(
     ),
     draw=draw,
     domain=domain,
+    added=12,
 )

@@ -136,7 +136,8 @@ def draw(rng: np.random.Generator) -> list[Case]:
 def domain(rng: np.random.Generator) -> Case:
     """Any of these settings, zero or not or as large as they may be, and any small shape of up to three axes.
 
-    Parameters of zero, gradients that are zero throughout a step, and one rate for all steps are not rare.
+    Parameters of zero, gradients that are zero throughout a step, small or large ones, and one rate for all steps are
+    not rare.
     """
     shape = tuple(int(size) for size in rng.integers(0 if rng.integers(8) == 0 else 1, 4, rng.integers(0, 4)))
     if rng.integers(8) == 0:
@@ -160,6 +161,8 @@ def domain(rng: np.random.Generator) -> Case:
     drawn = case(rng, "domain", shape, steps, **settings)
     if rng.integers(6) == 0:
         drawn.inputs["gradients"][rng.integers(steps)][...] = 0.0
+    size = float(rng.choice([1e-4, 1.0, 1e3], p=[0.15, 0.7, 0.15]))
+    drawn.inputs["gradients"][:] = [size * gradient for gradient in drawn.inputs["gradients"]]
     return starting_at_zero(drawn, rng.integers(2, size=shape)) if starts_at_zero else drawn
 
 

@@ -390,6 +390,6 @@ QUESTION = Description(
     ),
     draw=draw,
     domain=domain,
-    covers_domain=False,  # they hold networks
+    added=0,  # they hold networks
     practice=None,  # the visible programs are of every kind already, and large
 )

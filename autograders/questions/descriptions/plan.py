@@ -144,15 +144,29 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """Any run of one to six epochs, with any rest; in one of four the losses fall by little."""
+    """Any run of one to six epochs, with any rest; in one of four the losses fall by little.
+
+    Losses are also very small or large, alone, and one in a row several times; final rates come close to the first one,
+    and there can be fewer attempts to step than planned rates.
+    """
     run = {
         "epochs": int(rng.integers(1, 7)),
         "batches": int(rng.integers(1, 13)),
-        "accumulate": int(rng.integers(1, 9)),
+        "accumulate": int(rng.integers(1, 10)),
     }
     milestones = [int(each) for each in np.sort(rng.choice(np.arange(1, 9), rng.integers(0, 5), replace=False))]
-    falls = {"losses": slow_fall(rng)} if rng.integers(4) == 0 else {}
-    return case(rng, "domain", **run, milestones=milestones, patience=int(rng.integers(0, 5)), **falls)
+    losses = slow_fall(rng) if rng.integers(4) == 0 else (rng.integers(2, 8, rng.integers(1, 17)) / 4).tolist()
+    unit = float(rng.choice([1.0, 1e-5, 1e5], p=[0.7, 0.15, 0.15]))
+    planned = rng.uniform(0.005, 1.0, rng.integers(1, 13)).tolist()
+    rate = 10 ** rng.uniform(-1.5, 0)
+    settings = {
+        **{"milestones": milestones, "patience": int(rng.integers(0, 5)), "planned": planned, "rate": rate},
+        "losses": [unit * loss for loss in losses],
+        "final": float(rng.uniform(0.005, rate)),
+        "factor": float(rng.choice([0.1, 0.9, rng.uniform(0.1, 0.9)])),
+        "taken": (rng.integers(0, 3, rng.integers(1, len(planned) + 1)) > 0).tolist(),
+    }
+    return case(rng, "domain", **run, **settings)
 
 
 def visible(name: str, **settings: Any) -> Case:

@@ -42,9 +42,14 @@ def finder_curve(rates: np.ndarray, start: float, fall: float, begin: float, low
 def good_range(rates: np.ndarray, losses: np.ndarray, begin: float, lowest: float) -> tuple[float, float]:
     """From the rate at which a tenth of the fall has happened to half the rate of the lowest loss, without noise.
 
-    The sweep's lowest loss may lie one step beyond the curve's own: half its rate is right, too.
+    The sweep's lowest loss may lie one step beyond the curve's own: half its rate is right, too. So is the rate at
+    which a straight line between two losses of the sweep has fallen by a tenth.
     """
-    return 10 ** (begin + 0.1958 * (lowest - begin)), 0.5 * max(10**lowest, float(rates[losses.argmin()]))
+    falling = slice(0, int(losses.argmin()) + 1)
+    share = (losses[0] - losses[falling]) / (losses[0] - losses.min()) if losses.min() < losses[0] else [0.0]
+    straight = np.interp(0.1, share, np.log10(rates[falling]))
+    tenth = min(begin + 0.1958 * (lowest - begin), float(straight))
+    return 10**tenth, 0.5 * max(10**lowest, float(rates[losses.argmin()]))
 
 
 def falls(losses: np.ndarray, share: float = 0.1) -> bool:
@@ -111,15 +116,16 @@ def sweep(rng: np.random.Generator) -> np.ndarray:
 
 def curve(
     rng: np.random.Generator, kind: str, lowest: float, start: float, fall: float, end: float = np.nan,
-    short: tuple[float, float, int] | None = None,
+    short: tuple[float, float, float] | None = None,
 ) -> Case:  # fmt: skip
     """A curve that falls by a share of `start`; a diverged one ends in `end`.
 
-    `short` says how many powers of ten a sweep reaches beyond both ends of the fall, and how many rates it has.
+    `short` says how many powers of ten a sweep reaches beyond both ends of the fall, and how many rates it has: at all
+    or, if these are fewer than four, in each power of ten.
     """
     rates, begin = sweep(rng), lowest - rng.uniform(2.2, 3.0)
     if short:
-        rates = np.geomspace(10 ** (begin - short[0]), 10 ** (lowest + short[1]), short[2])
+        rates = np.geomspace(10 ** (begin - short[0]), 10 ** (lowest + short[1]), _count(short, lowest - begin))
     losses = finder_curve(rates, start, start * fall, begin, lowest)
     good = good_range(rates, losses, begin, lowest)
     if kind == "noisy":
@@ -129,8 +135,15 @@ def curve(
     return Case(kind, {"rates": rates, "losses": losses}, {"good": good, "lowest": 10**lowest})
 
 
-def without_fall(rng: np.random.Generator, kind: str, start: float) -> Case:
+def _count(short: tuple[float, float, float], fall: float) -> int:
+    return int(short[2] if short[2] > 3 else np.ceil(short[2] * (short[0] + fall + short[1])) + 1)
+
+
+def without_fall(rng: np.random.Generator, kind: str, start: float, count: int = 0) -> Case:
+    """A curve with nothing to choose; `count` is the number of rates of a sweep that has few."""
     rates, lowest = sweep(rng), rng.uniform(-1.5, 0.0)
+    if count:
+        rates = np.geomspace(rates[0], rates[-1], count)
     losses = finder_curve(rates, start, 0.075 * start if kind == "shallow" else 0.0, lowest - 2.5, lowest)
     if kind == "flat":
         losses = start + 0.008 * start * rng.normal(size=len(rates))
@@ -231,15 +244,25 @@ def draw(rng: np.random.Generator) -> list[Case]:
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """Any of these curves; noise only of rules that look at single neighbours does not decide here."""
-    if rng.integers(3) == 0:
+    """Any of these curves; noise only of rules that look at single neighbours does not decide here.
+
+    A third of the curves that fall have two or three rates in each power of ten, from close to the fall or long before.
+    """
+    if rng.integers(4) == 0:
         kinds = ("flat", "rising", "shallow", "diverged nan", "diverged inf", "nan", "inf")
-        return without_fall(rng, kinds[rng.integers(7)], 10 ** rng.uniform(-2, 3))
+        few = int(rng.integers(17, 30)) if rng.integers(2) else 0
+        return without_fall(rng, kinds[rng.integers(7)], 10 ** rng.uniform(-2, 3), few)
+    if rng.integers(3) == 0:
+        before = ("shortly", "long")[rng.integers(2)]
+        reach = rng.uniform(*{"shortly": (0.05, 0.4), "long": (3.0, 3.3)}[before]), rng.uniform(0.05, 0.6)
+        drawn = curve(
+            rng, "clean", rng.uniform(-2.6, 0.0), 10 ** rng.uniform(-2, 3), rng.uniform(0.19, 0.8),
+            short=(*reach, rng.uniform(2.0, 3.0)),
+        )  # fmt: skip
+        return replace(drawn, kind=f"few rates, from {before} before the fall on")
     kind, end = ("clean", "noisy", "diverged")[rng.integers(3)], (np.nan, np.inf)[rng.integers(2)]
     fall = rng.uniform(0.55, 0.8) if kind == "noisy" else rng.uniform(0.18, 0.8)
-    # Two rates or three in each power of ten, and a sweep that ends near its lowest loss.
-    coarse = (rng.uniform(0.2, 3.0), rng.uniform(0.05, 0.6), 13) if kind == "clean" and rng.integers(2) else None
-    return curve(rng, kind, rng.uniform(-2.9, 0.0), 10 ** rng.uniform(-2, 3), fall, end, coarse)
+    return curve(rng, kind, rng.uniform(-2.9, 0.0), 10 ** rng.uniform(-2, 3), fall, end)
 
 
 def visible(name: str, case: Case) -> Case:

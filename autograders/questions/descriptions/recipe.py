@@ -314,6 +314,7 @@ QUESTION = Description(
     ),
     draw=draw,
     domain=domain,
+    added=0,  # a case is a whole training
     facts=facts,
     practice=lambda case: replace(case, inputs={**case.inputs, "held_out": list(case.key)}),
 )

@@ -404,6 +404,6 @@ QUESTION = Description(
     ),
     draw=draw,
     domain=domain,
-    covers_domain=False,  # a case is sampled until it is clear
+    added=0,  # a case is sampled until it is clear
     practice=from_day_zero,
 )

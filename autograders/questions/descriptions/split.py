@@ -48,11 +48,11 @@ COLUMN: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
 
 
 def patients(rng: np.random.Generator, count: int) -> Table:
-    """Patients of five classes, numbered class by class, three images each."""
+    """Patients of five classes, some with negative labels, numbered class by class, three images each."""
     counts = rng.permutation(count * np.array([1, 1, 1, 1, 2]))
     numbered = np.sort(100 + rng.choice(900, counts.sum(), replace=False))
     columns = {"video": rng.permutation(3 * len(numbered)) // 6, "day": uneven_days(rng, 3 * len(numbered))}
-    classes = np.repeat(rng.choice(9, 5, replace=False), counts)
+    classes = np.repeat(rng.permutation([-1, *rng.choice([-3, -2, *range(7)], 4, replace=False)]), counts)
     return {**columns, "patient": np.repeat(numbered, 3), "label": np.repeat(classes, 3)}
 
 
@@ -82,7 +82,8 @@ def from_day_0(rng: np.random.Generator) -> Case:
     """Few records of days from 0 on, in a dtype without negative numbers: -day is no day before."""
     days = np.append(0, np.sort(rng.choice(np.arange(1, 256), 119, replace=False))).astype(np.uint8)
     columns = {"user": np.arange(120) // 10, "label": rng.integers(0, 2, 120), "day": rng.permutation(days)}
-    return Case("later days", {"table": columns, "deployed_on": "later days", "val_fraction": rng.uniform(0.2, 0.4)})
+    fraction = float(rng.uniform(0.2, 0.4))
+    return Case("days from 0 on", {"table": columns, "deployed_on": "later days", "val_fraction": fraction})
 
 
 def domain(rng: np.random.Generator) -> Case:

@@ -27,6 +27,12 @@ def overflowing(logits: Array) -> Array:
     return np.log(np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True))
 
 
+def zero_times_infinity(logits: Array) -> Array:
+    """The logarithms of probabilities, all nan where one of them is minus infinity, even if its target is 0."""
+    logs = np.log(softmax(logits))
+    return logs if np.isfinite(logs).all() else np.full_like(logs, np.nan)
+
+
 def smoothed(true: Array, smoothing: float) -> Array:
     return (1 - smoothing) * true + smoothing / true.shape[1]
 
@@ -133,18 +139,25 @@ def right_large(rng: np.random.Generator) -> Case:
     return Case(LARGE, {**drawn.inputs, "logits": logits})
 
 
+def equal_large(rng: np.random.Generator) -> Case:
+    """Both logits are the same large number: only `exp` of it is infinite, and no probability underflows."""
+    drawn = case(rng, LARGE, (1, 2))
+    return Case(LARGE, {**drawn.inputs, "logits": np.full((1, 2), rng.uniform(800, 1200))})
+
+
 def draw(rng: np.random.Generator) -> list[Case]:
     """Every set has each kind with several and with two classes, one example alone, and both precisions."""
     cases = [case(rng, kind, shape) for kind in (WEIGHTED, SMOOTHED, BOTH) for shape in ((6, 4), (5, 3))]
     cases += [case(rng, PLAIN, (5, 3)), case(rng, PLAIN, (4, 3), np.float32), case(rng, PLAIN, (1, 2))]
-    return [*cases, case(rng, LARGE, (4, 3)), case(rng, LARGE, (3, 2)), right_large(rng)]
+    return [*cases, case(rng, LARGE, (4, 3)), case(rng, LARGE, (3, 2)), right_large(rng), equal_large(rng)]
 
 
 def domain(rng: np.random.Generator) -> Case:
     """Few or twelve examples and classes; float64 with logits up to ten thousand, or float32 with logits up to 20.
 
     In one of four cases logits and weights are as large and as small as they may be; some rows have equal logits. The
-    last class has no label in one of four cases, and there is one yes-or-no question in one of four.
+    last class has no label in one of four cases, and there is one yes-or-no question in one of four. In one of seven,
+    all answers are right by a logit of about ten.
     """
     examples, count = (int(rng.choice([12, int(rng.integers(least, 6))], p=[0.15, 0.85])) for least in (1, 2))
     dtype, largest = [(np.float32, 20.0), (np.float64, 1e4)][rng.integers(2)]
@@ -162,7 +175,12 @@ def domain(rng: np.random.Generator) -> Case:
     binary_logits[rng.random(binary_shape) < 0.05] = 0.0
     smoothing = float(rng.choice([0.0, 0.5, rng.uniform(0, 0.5)], p=[0.4, 0.15, 0.45]))
     kind = "domain"
-    if questions == 1 and len(np.unique(binary_logits)) > 1 < len(np.unique(targets)):
+    if rng.integers(7) == 0:
+        kind, smoothing = "confidently right answers, whose losses are small", 0.0
+        logits = rng.uniform(10, 11, (examples, 1)) * np.eye(count)[labels]
+        binary_logits = rng.choice([-1, 1], binary_shape) * rng.uniform(10, 11, binary_shape)
+        targets, pos_weight = np.where(binary_logits > 0, 1.0, 0.0), rng.uniform(5, 10, questions)
+    elif questions == 1 and len(np.unique(binary_logits)) > 1 < len(np.unique(targets)):
         kind = "one yes-or-no question, several examples"
     elif dtype is np.float32 and ((binary_logits > 17) & (targets < 1)).any():
         kind = "large logits of questions in float32"
@@ -190,6 +208,7 @@ QUESTION = Description(
             "the logarithm was taken of a probability that had underflowed to 0",
             "whether log p can be computed without computing p first",
             classes(lambda logits: np.log(softmax(logits))),
+            also=(classes(zero_times_infinity),),
         ),
         Mistake(
             "overflow",
@@ -305,6 +324,11 @@ QUESTION = Description(
             "logits of a thousand, and of minus a thousand",
             *([[0, 1000], [-1000, -1001]], [0, 0], np.ones(2), 0.0),
             *([[1000, -1000], [1000, -1000]], [[1, 1], [0, 0]], np.ones(2), np.float64),
+        ),
+        made(
+            "two equal logits of a thousand",
+            *([[1000, 1000]], [0], np.ones(2), 0.0),
+            *([[2, -1]], [[1, 0]], np.ones(2), np.float64),
         ),
         made(
             "a confident right answer",

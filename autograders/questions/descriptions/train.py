@@ -239,4 +239,5 @@ QUESTION = Description(
     ),
     draw=draw,
     domain=domain,
+    added=6,  # a case is a training
 )

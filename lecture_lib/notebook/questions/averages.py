@@ -49,6 +49,7 @@ QUESTION = PublicQuestion(
     id="03d-averages",
     title="averaged weights",
     functions=("moving_averages", "mean_weights", "refresh_statistics"),
+    repeatable=("moving_averages", "mean_weights"),
     parts={"ema": _ema, "swa": _swa, "statistics": _statistics},
     ready_made=(
         "torch.optim.swa_utils.update_bn",

@@ -56,6 +56,7 @@ QUESTION = PublicQuestion(
     title="two backward rules for the tape",
     functions=("relu_rule", "linear_rule"),
     parts={"relu": _relu, "linear": _linear, "network": _network},
+    repeatable=("relu_rule", "linear_rule"),
     ready_made=(
         "lecture_lib.tape.relu",
         "lecture_lib.tape.linear",

@@ -26,5 +26,6 @@ QUESTION = PublicQuestion(
     title="three baselines",
     functions=("baselines",),
     parts={name: _field(name) for name in FIELDS},
+    repeatable=("baselines",),
     relative_tolerance=1e-5,  # float32 is precise enough
 )

@@ -28,6 +28,7 @@ QUESTION = PublicQuestion(
     id="03b-buckets",
     title="rank the buckets",
     functions=("rank_buckets", "best_component"),
+    repeatable=("rank_buckets", "best_component"),
     parts={"buckets": _buckets, "component": _component},
     relative_tolerance=2e-4,  # numbers from 30 on that were rounded to two decimals are right
 )

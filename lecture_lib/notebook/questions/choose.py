@@ -85,6 +85,7 @@ QUESTION = PublicQuestion(
     title="choose a recipe for a task",
     functions=("choose", "train_model"),
     parts={"decision": _decision, "model": _model},
+    repeatable=("choose",),
     look_at="the row of the table for this task",
     told={"decision": "fits", "model": "good enough"},
 )

@@ -16,6 +16,7 @@ PROBLEMS = ("x.shape", "x.dtype", "x.range", "y.shape", "y.dtype")
 def _check(functions: Functions, inputs: Inputs) -> dict[str, Any]:
     # Pixels often lie in memory with the channels last, so x is not contiguous.
     x, y = torch.from_numpy(np.array(inputs["x"], order="F")), torch.tensor(inputs["y"])
+    y = torch.stack([y, y], dim=-1)[..., 0]  # as a column of a table, so y is not contiguous either
     # Plain data have no bfloat16: it is made here.
     problems = functions["check_batch"](x.bfloat16() if inputs["bfloat16"] else x, y)
     if not isinstance(problems, Set | list | tuple):
@@ -31,4 +32,5 @@ QUESTION = PublicQuestion(
     functions=("check_batch",),
     parts={"problems": _check},
     ready_made=("lecture_lib.data.check_contract", "lecture_lib.data.contract.check_contract"),
+    repeatable=("check_batch",),
 )

@@ -26,4 +26,5 @@ QUESTION = PublicQuestion(
     title="diagnose curves",
     functions=("diagnose_curves",),
     parts={"diagnosis": _diagnosis},
+    repeatable=("diagnose_curves",),
 )

@@ -65,25 +65,51 @@ def _transform(functions: Functions, inputs: Inputs) -> dict[str, Any]:
         return {"images": [dataset[index][0].clone() for index in inputs["asked"]]}
 
 
-def _examples(inputs: Inputs) -> list[tuple[torch.Tensor, int]]:
-    """A data set of its own for the loader, so that it is seen apart from the files: a list has both methods."""
-    return [(torch.full((1, 2), label + 0.5), label) for label in inputs["labels"]]
+class _Examples:
+    """A data set of its own for the loader, so that it is seen apart from the files.
+
+    The first entry of an image tells its label, and the second one how often the item has been asked for.
+    """
+
+    def __init__(self, labels: list[int]) -> None:
+        self._labels, self._requests = labels, [0] * len(labels)
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        label = self._labels[index]
+        self._requests[index] += 1
+        return torch.tensor([[label + 0.5, float(self._requests[index])]]), label
 
 
 def _epoch(loader: Any) -> dict[str, Any]:
-    """The sizes of the batches, every label, and the first entry of every image, which tells its label."""
+    """The sizes of the batches, every label, and the two entries of every image."""
     batches = list(loader)
     return {
         "sizes": np.array([len(labels) for _, labels in batches]),
         "labels": torch.cat([labels for _, labels in batches]),
         "images": torch.cat([images.reshape(len(images), -1)[:, 0] for images, _ in batches]),
+        "requests": torch.cat([images.reshape(len(images), -1)[:, -1] for images, _ in batches]),
     }
 
 
+def _asked_again(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
+    """Whether no item of the second epoch is one that was made for the first."""
+    before = dict(zip(first["labels"].tolist(), first["requests"].tolist(), strict=True))
+    after = zip(second["labels"].tolist(), second["requests"].tolist(), strict=True)
+    return all(requests > before.get(label, 0) for label, requests in after)
+
+
 def _validation(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    epoch = _epoch(functions["make_loader"](_examples(inputs), inputs["batch_size"], False, inputs["seed"]))
+    loader = functions["make_loader"](_Examples(list(inputs["labels"])), inputs["batch_size"], False, inputs["seed"])
+    epoch, second = _epoch(loader), _epoch(loader)
     flat = epoch["labels"].tolist()
-    return {**epoch, "in the files' order": _yes(flat == list(inputs["labels"])[: len(flat)])}
+    return {
+        **{name: epoch[name] for name in ("sizes", "labels", "images")},
+        "in the files' order": _yes(flat == list(inputs["labels"])[: len(flat)]),
+        "asked for in every epoch": _yes(_asked_again(epoch, second)),
+    }
 
 
 def _orders(functions: Functions, inputs: Inputs) -> dict[str, Any]:
@@ -93,7 +119,9 @@ def _orders(functions: Functions, inputs: Inputs) -> dict[str, Any]:
     for ambient, name in enumerate(["one", "again", "other", "one", "again", "other"]):
         if name not in loaders:
             seed = inputs["seed"] + (name == "other")
-            loaders[name] = functions["make_loader"](_examples(inputs), inputs["batch_size"], True, seed)
+            loaders[name] = functions["make_loader"](
+                _Examples(list(inputs["labels"])), inputs["batch_size"], True, seed
+            )
         # Whatever else draws numbers in between must not change a loader's order.
         torch.manual_seed(ambient)
         np.random.seed(ambient)
@@ -125,6 +153,7 @@ def order_facts(epochs: Mapping[str, Any], inputs: Inputs) -> dict[str, Any]:
         "images with their labels": _yes(
             all(agree(epoch["images"], np.float32(epoch["labels"] + 0.5), 1e-5) for epoch in every)
         ),
+        "asked for in every epoch": _yes(all(_asked_again(*epochs[name]) for name in ("one", "again", "other"))),
         "shuffled": _yes(not any(runs)),
         "another order in the second epoch": _yes(first[0] != first[1]),
         "the same seed, the same order": _yes(first == again),

@@ -253,6 +253,7 @@ QUESTION = PublicQuestion(
     id="03b-debug",
     title="an unknown script",
     functions=(*SCRIPT, "diagnosis"),
+    repeatable=("standardise", "loss_of_batch"),
     parts={
         **{name: _part(name, run) for name, run in zip(SCRIPT, _RUNS, strict=True)},
         "rows": _log("rows", _rows_log),

@@ -27,6 +27,7 @@ QUESTION = PublicQuestion(
         "triplet": _observer("triplet_loss", "anchors", "positives", "negatives", "margin"),
         "info_nce": _observer("info_nce_loss", "queries", "keys", "items", "temperature"),
     },
+    repeatable=("kl_loss", "triplet_loss", "info_nce_loss"),
     ready_made=(
         "torch.nn.functional.triplet_margin_loss",
         "torch.nn.functional.triplet_margin_with_distance_loss",

@@ -27,6 +27,7 @@ QUESTION = PublicQuestion(
     title="class weights and focal loss",
     functions=("balanced_weights", "binary_focal_loss", "binary_focal_gradient"),
     parts={"weights": _weights, "loss": _focal("binary_focal_loss"), "gradient": _focal("binary_focal_gradient")},
+    repeatable=("balanced_weights", "binary_focal_loss", "binary_focal_gradient"),
     ready_made=(
         "lecture_lib.training.focal_loss",
         "lecture_lib.training.losses.focal_loss",

@@ -38,6 +38,7 @@ QUESTION = PublicQuestion(
     id="03d-gradients",
     title="gradients watched",
     functions=("global_norm", "update_ratios", "clip_threshold", "clip_gradients"),
+    repeatable=("global_norm", "update_ratios", "clip_threshold"),
     parts={"norm": _norm, "ratios": _ratios, "threshold": _threshold, "clip": _clip},
     ready_made=(
         "torch.nn.utils.clip_grad_norm_",

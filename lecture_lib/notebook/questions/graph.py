@@ -22,5 +22,6 @@ QUESTION = PublicQuestion(
     title="trace a graph by hand",
     functions=("square_graph", "relu_graph"),
     parts={"square": _square, "relu": _relu},
+    repeatable=("square_graph", "relu_graph"),
     relative_tolerance=1e-5,  # float32 is precise enough
 )

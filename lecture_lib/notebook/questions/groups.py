@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -41,15 +42,22 @@ def _model(inputs: Inputs) -> nn.Module:
     return model
 
 
+def _read(group: dict[str, Any]) -> dict[str, Any]:
+    """The group as an optimizer reads it: one for each, because it refuses a parameter that is in two groups."""
+    with warnings.catch_warnings():  # of a parameter that is twice in one group, which is counted here
+        warnings.simplefilter("ignore")
+        return torch.optim.SGD([group]).param_groups[0]
+
+
 def _groups(functions: Functions, inputs: Inputs) -> dict[str, Any]:
     """How often each parameter of the model is listed, and with which rate and decay the first time."""
     model = _model(inputs)
     rates = [inputs[name] for name in ("body_rate", "head_rate", "weight_decay")]
-    groups = [dict(group) for group in functions["make_groups"](model, *rates)]
+    groups = [_read(dict(group)) for group in functions["make_groups"](model, *rates)]
     listed = [
         (parameter, float(group["lr"]), float(group["weight_decay"]))
         for group in groups
-        for parameter in ([group["params"]] if isinstance(group["params"], torch.Tensor) else list(group["params"]))
+        for parameter in group["params"]
     ]
     times, rate, decay = [], [], []
     for parameter in model.parameters():
@@ -66,6 +74,7 @@ QUESTION = PublicQuestion(
     title="a rate and a decay for each parameter",
     functions=("make_groups",),
     parts={"groups": _groups},
+    repeatable=("make_groups",),
     ready_made=(
         "lecture_lib.training.parameter_groups",
         "lecture_lib.training.parameter_groups.parameter_groups",

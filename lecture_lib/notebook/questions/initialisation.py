@@ -49,6 +49,7 @@ QUESTION = PublicQuestion(
     id="03d-init",
     title="the scale of initial weights",
     functions=("fans", "weight_std", "uniform_bound", "orthogonal", "mean_squares"),
+    repeatable=("fans", "weight_std", "uniform_bound", "orthogonal", "mean_squares"),
     parts={
         "fans": _fans,
         "xavier": _scale("xavier"),

@@ -24,5 +24,9 @@ def _inspect(functions: Functions, inputs: Inputs) -> dict[str, Any]:
 
 
 QUESTION = PublicQuestion(
-    id="03b-inspect", title="inspect a data set", functions=("inspect_data",), parts={"problems": _inspect}
+    id="03b-inspect",
+    title="inspect a data set",
+    functions=("inspect_data",),
+    parts={"problems": _inspect},
+    repeatable=("inspect_data",),
 )

@@ -125,6 +125,7 @@ QUESTION = PublicQuestion(
     id="03a-lrfinder",
     title="sweep the learning rate and choose one",
     functions=("run_sweep", "choose_rate"),
+    repeatable=("choose_rate",),
     parts={"sweep": _sweep, "restored": _restored, "choice": _choice, "computed": _computed},
     ready_made=(
         "lecture_lib.training.find_lr",

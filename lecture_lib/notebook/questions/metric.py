@@ -27,6 +27,7 @@ QUESTION = PublicQuestion(
     title="measure a validation set, choose a model",
     functions=("measure", "preferred"),
     parts={"measure": _measure, "preferred": _preferred},
+    repeatable=("preferred",),
     ready_made=(
         "lecture_lib.analysis.metrics.macro_f1",
         "sklearn.metrics.f1_score",

@@ -41,6 +41,7 @@ QUESTION = PublicQuestion(
     id="03d-nan",
     title="losses that stay finite",
     functions=("distances", "masked_log_mean", "entropy", "cosine_similarity", "loss_scales"),
+    repeatable=("distances", "masked_log_mean", "entropy", "cosine_similarity", "loss_scales"),
     parts={
         "distance": _graded("distances", ("a", "b")),
         "masked": _graded("masked_log_mean", ("x",), "mask"),

@@ -42,6 +42,7 @@ QUESTION = PublicQuestion(
         "applied": _rates("applied_rates", "planned", "taken"),
         "plateau": _rates("plateau_rates", "rate", "losses", "factor", "patience"),
     },
+    repeatable=("multi_step_rates", "warmup_cosine_rates", "applied_rates", "plateau_rates"),
     ready_made=(
         *(f"torch.optim.lr_scheduler.{name}" for name in _SCHEDULERS),
         *(f"lecture_lib.training.{name}" for name in _LIBRARY),

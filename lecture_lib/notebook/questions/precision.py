@@ -28,22 +28,34 @@ def _mean_square(output: Tensor, _: Tensor) -> Tensor:
 LOSSES = {"mean squared error": _mean_squared_error, "mean of squares": _mean_square}
 
 
-def _stepped(functions: Functions, inputs: Inputs) -> tuple[nn.Linear, Any]:
+def _stepped(functions: Functions, inputs: Inputs, after_another: bool = False) -> tuple[nn.Linear, Any]:
+    """The model after a step and what it returned; `after_another`: the model has taken a step from other weights."""
     dtype = getattr(torch, inputs["stored"])
     weight, x, y = (torch.tensor(inputs[name], dtype=dtype) for name in ("weight", "x", "y"))
     model = nn.Linear(weight.shape[1], weight.shape[0], bias=False, dtype=dtype)
-    with torch.no_grad():
-        model.weight.copy_(weight)
-    model.weight.grad = torch.full_like(model.weight, STALE)
     optimizer = torch.optim.SGD(model.parameters(), lr=inputs["learning_rate"], momentum=MOMENTUM)
+    if after_another:
+        _set(model, -weight)
+        functions["autocast_step"](model, optimizer, LOSSES[inputs["loss"]], x, y)
+        optimizer.state.clear()
+        if torch.is_autocast_enabled("cpu"):  # is observed after the second step; here it would cast old weights
+            torch.set_autocast_enabled("cpu", False)
+            torch.clear_autocast_cache()
+    _set(model, weight)
+    model.weight.grad = torch.full_like(model.weight, STALE)
     if inputs["momentum"]:
         # As in the middle of a run: a step from nothing would not show what momentum adds.
         optimizer.state[model.weight]["momentum_buffer"] = torch.full_like(weight, inputs["momentum"])
     return model, functions["autocast_step"](model, optimizer, LOSSES[inputs["loss"]], x, y)
 
 
+def _set(model: nn.Linear, weight: Tensor) -> None:
+    with torch.no_grad():
+        model.weight.copy_(weight)
+
+
 def _step(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    weight = _stepped(functions, inputs)[0].weight.detach().double()
+    weight = _stepped(functions, inputs, after_another=True)[0].weight.detach().double()
     return {"weight": weight, "autocast afterwards": "on" if torch.is_autocast_enabled("cpu") else "off"}
 
 
@@ -66,4 +78,5 @@ QUESTION = PublicQuestion(
     title="a step under autocast, and the two 16-bit formats",
     functions=("autocast_step", "fate"),
     parts={"step": _step, "dtypes": _dtypes, "fate": _fate},
+    repeatable=("fate",),
 )

@@ -53,4 +53,5 @@ QUESTION = PublicQuestion(
     title="choose a rate",
     functions=("choose_rate",),
     parts={"rate": _choice},
+    repeatable=("choose_rate",),
 )

@@ -26,6 +26,7 @@ QUESTION = PublicQuestion(
     title="Huber loss and its gradient",
     functions=("huber_loss", "huber_gradient"),
     parts={"loss": _loss, "gradient": _gradient},
+    repeatable=("huber_loss", "huber_gradient"),
     ready_made=(
         "torch.nn.functional.huber_loss",
         "torch.nn.functional.smooth_l1_loss",

@@ -25,5 +25,9 @@ def _decision(functions: Functions, inputs: Inputs) -> dict[str, Any]:
 
 
 QUESTION = PublicQuestion(
-    id="03b-shift", title="find the shift", functions=("find_shift",), parts={"decision": _decision}
+    id="03b-shift",
+    title="find the shift",
+    functions=("find_shift",),
+    repeatable=("find_shift",),
+    parts={"decision": _decision},
 )

@@ -63,5 +63,6 @@ QUESTION = PublicQuestion(
     id="03b-split",
     title="split a table",
     functions=("make_split",),
+    repeatable=("make_split",),
     parts={"split": _split, "facts": lambda functions, inputs: facts(_split(functions, inputs), inputs)},
 )

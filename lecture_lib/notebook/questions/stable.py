@@ -25,6 +25,7 @@ QUESTION = PublicQuestion(
     title="two classification losses from logits",
     functions=("cross_entropy", "binary_cross_entropy"),
     parts={"classes": _cross_entropy, "binary": _binary},
+    repeatable=("cross_entropy", "binary_cross_entropy"),
     ready_made=(
         "torch.nn.functional.cross_entropy",
         "torch.nn.functional.nll_loss",

@@ -29,6 +29,7 @@ QUESTION = PublicQuestion(
     id="03b-subset",
     title="a small subset, over seeds",
     functions=("subset_rung",),
+    repeatable=("subset_rung",),
     parts={name: _field(name) for name in FIELDS},
     relative_tolerance=1e-5,  # float32 is precise enough
 )

@@ -120,7 +120,7 @@ def test_a_set_is_drawn_again_until_every_mistake_shows_on_it() -> None:
         parts=(norm,),
         mistakes=(rare,),
         draw=lambda rng: shown if rng.random() < 0.5 else drawn,
-        covers_domain=False,
+        added=0,
     )
     assert all(described.draw_set(np.random.default_rng(seed)) is shown for seed in range(20))
     never = replace(described, draw=lambda rng: drawn)
@@ -142,7 +142,7 @@ def test_a_mistake_costs_the_same_points_on_every_set() -> None:
         parts=(Graded("norm", 1, ("clipping.norm",)), Graded("cosine", 1, ("cosine.cosine",))),
         mistakes=(Mistake("varies", "", "", both_on_many),),
         draw=lambda rng: many if rng.random() < 0.5 else few,
-        covers_domain=False,
+        added=0,
     )
     sets = [described.draw_set(np.random.default_rng(seed)) for seed in range(20)]
     assert all(chosen is sets[0] for chosen in sets)

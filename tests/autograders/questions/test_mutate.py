@@ -85,7 +85,7 @@ def test_a_gap_in_the_hidden_cases_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 
     direction = tuple(part for part in description.parts if part.name == "direction")
     # With mistakes, no such set would be drawn.
-    narrow = replace(description, draw=above, parts=direction, mistakes=(), covers_domain=False)
+    narrow = replace(description, draw=above, parts=direction, mistakes=(), added=0)
     answer = Answer(
         "always", "def clip_by_global_norm(gradients, max_norm):\n"
         "    norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()\n"
