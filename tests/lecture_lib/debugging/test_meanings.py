@@ -20,11 +20,18 @@ from lecture_lib.debugging._engine.run_data import Examples
 from lecture_lib.debugging._engine.windows import continued
 from lecture_lib.debugging._engine.yardstick import refuse_other_meaning
 from lecture_lib.debugging.faults.data_rules import series_scrambled
-from lecture_lib.debugging.faults.id_rules import _highest_are_missing, _own_numbering, numbered_anew
+from lecture_lib.debugging.faults.evaluation_rules import rate_never_reached
+from lecture_lib.debugging.faults.id_rules import (
+    _highest_are_missing,
+    _own_numbering,
+    numbered_anew,
+    rows_shared_by_columns,
+)
 from lecture_lib.debugging.faults.loss_probes import pairing
+from lecture_lib.debugging.faults.loss_rules import one_output_rules
 from lecture_lib.debugging.faults.metric_rules import evaluation_prefers_worse_answers, line_at_a_half
 from lecture_lib.debugging.faults.named_metrics import metric_is_another, reports_otherwise
-from lecture_lib.debugging.faults.weight_rules import stuck_at_zero
+from lecture_lib.debugging.faults.weight_rules import stuck_at_zero, sure_before_training
 from lecture_lib.debugging.symptoms import worse_than_untrained
 
 PADDED = -100
@@ -491,3 +498,95 @@ def test_an_accuracy_of_labels_that_are_the_inputs_is_that_of_the_loss(shift: in
     model = nn.Sequential(nn.Embedding(6, 8), nn.Linear(8, 6))
     found = metric_is_another(evidence(x, x.clone(), model, loss, "sequence", accuracy))
     assert (found is None) == bool(shift)
+
+
+class Table(nn.Module):
+    """One table of embeddings for all columns of ids."""
+
+    def __init__(self, counts: list[int], offsets: list[int]) -> None:
+        super().__init__()
+        self.rows, self.offsets = nn.Embedding(sum(counts), 1), torch.tensor(offsets)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.rows(ids + self.offsets).sum(dim=(1, 2))
+
+
+@pytest.mark.parametrize(("offsets", "accused"), [([0, 0, 0], True), ([0, 20, 50], False)])
+def test_columns_of_ids_that_share_the_first_rows_of_their_table(offsets: list[int], accused: bool) -> None:
+    generator, counts = torch.Generator().manual_seed(0), [20, 30, 10]
+    ids = torch.stack([torch.randint(0, count, (500,), generator=generator) for count in counts], dim=1)
+    model = Table(counts, offsets)
+    loader = DataLoader(TensorDataset(ids, torch.randn(500, generator=generator)), 50)
+    program = Program(model, torch.optim.SGD(model.parameters(), lr=0.01), F.mse_loss, loader)
+    finding = rows_shared_by_columns(Evidence(program, Spec(task="regression")))
+    assert (finding is not None) == accused
+    if finding is not None:
+        assert (finding.part, finding.data) == ("model", {"rows": 60, "ids": counts})
+
+
+class TwoHeads(nn.Module):
+    """A number and a class, from the same features."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trunk, self.number, self.label = nn.Linear(5, 8), nn.Linear(8, 1), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        features = self.trunk(x).relu()
+        return self.number(features).squeeze(1), self.label(features)
+
+
+@pytest.mark.parametrize(("unit", "accused"), [(1.0, False), (1000.0, True)])
+def test_of_two_outputs_one_rules(unit: float, accused: bool) -> None:
+    generator, model = torch.Generator().manual_seed(0), TwoHeads()
+    x, number = torch.randn(64, 5, generator=generator), unit * torch.randn(64, generator=generator)
+    dataset = TensorDataset(x, number, torch.randint(0, 3, (64,), generator=generator))
+
+    def loss_fn(outputs: Any, targets: Any) -> Tensor:
+        return F.mse_loss(outputs[0], targets[0]) + F.cross_entropy(outputs[1], targets[1])
+
+    program = Program(
+        model,
+        torch.optim.SGD(model.parameters(), lr=0.01),
+        loss_fn,
+        DataLoader(dataset, 64),
+        unpack=lambda batch: (batch[0], (batch[1], batch[2])),
+    )
+    finding = one_output_rules(Evidence(program, Spec()))
+    assert (finding is not None) == accused
+    assert finding is None or (finding.part, finding.certain) == ("loss", False)
+
+
+@pytest.mark.parametrize(("scale", "accused"), [(1.0, False), (200.0, True)])
+def test_answers_that_are_sure_before_training(scale: float, accused: bool) -> None:
+    generator, model = torch.Generator().manual_seed(0), nn.Linear(5, 3)
+    with torch.no_grad():
+        model.weight.mul_(scale)
+    x, y = torch.randn(200, 5, generator=generator), torch.randint(0, 3, (200,), generator=generator)
+    loader = DataLoader(TensorDataset(x, y), 50)
+    program = Program(model, torch.optim.SGD(model.parameters(), lr=0.01), F.cross_entropy, loader, loader)
+    finding = sure_before_training(Evidence(program, Spec(task="classification", classes=3, epochs=1)))
+    assert (finding is not None) == accused
+    assert finding is None or (finding.part, finding.certain) == ("initialisation", False)
+
+
+@pytest.mark.parametrize(
+    ("steps", "epochs", "accused"),
+    [(400, 2, True), (400, None, False), (4, 2, False)],  # a run of unknown length may go on
+)
+def test_a_warm_up_that_is_longer_than_the_run(steps: int, epochs: int | None, accused: bool) -> None:
+    generator, model = torch.Generator().manual_seed(0), nn.Linear(5, 3)
+    x, y = torch.randn(200, 5, generator=generator), torch.randint(0, 3, (200,), generator=generator)
+    loader = DataLoader(TensorDataset(x, y), 50)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / steps))
+
+    def train_epoch(program: Program) -> None:
+        for batch in program.train_loader or ():
+            program.run_step(batch)
+            scheduler.step()
+
+    program = Program(model, optimizer, F.cross_entropy, loader, loader, scheduler=scheduler, train_epoch=train_epoch)
+    finding = rate_never_reached(Evidence(program, Spec(task="classification", classes=3, epochs=epochs)))
+    assert (finding is not None) == accused
+    assert finding is None or finding.part == "schedule"
