@@ -110,20 +110,20 @@ def facts(case: Case, observation: Observation) -> Observation:
     return {**observation, "rate": {"value": {**fields, "place": place(fields["rate"], **case.key)}}}
 
 
-def sweep(rng: np.random.Generator) -> np.ndarray:
-    return np.geomspace(10 ** rng.uniform(-7.3, -6.8), 10 ** rng.uniform(0.9, 1.1), int(rng.integers(90, 120)))
+def sweep(rng: np.random.Generator, most: int = 120) -> np.ndarray:
+    return np.geomspace(10 ** rng.uniform(-7.3, -6.8), 10 ** rng.uniform(0.9, 1.1), int(rng.integers(90, most)))
 
 
 def curve(
     rng: np.random.Generator, kind: str, lowest: float, start: float, fall: float, end: float = np.nan,
-    short: tuple[float, float, float] | None = None,
+    short: tuple[float, float, float] | None = None, most: int = 120,
 ) -> Case:  # fmt: skip
     """A curve that falls by a share of `start`; a diverged one ends in `end`.
 
     `short` says how many powers of ten a sweep reaches beyond both ends of the fall, and how many rates it has: at all
-    or, if these are fewer than four, in each power of ten.
+    or, if these are fewer than four, in each power of ten. Other sweeps have `most` rates at most.
     """
-    rates, begin = sweep(rng), lowest - rng.uniform(2.2, 3.0)
+    rates, begin = sweep(rng, most), lowest - rng.uniform(2.2, 3.0)
     if short:
         rates = np.geomspace(10 ** (begin - short[0]), 10 ** (lowest + short[1]), _count(short, lowest - begin))
     losses = finder_curve(rates, start, start * fall, begin, lowest)
@@ -260,9 +260,11 @@ def domain(rng: np.random.Generator) -> Case:
             short=(*reach, rng.uniform(2.0, 3.0)),
         )  # fmt: skip
         return replace(drawn, kind=f"few rates, from {before} before the fall on")
-    kind, end = ("clean", "noisy", "diverged")[rng.integers(3)], (np.nan, np.inf)[rng.integers(2)]
+    kind, end = ("clean", "noisy", "noisy", "diverged")[rng.integers(4)], (np.nan, np.inf)[rng.integers(2)]
     fall = rng.uniform(0.55, 0.8) if kind == "noisy" else rng.uniform(0.18, 0.8)
-    return curve(rng, kind, rng.uniform(-2.9, 0.0), 10 ** rng.uniform(-2, 3), fall, end)
+    # Between many rates noise is larger than the fall.
+    most = 1000 if kind == "noisy" and rng.integers(2) else 120
+    return curve(rng, kind, rng.uniform(-2.9, 0.0), 10 ** rng.uniform(-2, 3), fall, end, most=most)
 
 
 def visible(name: str, case: Case) -> Case:
