@@ -174,6 +174,8 @@ def test_the_ceilings_are_those_of_the_library() -> None:
         if len(mistakes) < 10:  # too few for whole examples
             continue
         examples = round(len(mistakes) * 100 / (100 - accuracy))
+        if examples < 200:  # a whole example is more than the tolerance
+            continue
         found = bucket_errors(
             np.arange(examples) < len(mistakes), lambda row, names=mistakes: [names[row]] if row < len(names) else []
         )
