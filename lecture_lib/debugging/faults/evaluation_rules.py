@@ -178,11 +178,11 @@ def rate_never_reached(evidence: Evidence) -> Finding | None:
     )
     if not used or max(used) > NEVER * given:
         return None
-    # A rate that is highest at the end is on its way up; only of a whole run is that a fault.
-    if used[-1] == max(used) and not evidence.spec.epochs:
+    rising = used[-1] == max(used)
+    if rising and not evidence.spec.epochs:  # a longer run than the recorded one may be meant
         return None
     text = f"the optimizer was given the rate {given:.2g}, and the schedule never sets more than {max(used):.2g}"
-    if used[-1] == max(used):
+    if rising:
         text += ", in the last step: is its warm-up longer than the run?"
     return Finding(None, text, {"given": given, "largest": max(used)}, where="schedule")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 
 import torch
@@ -44,29 +43,27 @@ def rows_shared_by_columns(evidence: Evidence) -> Finding | None:
     train = evidence.train
     if train is None or train.x.is_floating_point() or train.x.ndim != 2 or not 2 <= train.x.shape[1] <= COLUMNS:
         return None
-    requested: dict[str, list[Tensor]] = {}
-
-    def note(name: str) -> Callable[..., None]:
-        return lambda _, inputs, __: requested.setdefault(name, []).append(inputs[0].detach().cpu())
-
+    tables = {layer: name for name, layer in evidence.program.model.named_modules() if isinstance(layer, nn.Embedding)}
+    requested: dict[nn.Module, list[Tensor]] = {layer: [] for layer in tables}
     with untouched(evidence.program, evidence.seed) as program, torch.no_grad(), ExitStack() as hooks:
-        tables = {name: layer for name, layer in program.model.named_modules() if isinstance(layer, nn.Embedding)}
-        for name, layer in tables.items():
-            hooks.callback(layer.register_forward_hook(note(name)).remove)
+        for layer, batches in requested.items():
+            hook = layer.register_forward_hook(lambda _, args, __, batches=batches: batches.append(args[0].cpu()))
+            hooks.callback(hook.remove)
         program.model.eval()
         for x, _ in train.batches():
             program.outputs(x.to(train.device))
-    for name, parts in requested.items():
-        if any(part.shape[1:] != train.x.shape[1:] for part in parts):
+    for layer, name in tables.items():
+        batches, rows = requested[layer], layer.num_embeddings
+        if not batches or any(ids.shape[1:] != train.x.shape[1:] for ids in batches):
             continue
-        ids, rows = torch.cat(parts), tables[name].num_embeddings
+        ids = torch.cat(batches)
         counts = ids.amax(dim=0) - ids.amin(dim=0) + 1
         # A few ids may be missing in what is looked at.
         if 0.9 * rows <= int(counts.sum()) <= rows and int(ids.max()) < 0.7 * rows:
             text = (
-                f"{name} has {rows} rows for the {int(counts.sum())} ids of {len(counts)} columns, and all of them use"
+                f"{name} has {rows} rows for the {int(counts.sum())} ids of {len(counts)} columns, and all of them use "
+                f"the first {int(ids.max()) + 1}: is each column's offset missing?"
             )
-            text += f" the first {int(ids.max()) + 1}: is each column's offset missing?"
             return Finding(None, text, {"rows": rows, "ids": counts.tolist()}, where="model")
     return None
 

@@ -53,12 +53,8 @@ def gives_target_away(evidence: Evidence) -> Finding | None:
         return None
     text, where = f"column {column} alone scores {best:.2f} on examples it has not seen", ""
     x = evidence.plain.x if evidence.plain is not None else None
-    if (
-        x is not None
-        and x.ndim in (2, 3)
-        and column >= (x.shape[1] - 1) * (x.shape[2] if x.ndim == 3 else 1)
-        and (x.ndim == 3 or _windows_of_a_series(train.x))
-    ):
+    last_step = x is not None and x.ndim in (2, 3) and column >= x[0, :-1].numel()
+    if last_step and x is not None and (x.ndim == 3 or _windows_of_a_series(train.x)):
         # Of windows of a series: the target should be what comes after them.
         text, where = f"{text}; it is the last value of each window", "labels"
     return Finding("D21", text, {"column": column, "score": best}, where=where)

@@ -27,6 +27,7 @@ from lecture_lib.debugging.faults.id_rules import (
     numbered_anew,
     rows_shared_by_columns,
 )
+from lecture_lib.debugging.faults.label_hypotheses import gives_target_away
 from lecture_lib.debugging.faults.loss_probes import pairing
 from lecture_lib.debugging.faults.loss_rules import one_output_rules
 from lecture_lib.debugging.faults.metric_rules import evaluation_prefers_worse_answers, line_at_a_half
@@ -590,3 +591,15 @@ def test_a_warm_up_that_is_longer_than_the_run(steps: int, epochs: int | None, a
     finding = rate_never_reached(Evidence(program, Spec(task="classification", classes=3, epochs=epochs)))
     assert (finding is not None) == accused
     assert finding is None or finding.part == "schedule"
+
+
+@pytest.mark.parametrize(("overlap", "part"), [(True, "labels"), (False, "inputs")])
+def test_the_last_column_is_the_target_of_windows_or_of_a_table(overlap: bool, part: str) -> None:
+    series = torch.randn(4000, generator=torch.Generator().manual_seed(0))
+    rows = series.unfold(0, 8, 1)[:500] if overlap else series.view(500, 8)
+    parts = [DataLoader(TensorDataset(x, x[:, -1].clone()), 50) for x in (rows[:350], rows[350:])]
+    model = nn.Linear(8, 1)
+    program = Program(model, torch.optim.SGD(model.parameters(), lr=0.01), F.mse_loss, *parts)
+    finding = gives_target_away(Evidence(program, Spec(task="regression", epochs=1)))
+    assert finding is not None
+    assert (finding.fault, finding.data["column"], finding.part) == ("D21", 7, part)
