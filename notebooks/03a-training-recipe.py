@@ -1225,9 +1225,9 @@ print("CPU ->", choose_precision("auto", "cpu").name)
 # `autocast_step(model, optimizer, loss_fn, x, y)` trains `model` for one step with BF16 autocast on the CPU. The
 # forward pass and the loss, `loss_fn(model(x), y)`, are both computed under autocast. `optimizer` is SGD with
 # momentum. It may have taken steps before, and the momentum from these steps counts. `.grad` may still hold gradients
-# of an earlier step, and these must not count. Your function may be called again with the same model. Afterwards
-# autocast is off again, as it was before; its default dtype on the CPU is PyTorch's own. `autocast_step` returns a dict
-# with the dtypes that you *find* in this step, for example `torch.float32`:
+# of an earlier step, and these must not count. Your function may be called again with the same model. When it returns,
+# autocast is off again, as it was before. The default dtype of autocast on the CPU is PyTorch's own. `autocast_step`
+# returns a dict with the dtypes that you *find* in this step, for example `torch.float32`:
 #
 # - `"parameter"` and `"gradient"`: of the model's parameters after `backward()`;
 # - `"output"`: what the model returned under autocast; `"loss"`: what `loss_fn` returned;
