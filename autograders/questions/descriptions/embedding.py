@@ -92,11 +92,11 @@ def info_nce(
     similarity: Callable[[Array, Array], Array] = cosines,
     scale: Callable[[float], float] = lambda t: 1 / t,
     reduce: Callable[[Array], float] = lambda losses: float(losses.mean()),
-    left_out: float = 0.0,
+    left_out: float = -np.inf,
 ) -> Simulation:
     """InfoNCE with one of its parts exchanged: which keys are compared, and which of them count as right.
 
-    `left_out` is what a key that is not compared adds to the sum.
+    `left_out` is the logit of a key that is not compared.
     """
 
     def simulate(case: Case) -> dict[str, Any]:
@@ -104,7 +104,8 @@ def info_nce(
         items = case.inputs["items"]
         same, own = items[:, None] == items, np.eye(len(items), dtype=bool)
         logits = similarity(queries, keys) * scale(case.inputs["temperature"])
-        total = np.log(np.where(compared(same, own), np.exp(logits), left_out).sum(axis=1))
+        # Logits that are not normalised are too large for exp.
+        total = np.logaddexp.reduce(np.where(compared(same, own), logits, left_out), axis=1)
         right = positive(same, own)
         value = reduce(total - (logits * right).sum(axis=1) / right.sum(axis=1))
         return {INFO_NCE: value if np.isfinite(value) else np.nan}
@@ -342,7 +343,7 @@ QUESTION = Description(
             "mask-of-zeros",
             "the logits of the keys that are left out were set to 0, which adds e⁰ = 1 to the sum for each of them",
             "the logit at which a key has no share in a softmax",
-            info_nce(left_out=1.0),
+            info_nce(left_out=0.0),
         ),
         Mistake(
             "several-positives",
