@@ -15,6 +15,7 @@ from .cases import Case
 SAMPLES = 100  # cases of the domain, which show what is not rare there
 COMMON = 0.05  # of them
 CANDIDATES = 12  # cases of the domain for each one that is added
+PATIENCE = 2000  # cases of the domain, after which a trait that is still missing is given up
 SHORT = 30  # characters of a text that is a name or a choice
 MANY = 10  # entries of a list, after which their numbers have two digits
 LONG = 1000  # entries of an axis
@@ -35,14 +36,17 @@ def common_traits(domain: Domain) -> frozenset[str]:
 
 
 def covering(
-    cases: Sequence[Case], domain: Domain, common: frozenset[str], most: int, rng: np.random.Generator
+    cases: Sequence[Case], domain: Domain, common: frozenset[str], fewest: int, rng: np.random.Generator
 ) -> list[Case]:
-    """These cases and so many of the domain: first those that bring most of the common traits, then any."""
+    """These cases and others of the domain: those that bring every common trait, then any until `fewest` are added."""
     missing = common.difference(*map(traits, cases))
-    candidates = [domain(rng) for _ in range(CANDIDATES * most if missing else most)]
+    candidates = [domain(rng) for _ in range(CANDIDATES * fewest if missing else fewest)]
     brought = [missing & traits(case) for case in candidates] if missing else []
+    while missing.difference(*brought) and len(candidates) < PATIENCE:
+        candidates.append(domain(rng))
+        brought.append(missing & traits(candidates[-1]))
     chosen: list[int] = []
-    while missing and len(chosen) < most:
+    while missing:
         best = max(range(len(candidates)), key=lambda index: len(brought[index] & missing))
         if not brought[best] & missing:
             break
@@ -50,7 +54,7 @@ def covering(
         missing -= brought[best]
     # What is special only in how two arguments are related is no trait; more cases are more likely to meet it.
     rest = (index for index in range(len(candidates)) if index not in chosen)
-    chosen += islice(rest, most - len(chosen))
+    chosen += islice(rest, max(0, fewest - len(chosen)))
     return [*cases, *(replace(candidates[index], kind=ALLOWED) for index in chosen)]
 
 

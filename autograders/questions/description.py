@@ -57,7 +57,7 @@ class Description:
     set. `domain` gives any case within the question's wording: every right answer agrees with the reference there.
     `facts` turns an observation into what the reference says, where many results are right and a case's key decides.
     `practice` makes of a hidden case one that the visible check can try, or is None where there are none to be had.
-    `added` cases of the domain join each set, so that it holds every kind of input that is not rare there
+    At least `added` cases of the domain join each set, so that it holds every kind of input that is not rare there
     (`coverage.py`): fewer where a case takes long, and none where `draw` has them all.
     """
 

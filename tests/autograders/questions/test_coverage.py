@@ -145,3 +145,22 @@ def test_so_many_cases_are_added_and_the_same_ones_again() -> None:
     assert common.difference(*(traits(case) for case in added)) == set()
     again = covering(start, domain, common, 16, np.random.default_rng(1))
     assert [case.inputs for case in added] == [case.inputs for case in again]
+
+
+def test_what_no_early_candidate_brings_is_still_looked_for() -> None:
+    """Ten inputs, each true in one case of ten: a dozen candidates seldom bring them all."""
+
+    def domain(rng: np.random.Generator) -> Case:
+        true = rng.integers(10)
+        return Case("domain", {name: bool(true == index) for index, name in enumerate("abcdefghij")})
+
+    common = frozenset(f"{name}: {value}" for name in "abcdefghij" for value in (True, False))
+    for seed in range(20):
+        cases = covering([], domain, common, 1, np.random.default_rng(seed))
+        assert common.difference(*(traits(case) for case in cases)) == set()
+        assert len(cases) == 10
+
+
+def test_a_trait_that_the_domain_does_not_have_is_given_up() -> None:
+    cases = covering([], lambda _: Case("domain", {"x": True}), frozenset({"x: False"}), 2, np.random.default_rng(0))
+    assert len(cases) == 2
