@@ -53,8 +53,9 @@ def why_none(observation: Observation, part: str) -> str:
         return "nothing was observed"
     if "unanswered" in outcome:
         return "not answered"
-    if "unusable" in outcome:
-        return str(outcome["unusable"])[:300]
+    for told in ("unusable", "overwritten"):
+        if told in outcome:
+            return str(outcome[told])[:300]
     # Cut: a student's own text can be of any length, and goes into the journal with the verdict.
     return f"your code raised {str(outcome.get('raised', 'something unreadable'))[:300]}"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from lecture_lib.notebook.compare import agree, difference
-from lecture_lib.notebook.misconceptions import CORNER_CASE, SECOND_CALL, Fields, explains, general_mistake
+from lecture_lib.notebook.misconceptions import CORNER_CASE, OVERWRITES, SECOND_CALL, Fields, explains, general_mistake
 
 from .cases import Case, Observation, of_kind, read_field, without_values
 from .cases import value as fields_of
@@ -15,7 +15,7 @@ from .coverage import ALLOWED
 from .graded_parts import DescriptionError, Graded, Mistake, changed_fields, charged_beyond, split
 from .verdict import Part
 
-STOPPED = {"raised": "raised", "unusable": "wrong-form"}
+STOPPED = {"raised": "raised", "unusable": "wrong-form", "overwritten": OVERWRITES}
 """The general mistake behind an outcome without a value."""
 _MOST_KINDS = 12
 """Kinds of cases that a message lists."""
@@ -162,6 +162,9 @@ class Judgement:
         """
         lost = [graded for part, graded in zip(self.parts, self.graded, strict=True) if part.points < part.maximum]
         for graded in lost:
+            # What an answer returns of arguments that it has changed does not say what else it does wrong.
+            if any(self._overwrites(graded)):
+                return OVERWRITES
             for mistake in self.mistakes:
                 if mistake.id in graded.unless and self._explains(mistake):
                     return mistake.id
@@ -173,6 +176,11 @@ class Judgement:
                     return mistake.id
         general = next((name for graded in lost if (name := self._general(graded)) is not None), None)
         return general or (CORNER_CASE if any(map(self._is_corner_case, lost)) else None)
+
+    def _overwrites(self, part: Graded) -> Iterator[bool]:
+        for _, observation, _ in self._selected(part):
+            outcomes = (observation.get(split(path)[0]) for path in part.fields)
+            yield any(isinstance(outcome, Mapping) and "overwritten" in outcome for outcome in outcomes)
 
     def _is_corner_case(self, part: Graded) -> bool:
         """Whether the fields of a part are right on most kinds of cases, so that the others are special somehow.

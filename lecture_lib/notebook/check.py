@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .compare import agree, difference, show
-from .misconceptions import SECOND_CALL, explains, general_mistake, mistake_of, words_of
+from .misconceptions import GENERAL, OVERWRITES, SECOND_CALL, explains, general_mistake, mistake_of, words_of
 from .observe import observe
 from .process_state import told_left
 from .question import PublicCase, PublicQuestion
@@ -194,6 +194,8 @@ def _check_part(
         return Line(case.name, part, WRONG, f"your code raised {outcome['raised']}", "what that line was given here")
     if "unusable" in outcome:
         return Line(case.name, part, WRONG, outcome["unusable"], "what the question says that the function returns")
+    if "overwritten" in outcome:
+        return Line(case.name, part, WRONG, outcome["overwritten"], GENERAL[OVERWRITES].look_at, OVERWRITES)
     values, expected = outcome["value"], case.expected[part]
     wrong = difference(values, expected, question.relative_tolerance, part)
     if wrong is None:

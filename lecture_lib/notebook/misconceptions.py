@@ -62,6 +62,7 @@ def _observed(observation: Mapping[str, Any], part: str, name: str) -> Any:
 
 CORNER_CASE = "corner-case"
 SECOND_CALL = "second-call"
+OVERWRITES = "overwrites-argument"
 GENERAL = {
     "nothing-returned": Misconception(
         "None came back where a value is due", "whether every way through your function ends with `return`"
@@ -102,6 +103,10 @@ GENERAL = {
     SECOND_CALL: Misconception(
         "called a second time with the same arguments, your function gives another result",
         "which of its arguments your code changes, and what it keeps from one call to the next",
+    ),
+    OVERWRITES: Misconception(
+        "your function changes an argument, which whoever called it still needs",
+        "what `clone()`, `copy()`, `list()` or `dict()` is for, and which of your lines works in place",
     ),
     CORNER_CASE: Misconception(
         "most kinds of inputs are right and a few are not; the message names one that is not",

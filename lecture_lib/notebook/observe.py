@@ -11,12 +11,13 @@ import copy
 import dis
 import functools
 import importlib
+import inspect
 import re
 import traceback
 import types
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,9 @@ def observe(question: PublicQuestion, functions: Functions, inputs: Inputs) -> d
     """Observe every part of `question` on one case.
 
     Returns part -> {"value": {field: plain value}}, {"raised": text} when the student's code raised, {"unusable": text}
-    when what it returned is not of the form asked for, or {"unanswered": True}. A part that fails
-    says nothing about the others: each runs by itself, on inputs of its own, in a process with the standard settings.
+    when what it returned is not of the form asked for, {"overwritten": text} when it changed an argument that has to
+    stay as it is, or {"unanswered": True}. A part that fails says nothing about the others: each runs by itself, on
+    inputs of its own, in a process with the standard settings.
     What it left changed in the process is put back and named: {"left": [text]} beside the rest. Every second time the
     parts are observed in the opposite order, because a function must not need what another one has stored; and of two
     calls of a repeatable function the second counts. {"again": True} says that a result was another one then.
@@ -55,7 +57,7 @@ def observe(question: PublicQuestion, functions: Functions, inputs: Inputs) -> d
     with forbid_ready_made(question):
         outcomes = {
             part: _observe_part(
-                question.parts[part], functions, question.repeatable, copy.deepcopy(inputs), seeds[part]
+                question.parts[part], _Recording(functions, question), copy.deepcopy(inputs), seeds[part]
             )
             for part in order
         }
@@ -63,13 +65,8 @@ def observe(question: PublicQuestion, functions: Functions, inputs: Inputs) -> d
 
 
 def _observe_part(
-    run: Callable[[Functions, Inputs], dict[str, Any]],
-    functions: Functions,
-    repeatable: Collection[str],
-    inputs: Inputs,
-    seed: int,
+    run: Callable[[Functions, Inputs], dict[str, Any]], recording: _Recording, inputs: Inputs, seed: int
 ) -> dict[str, Any]:
-    recording = _Recording(functions, repeatable)
     left: list[str] = []
     with standard_process(left, seed):
         try:
@@ -83,6 +80,8 @@ def _observe_part(
     # After the run: a question may have several functions, and a part needs only those that it called.
     if any(is_stub(function) for function in recording.called):
         return dict(UNANSWERED)
+    if recording.overwritten and "value" in outcome:
+        outcome = {"overwritten": recording.overwritten}
     return outcome | ({"left": left} if left else {}) | ({"again": True} if recording.differs_again else {})
 
 
@@ -112,12 +111,15 @@ class _Recording(dict[str, Callable[..., Any]]):
     """The student's functions, remembering which of them a part asked for and what the last call returned.
 
     A repeatable one is called twice with the same arguments; `differs_again` says that a second result was another one.
+    `overwritten` names the first argument that a function changed although it has to leave it as it is. Only what is
+    plain data is looked at: a model that is trained is another one afterwards.
     """
 
-    def __init__(self, functions: Functions, repeatable: Collection[str]) -> None:
+    def __init__(self, functions: Functions, question: PublicQuestion) -> None:
         super().__init__(functions)
-        self._repeatable = repeatable
+        self._repeatable, self._may_overwrite = question.repeatable, question.may_overwrite
         self.differs_again = False
+        self.overwritten = ""
         self.called: list[Callable[..., Any]] = []
         self.returned: tuple[str, Any] | None = None
 
@@ -131,7 +133,12 @@ class _Recording(dict[str, Callable[..., Any]]):
         @functools.wraps(function)
         def recorded(*args: Any, **kwargs: Any) -> Any:
             self.returned = None
+            given = {} if name in self._may_overwrite else _by_name(function, args, kwargs)
+            kept = {argument: _readable(value) for argument, value in given.items()}
             result = function(*args, **kwargs)
+            changed = (argument for argument in given if not _same(_readable(given[argument]), kept[argument]))
+            if not self.overwritten and (first := next(changed, None)):
+                self.overwritten = f"{name} changes its argument `{first}`, which has to stay as it is"
             if name in self._repeatable:
                 # Read before the second call, which may change what the first one returned.
                 before, result = _readable(result), function(*args, **kwargs)
@@ -153,12 +160,33 @@ class _Recording(dict[str, Callable[..., Any]]):
         return f"{name} returned a {kind}, which is not what the question asks for ({_in_a_line(str(error))})"
 
 
-def _readable(result: Any) -> Any:
-    """A result as plain data; "" where it has a form that cannot be read."""
+def _readable(value: Any) -> Any:
+    """A value as plain data; "" where it has a form that cannot be read."""
     try:
-        return plain(result)
+        return plain(value)
     except Exception:
         return ""
+
+
+def _by_name(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by the names that they have in the function; {} where they do not fit it."""
+    try:
+        return dict(inspect.signature(function).bind(*args, **kwargs).arguments)
+    except TypeError:
+        return {}  # the call says so
+
+
+def _same(value: Any, before: Any) -> bool:
+    """Whether plain data is what it was, bit by bit but for nan, which is equal to nan here."""
+    if isinstance(before, dict):
+        keys = isinstance(value, dict) and list(value) == list(before)
+        return keys and all(map(_same, value.values(), before.values()))
+    if isinstance(before, list):
+        return isinstance(value, list) and len(value) == len(before) and all(map(_same, value, before))
+    if isinstance(before, np.ndarray):
+        kind = isinstance(value, np.ndarray) and value.dtype == before.dtype
+        return kind and np.array_equal(value, before, equal_nan=before.dtype.kind in "fc")
+    return type(value) is type(before) and value == before
 
 
 def is_stub(function: Callable[..., Any]) -> bool:
@@ -198,11 +226,11 @@ def plain(value: Any) -> Any:
     """
     if value is None or isinstance(value, str):
         return value
+    # Copies: an array would share memory with a tensor or array that the answer may change later.
     if isinstance(value, torch.Tensor):
-        # A copy: the array would share memory with a tensor that the answer may change later.
         return value.detach().cpu().numpy().copy()
     if isinstance(value, bool | int | float | np.ndarray | np.generic):
-        return np.asarray(value)
+        return np.array(value)
     if isinstance(value, set | frozenset):
         return sorted(plain(item) for item in value)
     if isinstance(value, list | tuple):

@@ -98,7 +98,8 @@ def draw(rng: np.random.Generator) -> list[Case]:
 def domain(rng: np.random.Generator) -> Case:
     """Up to twelve outputs or 2,000, of which any may be unused, and few labels or, in one part, many.
 
-    Ties in training are ties in validation. In some cases the majority lies above every validation label.
+    Ties in training are ties in validation. In some cases the majority lies above every validation label. Among many
+    training labels one class can have a few alone.
     """
     classes = 2000 if rng.integers(7) == 0 else rng.integers(2, 13)
     used = rng.permutation(classes)[: rng.integers(1, min(classes, 12) + 1)]
@@ -108,8 +109,12 @@ def domain(rng: np.random.Generator) -> Case:
     if len(used) > 1 and rng.integers(4) == 0:
         kind, used = "the majority above all validation labels", np.sort(used)
         train[-1], val[-1], val[0] = 5, 0, max(val[0], 1)
-    longer = rng.integers(7)
-    train, val = train * (1200 if longer == 0 else 1), val * (1200 if longer == 1 else 1)
+    longer, rarest = rng.integers(7), train.argmin()
+    if longer == 0 and train[rarest] < train.max():
+        kind, val[rarest], few = "a class that is rare in training", max(val[rarest], 1), train[rarest]
+        train = 1200 * train
+        train[rarest] = few
+    val = val * (1200 if longer == 1 else 1)
     return labels_case(rng, kind, classes, used, train, val)
 
 

@@ -248,6 +248,7 @@ KINDS: dict[str, dict[str, Maker]] = {
         "a gap that stays": settled(LOW, (2.3, 2.5)),
         "a large gap that stays": settled((0.02, 0.03), (4.0, 6.0)),
         "one low epoch of validation": hit(FINE, "val", 9, (0.6, 0.75)),
+        "one low epoch of validation, near the end": hit(FINE, "val", -2, (0.6, 0.75)),
     },
     "sweet spot": {
         "settled low": FINE,

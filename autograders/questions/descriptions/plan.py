@@ -156,7 +156,7 @@ def domain(rng: np.random.Generator) -> Case:
     }
     milestones = [int(each) for each in np.sort(rng.choice(np.arange(1, 9), rng.integers(0, 5), replace=False))]
     losses = slow_fall(rng) if rng.integers(4) == 0 else (rng.integers(2, 8, rng.integers(1, 17)) / 4).tolist()
-    unit = float(rng.choice([1.0, 1e-5, 1e5], p=[0.7, 0.15, 0.15]))
+    unit = float(rng.choice([1.0, 1e-5, 1e5], p=[0.4, 0.3, 0.3]))
     planned = rng.uniform(0.005, 1.0, rng.integers(1, 13)).tolist()
     rate = 10 ** rng.uniform(-1.5, 0)
     settings = {

@@ -13,21 +13,15 @@ from .activations import built_layer
 from .float64 import in_float64
 
 
-def _moved(before: list[Any], after: list[torch.Tensor]) -> float:
-    """1 where any of the tensors has another value than before."""
-    return float(any(not torch.equal(new, torch.tensor(old)) for old, new in zip(before, after, strict=True)))
-
-
 def _ema(functions: Functions, inputs: Inputs) -> dict[str, Any]:
     weights = [torch.tensor(weight) for weight in inputs["weights"]]
     averages = functions["moving_averages"](weights, inputs["decay"])
-    return {"values": [in_float64(average) for average in averages], "changed": _moved(inputs["weights"], weights)}
+    return {"values": [in_float64(average) for average in averages]}
 
 
 def _swa(functions: Functions, inputs: Inputs) -> dict[str, Any]:
     weights = [torch.tensor(weight) for weight in inputs["weights"]]
-    average = functions["mean_weights"](weights)
-    return {"value": in_float64(average).clone(), "changed": _moved(inputs["weights"], weights)}
+    return {"value": in_float64(functions["mean_weights"](weights))}
 
 
 def _statistics(functions: Functions, inputs: Inputs) -> dict[str, Any]:

@@ -28,6 +28,7 @@ QUESTION = PublicQuestion(
     id="03a-clip",
     title="clip by the global norm",
     functions=("clip_by_global_norm", "per_parameter_cosine"),
+    may_overwrite=("clip_by_global_norm", "per_parameter_cosine"),
     parts={"clipping": _clip, "cosine": _cosine},
     ready_made=("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad.clip_grad_norm_"),
     relative_tolerance=1e-5,  # PyTorch divides by norm + 1e-6; both forms are right

@@ -22,6 +22,7 @@ QUESTION = PublicQuestion(
     id="03d-dropout",
     title="dropout and its gradient",
     functions=("dropout", "dropout_gradient"),
+    may_overwrite=("dropout", "dropout_gradient"),
     parts={"output": _applied("dropout", "x"), "gradient": _applied("dropout_gradient", "gradient")},
     ready_made=("torch.nn.functional.dropout", "torch.dropout", "torch.nn.Dropout", "torch.native_dropout"),
 )

@@ -39,6 +39,7 @@ QUESTION = PublicQuestion(
     title="gradients watched",
     functions=("global_norm", "update_ratios", "clip_threshold", "clip_gradients"),
     repeatable=("global_norm", "update_ratios", "clip_threshold"),
+    may_overwrite=("clip_gradients",),
     parts={"norm": _norm, "ratios": _ratios, "threshold": _threshold, "clip": _clip},
     ready_made=(
         "torch.nn.utils.clip_grad_norm_",

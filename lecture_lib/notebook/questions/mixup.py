@@ -30,6 +30,7 @@ QUESTION = PublicQuestion(
     id="03d-mixup",
     title="mixed images and mixed labels",
     functions=("mixup", "cutmix"),
+    may_overwrite=("mixup", "cutmix"),
     parts={"mixup": _mixup, "cutmix": _cutmix},
     ready_made=("torchvision.transforms.v2.MixUp", "torchvision.transforms.v2.CutMix"),
 )

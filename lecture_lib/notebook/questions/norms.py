@@ -45,6 +45,7 @@ QUESTION = PublicQuestion(
     id="03d-norms",
     title="four normalisations",
     functions=("batch_norm", "layer_norm", "group_norm", "rms_norm"),
+    may_overwrite=("batch_norm", "layer_norm", "group_norm", "rms_norm"),
     parts={"train": _batch(True), "evaluation": _batch(False), "layer": _layer, "group": _group, "rms": _rms},
     ready_made=(
         *(f"torch.nn.functional.{norm}_norm" for norm in ("batch", "layer", "group", "rms", "instance")),

@@ -49,6 +49,7 @@ QUESTION = PublicQuestion(
     id="03c-optimizers",
     title="the steps of four optimizers",
     functions=("sgd", "rmsprop", "adam"),
+    may_overwrite=("sgd", "rmsprop", "adam"),
     parts={
         "sgd": _sgd,
         "nesterov": _nesterov,
