@@ -1346,7 +1346,7 @@ reveal("accumulation", 0.0 - 0.1 * w.grad.item(), usual={
 # Write `accumulate_epoch(model, micro_batches, optimizer, loss_fn, accumulate)`. It trains `model` for one epoch.
 #
 # - `micro_batches` is a list of at least one pair `(x, y)`, with `x` `[n, features]` and `y` `[n, outputs]` in the
-#   model's dtype (float32 or float64). The number of examples `n` can differ from pair to pair.
+#   model's dtype (float32 or float64). The number of examples `n`, at least 1, can differ from pair to pair.
 # - `loss_fn(model(x), y)` is the mean over the examples of one micro-batch. It need not be symmetric in its arguments.
 # - `accumulate` (1 or more) micro-batches make one window, and one window is one optimizer step. The last window may be
 #   shorter. Take a step for it as well.
@@ -1357,7 +1357,7 @@ reveal("accumulation", 0.0 - 0.1 * w.grad.item(), usual={
 # - `.grad` is empty at the first call. The function is called again with the same list for the next epoch: gradients
 #   that are left from one epoch must not count in the next one. The function returns nothing.
 #
-# Weights may differ by float32 rounding, which is a hundred times less than any mistake changes them.
+# Rounding in float32 counts as right: any mistake changes the weights a hundred times more.
 #
 # Hidden cases: micro-batches of equal size 1 point, one micro-batch at a time 2, micro-batches of different sizes 3,
 # a short last window 1, a second epoch 1. Limit: 30 seconds.
@@ -1470,7 +1470,8 @@ show_arrows(
 # ### Question 03a-clip · 8 points
 #
 # Write two functions of a list of one or more gradients and a number `max_norm`. The gradients are tensors of any
-# shape, including `[]`, all float32 or all float64. They need not be contiguous in memory. `max_norm` and the norm of
+# shape, including `[]`, all float32 or all float64. They need not be contiguous in memory, but no two entries share
+# it. `max_norm` and the norm of
 # each tensor lie between 0.1 and 1000, so squares are safe in float32.
 #
 # - `clip_by_global_norm(gradients, max_norm)` returns the list of clipped gradients and the global norm before
@@ -2446,20 +2447,20 @@ print(f"running mean after eval(), train() and one batch: {norm_in_eval.running_
 # ### Question 03a-evaluate · 8 points
 #
 # Write `evaluate_outputs(model, batches, loss_fn)`. It returns two things: the mean loss over all examples, as a
-# number, and the outputs for all examples in their order, as one tensor `[N, 1]`, so that you can look at the mistakes
-# later.
+# number or a tensor with one number, and the outputs for all examples in their order, as one tensor `[N, 1]`, so that
+# you can look at the mistakes later.
 #
 # - `batches` is a list or a loader of at least one pair `(x, y)`, with `x` `[n, features]` and `y` `[n, 1]` in float64.
-#   The number of examples `n` can differ. If you read it again, it gives the same batches. The model is on the CPU, its
-#   outputs are `[n, 1]`, and no layer is used in two places. You may collect the outputs in float32.
+#   The number of examples `n`, at least 1, can differ. If you read it again, it gives the same batches. The model is on
+#   the CPU, its outputs are `[n, 1]`, and no layer is used in two places. You may collect the outputs in float32.
 # - `loss_fn(outputs, y)` is the mean over the examples of one batch. It need not be symmetric in its arguments.
 # - The whole model is evaluated in eval mode, and autograd records nothing.
 # - Afterwards everything is unchanged: the mode of every layer (any of them may be in train mode or in eval mode),
 #   whether gradients are recorded (`torch.is_grad_enabled()`, which the caller may have switched off), the parameters
 #   with their `.grad` and `requires_grad`, and torch's random stream, from which numbers may have been drawn before.
 #
-# The networks in the tests detect these mistakes. Such a network adds a number to its output when autograd records it,
-# and its output shows which layers were in eval mode. Hidden cases: uneven batches 2 points, eval mode 2, no tape 1,
+# The outputs of the networks in the tests depend on which layers are in eval mode and on whether autograd records.
+# Hidden cases: uneven batches 2 points, eval mode 2, no tape 1,
 # modes and parameters put back 2, random stream 1. The last two parts give points only if at least one of the first
 # three is right. Limit: 30 seconds. The library's own evaluation is switched off while your answer is checked.
 #
@@ -3131,7 +3132,7 @@ print([name for name, entry in asdict(record).items() if entry not in (None, [],
 # - The network that you return has the weights of the epoch with the lowest validation loss.
 # - The record is a `RunRecord`, or a dict with the same names: `config`; `seed`; `data_id` (the `content_id` of `x,
 #   y`); `split_id` (the `content_id` of the two parts, as two arguments); `precision`, here `"fp32"`; `code`, a dict
-#   with the key `commit`, or with the key `reason` if there is no commit; `hardware` with the versions `python` and
+#   with the key `commit`, or, if there is no commit, with the key `reason` and any `commit` of `None`; `hardware` with the versions `python` and
 #   `torch`; `metrics`, a row with `val_loss` (the mean cross-entropy of the validation rows in eval mode, without
 #   smoothing) and `val_metric` (the fraction of correct predictions) for each epoch; `status`, `"finished"`.
 #

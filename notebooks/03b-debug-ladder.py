@@ -385,6 +385,8 @@ reveal("five", round(initial, 2), "nats", usual={
 # 2. the mean cross-entropy on the validation labels, in nats, of predicting the training frequencies for every input;
 # 3. the loss, in nats, of a network that gives every output the same probability.
 #
+# An error of $10^{-6}$ counts as right.
+#
 # Hidden cases, balanced and skewed: 1, 2 and 1 points for the three numbers. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
@@ -698,15 +700,14 @@ print(f"mean gain ≈ {mean:.2f} nats, twice the spread ≈ {2 * spread:.2f}")
 # program is `nan` or `inf` where it diverged; all other losses are between 0 and 10. Return three values in this
 # order:
 #
-# 1. the gain: the mean over the seeds of how much lower the program's loss is, in nats;
+# 1. the gain: the mean over the seeds of how much lower the program's loss is than the constant answer's, in nats;
 # 2. the spread: the standard deviation of that difference between seeds, with $n - 1$;
 # 3. whether the rung holds, `True` or `False`: `True` when there are at least three seeds, none of them diverged, and
-#    the gain is above twice the spread. In a hidden table the two are never nearly equal, and the
-#    spread is never 0.
+#    the gain is above twice the spread. In a hidden table the two are never nearly equal, and the spread is never 0.
 #
-# A tensor with one number, or one truth value, is accepted for each. Where a seed diverged, the first two values are
-# not checked. Hidden tables, in float32 and float64: 1 point for each
-# value. Limit: 30 seconds.
+# A tensor with one number, or one truth value, is accepted for each. An error of $10^{-5}$ counts as right. Where a
+# seed diverged, the first two values are not checked. Hidden tables, in float32 and float64: 1 point for each value.
+# Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -2057,8 +2058,8 @@ print("different:", [name for name, _, _ in compare_records(first_record, second
 # a list of three different seeds from 0 to 10,000 in any order.
 #
 # 1. `change` must have exactly one entry. Its key must be in `base`, and its value must differ from the one in `base`.
-#    Otherwise raise a `ValueError` before any run. Two entries are always an error, whatever they are. Values are
-#    compared with `==`, so 32 and 32.0 are the same value.
+#    Otherwise raise a `ValueError` before any run. Two entries are an error even if one of them changes nothing. Values
+#    are compared with `==`, so 32 and 32.0 are the same value.
 # 2. Run `base` and the changed configuration with each of the seeds, each pair of configuration and seed once, in any
 #    order. Leave `base` unchanged.
 # 3. Take the difference for each seed, change minus base. The gain is their mean, *s* their standard deviation

@@ -1397,8 +1397,8 @@ show_figure(
 #
 # - `sgd(parameter, gradients, rates, momentum, dampening, nesterov, weight_decay)`
 # - `rmsprop(parameter, gradients, rates, alpha, eps)`
-# - `adam(parameter, gradients, rates, betas, eps, weight_decay, decoupled)` is AdamW when `decoupled` is true, and Adam
-#   with an L2 penalty otherwise.
+# - `adam(parameter, gradients, rates, betas, eps, weight_decay, decoupled)` takes the steps of AdamW when `decoupled` is
+#   true, and those of Adam with an L2 penalty otherwise.
 #
 # `parameter` is a float64 tensor of any shape, including `[]` and shapes with an empty axis. `gradients` is a list of 1
 # to 8 float64 tensors of the same shape, with entries up to 10,000 in magnitude, or 0. `rates` is a list of as many

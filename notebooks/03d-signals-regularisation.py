@@ -313,8 +313,9 @@ reveal("lengths", spread["Gaussian"], tolerance=3, usual={
 #   `start` is the mean square of the input, `layers` a list of pairs (shape, std). If `rectified`, there is a ReLU
 #   *between* the layers, and it halves the mean square.
 #
-# Shapes have sides from 1 to 60. `gain`, `std` and `start` are numbers from 0.01 to 10. `matrix` is float64, with sides
-# up to 6. Its entries may be as small as 1e-6 or as large as 1e6.
+# Shapes are lists with sides from 1 to 60, and there are 1 to 12 layers. `gain`, `std` and `start` are numbers from 0.01
+# to 10. Mean squares may become as small as 1e-50 or as large as 1e50. `matrix` is float64, with sides up to 6. All its
+# entries may be as small as 1e-6, or as large as 1e6. Numbers may be off by 1e-6, or by 1e-6 of the largest.
 #
 # Hidden cases: fans 2 points, Xavier 2, He 2, bound 2, orthogonal 2, mean squares 2. Limit: 30 seconds.
 # `torch.nn.init.orthogonal_` and `_calculate_fan_in_and_fan_out` are switched off.
@@ -1278,7 +1279,7 @@ reveal("underflow", lost[1], "%", tolerance=4, usual={
 #
 # - `distances(a, b)`: the Euclidean distance of each row of `a` from the same row of `b`, both `[N, D]`. The result is
 #   `[N]`. Where two rows are equal, the distance is 0, and so is its gradient. Rows that are not equal are at least
-#   0.0005 apart. (Adding 1e-12 under the root changes too little to be noticed. Adding 1e-10 is noticed.)
+#   0.0005 apart.
 # - `masked_log_mean(x, mask)`: the mean of $\log x$ over the entries at which the boolean `mask` is true: one number.
 #   Both tensors are `[N, D]`. The true entries are from 1e-9 to 1,000. The others may be 0 or negative, and their
 #   gradient is 0. Without any true entry the result is 0; it may then be a constant that depends on nothing.
@@ -1729,7 +1730,8 @@ probe("03d-dropout", dropout, dropout_gradient)
 # - `cutmix(images, labels, classes, share, order, centre, training)` returns a tuple (images, targets). A box of
 #   images[order[i]] replaces the same box of image i. With H rows and W columns, the box has the half height int(0.5 ·
 #   $\sqrt{1 - \text{share}}$ · H) and the half width int(0.5 · $\sqrt{1 - \text{share}}$ · W). It goes from centre −
-#   half (included) to centre + half (excluded), and what lies outside the image is cut off. `centre` is (row, column).
+#   half (included) to centre + half (excluded), and what lies outside the image is cut off. `centre` is
+#   (row, column), two whole numbers.
 #   The targets are mixed by the share of pixels that *really* come from each image.
 # - With `training=False` both return the images unchanged and one-hot targets. All targets may have any type of number.
 #
@@ -1938,8 +1940,9 @@ show_figure(
 #   variance with $n - 1$, while the model runs in training mode. Old statistics do not count. Afterwards the mode of the model and the
 #   momentum of each norm are as before. `num_batches_tracked` is not checked. It need not return anything.
 #
-# `weights` has one to six float64 tensors of one shape, which must not change. The batches are one to five tensors of
-# the same shape `[N, features]`, with N at least 2. All modules of the model are in one mode, which may be either.
+# `weights` has one to six float64 tensors of one shape. The batches are one to five tensors of the same shape
+# `[N, features]`, with N at least 2. All modules of the model are in one mode, which may be either, and every batch norm
+# keeps running statistics.
 #
 # Hidden cases: moving average 2 points, plain average 1, running statistics 2, mode and momentum afterwards 1. The last
 # point also needs the right running statistics. Limit: 30 seconds. `AveragedModel` and `update_bn` are switched off.

@@ -52,8 +52,8 @@ class PublicQuestion:
     would say too much. `ready_made` names functions ("module.name") that do what the question asks to be written.
     `look_at` says what to look at where no known mistake explains a wrong value; default: the inputs of the case.
     `repeatable` names functions that give the same result when they are called again with the same arguments: they are
-    called twice, and the second result counts. `may_overwrite` names functions that may change their arguments; what
-    any other one changes costs the parts that call it.
+    called twice, and the second result counts. `may_overwrite` names functions that may change their arguments, or
+    whose parts say themselves what that costs; what any other one changes costs all parts that call it.
     """
 
     id: str

@@ -230,6 +230,9 @@ def domain(rng: np.random.Generator) -> Case:
         return switched(rng, on=bool(rng.integers(2)))
     if rng.integers(2):
         return refused(rng, FAULTS[rng.integers(len(FAULTS))])
+    if rng.integers(3) == 0:
+        beyond = experiment(rng, float(rng.choice([-1, 1]) * rng.uniform(0.85, 0.95)))
+        return replace(beyond, kind="beyond twice the standard deviation and in the interval")
     return experiment(rng, float(rng.choice([-1, 1]) * rng.choice([rng.uniform(0, 0.95), rng.uniform(1.05, 3)])))
 
 

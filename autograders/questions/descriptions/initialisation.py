@@ -178,14 +178,18 @@ def domain(rng: np.random.Generator) -> Case:
     kernel = [int(side) for side in rng.integers(1, rng.choice([2, 6, 61]), rng.integers(0, 4))]
     shape = [int(side) for side in rng.choice([1, 60, *rng.integers(1, 61, 4).tolist()], 2)] + kernel
     drawn = case(rng, "domain", shape, (int(rng.integers(1, 7)), int(rng.integers(1, 7))), bool(rng.integers(2)))
-    depth = int(rng.choice([12, int(rng.integers(1, 5))], p=[0.15, 0.85]))
+    depth = int(rng.choice([12, int(rng.integers(1, 5))], p=[0.25, 0.75]))
     shapes, deviations = (drawn.inputs[name][:depth] for name in ("shapes", "deviations"))
+    kind = "domain"
     if rng.integers(3) == 0 or depth == 12:
-        shapes = [[after, before] for before, after in pairwise(rng.integers(1, 61, depth + 1).tolist())]
-        deviations = [number() for _ in shapes]
+        wide = depth == 12 and bool(rng.integers(2))
+        widths = rng.integers(50 if wide else 1, 61, depth + 1).tolist()
+        shapes = [[after, before] for before, after in pairwise(widths)]
+        deviations = [10.0 if wide else number() for _ in shapes]
+        kind = "mean squares beyond float32" if wide else kind
     numbers = {name: number() for name in ("start", "deviation", "gain")}
-    scaled = drawn.inputs["matrix"] * 10 ** rng.choice([0.0, 0.0, rng.uniform(-4, 4)])
-    return Case("domain", {**drawn.inputs, "shapes": shapes, "deviations": deviations, **numbers, "matrix": scaled})
+    scaled = drawn.inputs["matrix"] * 10 ** rng.choice([0.0, -5.5, 5.5, rng.uniform(-4, 4)])
+    return Case(kind, {**drawn.inputs, "shapes": shapes, "deviations": deviations, **numbers, "matrix": scaled})
 
 
 QUESTION = Description(

@@ -212,11 +212,17 @@ def domain(rng: np.random.Generator) -> Case:
         inputs["a"], inputs["b"] = rng.choice([-10.0, 0.0, 10.0], (2, *shape))
     if rng.integers(6) == 0:
         inputs["b"] = rng.choice([0.0, 1.0]) * inputs["a"]
-    if rng.integers(3) == 0:
-        finite = [bool(step) for step in rng.random(rng.choice([1, 6, 24])) < rng.choice([0.0, 0.8, 1.0])]
+    kind = "domain"
+    if rng.integers(6) == 0:
+        kind = "rows that are hardly longer than 0.01"
+        for name, low, high in (("a", 0.011, 0.015), ("b", 0.02, 0.03)):
+            rows_of = rng.normal(size=shape)
+            inputs[name] = rng.uniform(low, high, (rows, 1)) * rows_of / np.linalg.norm(rows_of, axis=1, keepdims=True)
+    if rng.integers(2):
+        finite = [bool(step) for step in rng.random(rng.choice([1, 6, 24])) < rng.choice([0.0, 0.5, 0.8, 1.0])]
         run_settings = {"interval": int(rng.choice([2, 5, 12])), "scale": float(rng.choice([0.5, 1.0, 2.0**16]))}
         inputs |= {"finite": finite, **run_settings}
-    return Case("domain", inputs)
+    return Case(kind, inputs)
 
 
 def visible(name: str, a: Any, b: Any, x: Any, mask: Any, logits: Any, **inputs: Any) -> Case:

@@ -118,9 +118,12 @@ def domain(rng: np.random.Generator) -> Case:
     residuals = np.where(rng.random(shape) < 0.2, rng.choice([0.0, delta, -delta], shape), residuals)
     if rng.integers(6) == 0:
         residuals = np.zeros(shape)
-    targets = rng.choice([0.0, 1.0, 10.0]) * rng.uniform(-100, 100, shape)
+    targets, kind = rng.choice([0.0, 1.0, 10.0]) * rng.uniform(-100, 100, shape), "domain"
+    if rng.integers(6) == 0:
+        kind, dtype, delta = "residuals of thousands of deltas, float32", np.float32, 0.1
+        targets, residuals = np.zeros(shape), rng.choice([-1.0, 1.0], shape) * rng.uniform(800, 2000, shape)
     inputs = {"predictions": (targets + residuals).astype(dtype), "targets": targets.astype(dtype), "delta": delta}
-    return Case("domain", inputs)
+    return Case(kind, inputs)
 
 
 def visible(name: str, predictions: Any, targets: Any, delta: float, dtype: str = "float64") -> Case:

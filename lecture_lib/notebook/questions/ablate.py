@@ -63,6 +63,7 @@ QUESTION = PublicQuestion(
     id="03b-ablate",
     title="ablate one change",
     functions=("ablate_one",),
+    may_overwrite=("ablate_one",),  # the part `runs` asks for it
     parts={"experiment": _experiment, "reading": _reading, "refusal": _refusal},
     relative_tolerance=3e-3,  # 4.303, 4.30 and the exact quantile are all right
 )
