@@ -51,7 +51,7 @@ CODE_LINES = {
     # alternative text in JupyterLab, no white background, and a widget shows what it can without a kernel. A check
     # also tries a drawn set, and tells general mistakes by how wrong numbers relate to right ones,
     # and calls a function twice.
-    "notebook": 1755,
+    "notebook": 1780,
     "notebook/questions": 2320,  # how each question is called and observed, and what it is called on
 }
 

@@ -53,9 +53,9 @@ def why_none(observation: Observation, part: str) -> str:
         return "nothing was observed"
     if "unanswered" in outcome:
         return "not answered"
-    for told in ("unusable", "overwritten"):
-        if told in outcome:
-            return str(outcome[told])[:300]
+    for reason in ("unusable", "overwritten"):
+        if reason in outcome:
+            return str(outcome[reason])[:300]
     # Cut: a student's own text can be of any length, and goes into the journal with the verdict.
     return f"your code raised {str(outcome.get('raised', 'something unreadable'))[:300]}"
 

@@ -133,10 +133,10 @@ class _Recording(dict[str, Callable[..., Any]]):
         @functools.wraps(function)
         def recorded(*args: Any, **kwargs: Any) -> Any:
             self.returned = None
-            given = {} if name in self._may_overwrite else _by_name(function, args, kwargs)
-            kept = {argument: _readable(value) for argument, value in given.items()}
+            arguments = {} if name in self._may_overwrite else _by_name(function, args, kwargs)
+            kept = {argument: _readable(value) for argument, value in arguments.items()}
             result = function(*args, **kwargs)
-            changed = (argument for argument in given if not _same(_readable(given[argument]), kept[argument]))
+            changed = (argument for argument in arguments if not _same(_readable(arguments[argument]), kept[argument]))
             if not self.overwritten and (first := next(changed, None)):
                 self.overwritten = f"{name} changes its argument `{first}`, which has to stay as it is"
             if name in self._repeatable:
