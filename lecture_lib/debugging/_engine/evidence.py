@@ -120,6 +120,8 @@ class Evidence:
             # An evaluation may need a model that was trained.
             with suppress(Exception), untouched(program, self.seed):
                 run.untrained = self._reported()
+            if program.loss_fn is not None:
+                _ = self.own_loss  # taken before it is watched: what the ladder asks it is no part of the run
             watch(program, recorder, run)
             tied = untied(self)
             try:
@@ -214,13 +216,23 @@ class Evidence:
 
     @cached_property
     def own_loss(self) -> Callable[[Any, Any], Tensor]:
-        """The program's loss function, unwatched; it is asked where the model is."""
+        """The program's loss function, unwatched; it is asked where the model is.
+
+        One that couples samples is asked about batches of the program's size: of more samples it is another loss, and
+        one of all triplets takes the third power of their number.
+        """
         own = self.program.loss_fn
         assert own is not None
+        rows = self.train.batch_size if self.train is not None and self.spec.couples_samples else 0
 
         def loss(outputs: Any, targets: Any) -> Tensor:
+            outputs, targets = outputs.to(self.device), targets.to(self.device)
             try:
-                return own(outputs.to(self.device), targets.to(self.device))
+                if rows and len(outputs) == len(targets) >= 2 * rows:
+                    whole = len(outputs) // rows * rows
+                    batches = zip(outputs[:whole].split(rows), targets[:whole].split(rows), strict=True)
+                    return torch.stack([own(*batch) for batch in batches]).mean()
+                return own(outputs, targets)
             except Exception as error:
                 text = f"{type(error).__name__}: {error}"
                 raise NotAskedError(f"the loss_fn does not take what this is asked with, {text}") from error
