@@ -246,6 +246,10 @@ def _climb(evidence: Evidence, go_on: bool, make: Make | None, budget: float) ->
     certain = {(finding.rung, finding.part) for finding in findings if finding.certain}
     # A guess without a name adds nothing to what is certain of the same part.
     findings = [cause for cause in findings if cause.certain or cause.fault or (cause.rung, cause.part) not in certain]
+    if certain and not go_on:
+        # No part is replaced then to try the guesses, and one on a lower rung would hide what is certain above it.
+        lowest = min(rung for rung, _ in certain)
+        findings = [finding for finding in findings if finding.certain or finding.rung >= lowest]
     swaps = None
     # An identity that does not hold explains the program by itself, and replacing parts costs whole trainings.
     if not any(finding.certain for finding in findings) and budget > 0 and evidence.run.error is None:

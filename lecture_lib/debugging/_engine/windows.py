@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from torch import Tensor
 
 from .inspection import fingerprints
 
 LONG = 8  # steps of a window
 DISTINCT = 6  # values in what two windows share, so that it is no accident
+ACCIDENTS = 10  # times as often as by accident
 LARGEST = 3  # axes; pictures move for other reasons
 
 
@@ -28,14 +31,18 @@ def _along(windows: Tensor, by: Tensor, axis: int) -> float:
         return 0.0
     # Most rows are no windows: whether a few numbers agree at all is cheap to ask.
     width = min(LONG, length - length // 2)
-    heads = set(fingerprints(by.narrow(axis, 0, width)))
-    starts = [s for s in range(1, length // 2 + 1) if heads & set(fingerprints(windows.narrow(axis, s, width)))]
+    openings = set(fingerprints(by.narrow(axis, 0, width)))
+    starts = [s for s in range(1, length // 2 + 1) if openings & set(fingerprints(windows.narrow(axis, s, width)))]
     if not starts:
         return 0.0
     lively = [len(set(row.flatten().tolist())) >= 2 * DISTINCT for row in windows]
     continued_by = [False] * len(windows)
+    by = by.unique(dim=0)
     for start in starts:
-        beginnings = set(fingerprints(by.narrow(axis, 0, length - start)))
+        beginnings = Counter(fingerprints(by.narrow(axis, 0, length - start)))
         ends = fingerprints(windows.narrow(axis, start, length - start))
-        continued_by = [old or new in beginnings for old, new in zip(continued_by, ends, strict=True)]
+        # Sentences of a small language begin alike, and so often a window is continued by accident.
+        accidents = sum(count for count in beginnings.values() if count > 1) / len(by)
+        if sum(end in beginnings for end in ends) > ACCIDENTS * accidents * len(ends):
+            continued_by = [old or new in beginnings for old, new in zip(continued_by, ends, strict=True)]
     return sum(a and b for a, b in zip(continued_by, lively, strict=True)) / len(windows)

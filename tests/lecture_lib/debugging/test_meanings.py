@@ -340,6 +340,16 @@ class TestWindows:
         assert continued(windows[cut:], windows[:cut]) == 0  # nothing of training is later
         assert 0 < continued(windows[:cut], windows[cut:]) < 0.3  # at the border only
 
+    def test_pieces_of_a_small_language_are_continued_by_accident_only(self) -> None:
+        words = ["the old cat ", "a dog and ", "her black door ", "two white birds "]
+        order = torch.randint(len(words), (4000,), generator=torch.Generator().manual_seed(0)).tolist()
+        text = torch.tensor([ord(letter) for word in order for letter in words[word]])
+        pieces = text[: len(text) // 32 * 32].view(-1, 32)
+        assert continued(pieces[1200:], pieces[:1200]) == 0
+        windows = text[:4000].unfold(0, 200, 1)
+        windows = windows[torch.randperm(len(windows), generator=torch.Generator().manual_seed(0))]
+        assert continued(windows[3000:], windows[:3000]) > 0.9  # of 100 letters, no two begin alike
+
     def test_rows_that_are_no_windows_or_hold_too_little(self) -> None:
         rows = torch.randn(100, 24, generator=torch.Generator().manual_seed(0))
         assert continued(rows, rows) == 0
