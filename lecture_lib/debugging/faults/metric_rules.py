@@ -20,6 +20,7 @@ from ..program import Program
 from .finding import Finding
 
 LEAST = 20  # examples
+PERFECT = (1.0, 100.0)
 DRAWS = 3  # of the examples that an answer gets wrong
 QUALITIES = (1.0, 0.7, 0.4, 0.0)  # share of an answer that is right; the rest is drawn from other examples
 SHRUNK = 0.3  # numbers are so far from their mean to the truth
@@ -39,6 +40,19 @@ def metric_prefers_worse_answers(evidence: Evidence) -> Finding | None:
     refuse_unknown(evidence, outputs, y)
     table = [[float(metric(answer, y)) for answer in answers(outputs, y, draw)] for draw in range(DRAWS)]
     return _judge({"metric": table}, "metric")
+
+
+def full_marks_for_anything(evidence: Evidence) -> Finding | None:
+    """The author's evaluation gives a perfect score before training as after it, and with any example's targets."""
+    run, val = evidence.run, evidence.val
+    if val is None or not run.by_chance or bool((val.y == val.y[:1]).all()):
+        return None
+    for name, own in run.rows[-1].reported.items():
+        scores = [run.untrained.get(name), *(shuffled.get(name) for shuffled in run.by_chance)]
+        if SCORES.search(name) and own in PERFECT and all(score == own for score in scores):
+            text = f"{name} is {own:g} before any training, after it, and with the targets of other examples"
+            return Finding(None, f"{text}: it does not depend on the answers", {"score": own}, where="metric")
+    return None
 
 
 def evaluation_prefers_worse_answers(evidence: Evidence) -> Finding | None:
@@ -235,6 +249,7 @@ def _answering(program: Program, wanted: Tensor) -> Iterator[None]:
 
 METRIC_RULES: tuple[Callable[[Evidence], Finding | None], ...] = (
     metric_prefers_worse_answers,
+    full_marks_for_anything,
     evaluation_prefers_worse_answers,
     metric_counts_what_is_left_out,
     line_at_a_half,

@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from lecture_lib.debugging import Program, Spec
 from lecture_lib.debugging._engine.events import LossCall
 from lecture_lib.debugging._engine.evidence import Evidence
+from lecture_lib.debugging.faults.metric_rules import full_marks_for_anything
 
 ROWS = 8
 
@@ -51,3 +52,40 @@ def test_a_loss_that_couples_samples_is_asked_about_batches_of_the_programs_size
     assert evidence_of(loss, couples_samples=couples).own_loss(outputs, torch.zeros(44, 1)).item() == 1.0
     assert max(sizes) == most
     assert sum(sizes) == (40 if couples else 44)
+
+
+def recall_of(nearest: Callable[[Tensor], Tensor], labels_of: Callable[[Tensor], Tensor] = lambda y: y) -> Evidence:
+    """Embeddings of two classes that lie apart, evaluated by whose label the nearest one has."""
+    x = torch.tensor([[-1.0, 0.0], [1.0, 0.0]]).repeat(20, 1) + torch.randn(
+        40, 2, generator=torch.Generator().manual_seed(0)
+    )
+    y = torch.tensor([0, 1]).repeat(20)
+    loaders = (DataLoader(TensorDataset(part, labels), ROWS) for part, labels in ((x, y), (x, labels_of(y))))
+    model = nn.Linear(2, 2)
+
+    def evaluate(program: Program) -> dict[str, float]:
+        assert program.val_loader is not None
+        pairs = [(program.model(inputs), labels) for inputs, labels in program.val_loader]
+        embeddings, labels = (torch.cat(part) for part in zip(*pairs, strict=True))
+        found = nearest(torch.cdist(embeddings, embeddings))
+        return {"recall@1": (labels[found] == labels).float().mean().item()}
+
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    program = Program(model, optimizer, nn.CrossEntropyLoss(), *loaders, evaluate=evaluate)
+    return Evidence(program, Spec(epochs=1))
+
+
+def others(distances: Tensor) -> Tensor:
+    return distances.fill_diagonal_(torch.inf).argmin(1)
+
+
+def test_a_retrieval_that_finds_the_query_itself_has_full_marks_for_anything() -> None:
+    finding = full_marks_for_anything(recall_of(lambda distances: distances.argmin(1)))
+    assert finding is not None
+    assert finding.part == "metric"
+    assert "1 before any training" in finding.evidence
+
+
+def test_full_marks_that_are_earned_or_could_not_be_missed_are_no_fault() -> None:
+    assert full_marks_for_anything(recall_of(others)) is None
+    assert full_marks_for_anything(recall_of(others, torch.zeros_like)) is None  # every example has one label
