@@ -219,7 +219,7 @@ def climb(
     make: Make | None = None,
     budget: float = 60.0,
 ) -> Climb:
-    """Climb the ladder and stop at the first rung that fails.
+    """Climb the ladder and stop at the first rung that fails; for certain, where anything is certain.
 
     Where no rule says anything, parts of the program are replaced by good ones, one at a time (`swap_parts`). The
     program is left as it was, bit for bit.
@@ -246,10 +246,6 @@ def _climb(evidence: Evidence, go_on: bool, make: Make | None, budget: float) ->
     certain = {(finding.rung, finding.part) for finding in findings if finding.certain}
     # A guess without a name adds nothing to what is certain of the same part.
     findings = [cause for cause in findings if cause.certain or cause.fault or (cause.rung, cause.part) not in certain]
-    if certain and not go_on:
-        # No part is replaced then to try the guesses, and one on a lower rung would hide what is certain above it.
-        lowest = min(rung for rung, _ in certain)
-        findings = [finding for finding in findings if finding.certain or finding.rung >= lowest]
     swaps = None
     # An identity that does not hold explains the program by itself, and replacing parts costs whole trainings.
     if not any(finding.certain for finding in findings) and budget > 0 and evidence.run.error is None:
@@ -281,7 +277,8 @@ def _climb(evidence: Evidence, go_on: bool, make: Make | None, budget: float) ->
         here = [finding for finding in findings if finding.rung == rung.number]
         numbers = _measure(evidence, rung, unchecked)
         results.append(Result(rung, tuple(here), tuple(unchecked.get(rung.number, ())), numbers))
-        if here and not go_on:
+        # A guess that no replaced part was tried for must not hide what is certain above it.
+        if here and not go_on and (not certain or any(finding.certain for finding in here)):
             break
     if results[-1].rung.number >= MEASURED:  # the report shows the metric: nothing is vouched for beside a bad one
         results = [replace(result, doubt=doubt) for result in results]
