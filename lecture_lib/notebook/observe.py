@@ -138,7 +138,7 @@ class _Recording(dict[str, Callable[..., Any]]):
             result = function(*args, **kwargs)
             changed = (argument for argument in arguments if not _same(_readable(arguments[argument]), kept[argument]))
             if not self.overwritten and (first := next(changed, None)):
-                self.overwritten = f"{name} changes its argument `{first}`, which has to stay as it is"
+                self.overwritten = f"{name} changes its argument `{first}`"
             if name in self._repeatable:
                 # Read before the second call, which may change what the first one returned.
                 before, result = _readable(result), function(*args, **kwargs)

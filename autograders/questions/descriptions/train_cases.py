@@ -242,7 +242,7 @@ def domain(rng: np.random.Generator) -> Case:
     how["train_sizes"] = rng.integers(1, 8, 11 if rng.integers(7) == 0 else rng.integers(1, 5))
     how |= {"epochs": epochs, "training": bool(rng.integers(2)), "above": float(rng.integers(1, 3))}
     how["lowered"] = [0.0, 100.0][rng.integers(2)]
-    return draw_until(lambda: drawn(rng, "domain", sizes, [0.0, 0.5][rng.integers(2)], **how), by_margin)
+    return draw_until(lambda: drawn(rng, "domain", sizes, [0.0, 0.5][rng.integers(2)], **how), by_margin, 2000)
 
 
 def column(*values: float) -> Array:
