@@ -323,7 +323,7 @@ def domain(rng: np.random.Generator) -> Case:
     def unit() -> float:
         return float(10 ** rng.uniform(*((-3.3, 2.8), (-9.0, -8.0), (8.0, 10.0))[rng.integers(3)]))
 
-    return draw_until(lambda: curves(rng, "domain", mixed, epochs(), unit()), is_clear)
+    return draw_until(lambda: curves(rng, "domain", mixed, epochs(), unit()), is_clear, 1000)
 
 
 TRAIN = [2.0, 1.2, 0.8, 0.6, 0.5, 0.45, 0.42, 0.41, 0.4, 0.4, 0.4, 0.4]
