@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -193,12 +194,25 @@ class Evidence:
                 if not all(isinstance(part, Tensor) for part in parts):
                     return math.nan, math.nan, None
                 outputs, y = torch.cat(parts), examples.y.to(self.device)
-                loss = float(self.own_loss(outputs, y)) if program.loss_fn else math.nan
+                loss = self._loss_of(outputs, y) if program.loss_fn else math.nan
                 metric = float(program.metric(outputs, y)) if program.metric else math.nan
                 outputs = outputs.cpu()
             except Exception:  # the author's own evaluation says what is wrong with it
                 return math.nan, math.nan, None
         return loss, metric, outputs
+
+    def _loss_of(self, outputs: Tensor, y: Tensor) -> float:
+        """The loss of many examples.
+
+        One that couples samples is asked about batches of the program's size: of more samples it is another loss, and
+        one of all triplets takes the third power of their number.
+        """
+        rows = self.train.batch_size if self.train is not None and self.spec.couples_samples else 0
+        if not rows or not len(outputs) == len(y) >= 2 * rows:
+            return float(self.own_loss(outputs, y))
+        whole = len(y) // rows * rows
+        batches = zip(outputs[:whole].split(rows), y[:whole].split(rows), strict=True)
+        return fmean(float(self.own_loss(*batch)) for batch in batches)
 
     @cached_property
     def tensors_out(self) -> str:
@@ -216,23 +230,13 @@ class Evidence:
 
     @cached_property
     def own_loss(self) -> Callable[[Any, Any], Tensor]:
-        """The program's loss function, unwatched; it is asked where the model is.
-
-        One that couples samples is asked about batches of the program's size: of more samples it is another loss, and
-        one of all triplets takes the third power of their number.
-        """
+        """The program's loss function, unwatched; it is asked where the model is."""
         own = self.program.loss_fn
         assert own is not None
-        rows = self.train.batch_size if self.train is not None and self.spec.couples_samples else 0
 
         def loss(outputs: Any, targets: Any) -> Tensor:
-            outputs, targets = outputs.to(self.device), targets.to(self.device)
             try:
-                if rows and len(outputs) == len(targets) >= 2 * rows:
-                    whole = len(outputs) // rows * rows
-                    batches = zip(outputs[:whole].split(rows), targets[:whole].split(rows), strict=True)
-                    return torch.stack([own(*batch) for batch in batches]).mean()
-                return own(outputs, targets)
+                return own(outputs.to(self.device), targets.to(self.device))
             except Exception as error:
                 text = f"{type(error).__name__}: {error}"
                 raise NotAskedError(f"the loss_fn does not take what this is asked with, {text}") from error

@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from lecture_lib.debugging import Program, Spec
 from lecture_lib.debugging._engine.events import LossCall
 from lecture_lib.debugging._engine.evidence import Evidence
+from lecture_lib.debugging._engine.run_data import Examples
 from lecture_lib.debugging.faults.metric_rules import full_marks_for_anything
 
 ROWS = 8
@@ -48,8 +49,12 @@ def test_a_loss_that_couples_samples_is_asked_about_batches_of_the_programs_size
         sizes.append(len(outputs))
         return (outputs - targets).square().mean()
 
-    outputs = torch.ones(44, 1)
-    assert evidence_of(loss, couples_samples=couples).own_loss(outputs, torch.zeros(44, 1)).item() == 1.0
+    evidence = evidence_of(loss, couples_samples=couples)
+    x = torch.ones(44, 4)
+    sizes.clear()
+    measured, _, outputs = evidence.measure(Examples(x, torch.zeros(44, 1), ROWS, torch.device("cpu")))
+    assert outputs is not None
+    assert measured == pytest.approx(outputs.square().mean().item())
     assert max(sizes) == most
     assert sum(sizes) == (40 if couples else 44)
 
