@@ -267,7 +267,8 @@ class Evidence:
     def constant_loss(self) -> float:
         """Loss on training examples of the best answer that is the same for all; of the untrained model without it."""
         untrained = max(abs(self.run.before), 1e-6) if math.isfinite(self.run.before) else 1.0
-        outputs = self.measure(self.train.part(slice(0, 1000)))[2] if self.train else None
+        most = self.train.batch_size if self.train is not None and self.spec.couples_samples else 1000
+        outputs = self.measure(self.train.part(slice(0, most)))[2] if self.train else None
         if self.train is None or outputs is None or outputs.ndim == 0 or self.program.loss_fn is None:
             return untrained
         y = self.train.y[: len(outputs)]
