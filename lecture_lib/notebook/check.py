@@ -195,8 +195,8 @@ def _check_part(
     if "unusable" in outcome:
         return Line(case.name, part, WRONG, outcome["unusable"], "what the question says that the function returns")
     if "overwritten" in outcome:
-        words = GENERAL[OVERWRITES]
-        return Line(case.name, part, WRONG, f"{words.what} ({outcome['overwritten']})", words.look_at, OVERWRITES)
+        general = GENERAL[OVERWRITES]
+        return Line(case.name, part, WRONG, f"{general.what} ({outcome['overwritten']})", general.look_at, OVERWRITES)
     values, expected = outcome["value"], case.expected[part]
     wrong = difference(values, expected, question.relative_tolerance, part)
     if wrong is None:
