@@ -1470,9 +1470,8 @@ show_arrows(
 # ### Question 03a-clip · 8 points
 #
 # Write two functions of a list of one or more gradients and a number `max_norm`. The gradients are tensors of any
-# shape, including `[]`, all float32 or all float64. They need not be contiguous in memory, but no two entries share
-# it. `max_norm` and the norm of
-# each tensor lie between 0.1 and 1000, so squares are safe in float32.
+# shape, including `[]`, all float32 or all float64. They need not be contiguous in memory, but each entry has a place
+# of its own there. `max_norm` and the norm of each tensor lie between 0.1 and 1000, so squares are safe in float32.
 #
 # - `clip_by_global_norm(gradients, max_norm)` returns the list of clipped gradients and the global norm before
 #   clipping.
@@ -2460,9 +2459,10 @@ print(f"running mean after eval(), train() and one batch: {norm_in_eval.running_
 #   with their `.grad` and `requires_grad`, and torch's random stream, from which numbers may have been drawn before.
 #
 # The outputs of the networks in the tests depend on which layers are in eval mode and on whether autograd records.
-# Hidden cases: uneven batches 2 points, eval mode 2, no tape 1,
-# modes and parameters put back 2, random stream 1. The last two parts give points only if at least one of the first
-# three is right. Limit: 30 seconds. The library's own evaluation is switched off while your answer is checked.
+#
+# Hidden cases: uneven batches 2 points, eval mode 2, no tape 1, modes and parameters put back 2, random stream 1. The
+# last two parts give points only if at least one of the first three is right. Limit: 30 seconds. The library's own
+# evaluation is switched off while your answer is checked.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -3132,8 +3132,8 @@ print([name for name, entry in asdict(record).items() if entry not in (None, [],
 # - The network that you return has the weights of the epoch with the lowest validation loss.
 # - The record is a `RunRecord`, or a dict with the same names: `config`; `seed`; `data_id` (the `content_id` of `x,
 #   y`); `split_id` (the `content_id` of the two parts, as two arguments); `precision`, here `"fp32"`; `code`, a dict
-#   with the key `commit`, or, if there is no commit, with the key `reason` and any `commit` of `None`; `hardware` with the versions `python` and
-#   `torch`; `metrics`, a row with `val_loss` (the mean cross-entropy of the validation rows in eval mode, without
+#   with the `commit` as a text, or, if there is none, with a `reason` as a text (`commit` may then be `None`);
+#   `hardware` with the versions `python` and `torch`; `metrics`, a row with `val_loss` (the mean cross-entropy of the validation rows in eval mode, without
 #   smoothing) and `val_metric` (the fraction of correct predictions) for each epoch; `status`, `"finished"`.
 #
 # Everything in the library may be used. A fifth of the labels in `y` are wrong. Hidden cases: accuracy of at least 55

@@ -314,7 +314,7 @@ reveal("lengths", spread["Gaussian"], tolerance=3, usual={
 #   *between* the layers, and it halves the mean square.
 #
 # Shapes are lists with sides from 1 to 60, and there are 1 to 12 layers. `gain`, `std` and `start` are numbers from 0.01
-# to 10. Mean squares may become as small as 1e-50 or as large as 1e50. `matrix` is float64, with sides up to 6. All its
+# to 10. Mean squares may become as small as 1e-60 or as large as 1e60. `matrix` is float64, with sides up to 6. All its
 # entries may be as small as 1e-6, or as large as 1e6. Numbers may be off by 1e-6, or by 1e-6 of the largest.
 #
 # Hidden cases: fans 2 points, Xavier 2, He 2, bound 2, orthogonal 2, mean squares 2. Limit: 30 seconds.
@@ -1730,9 +1730,9 @@ probe("03d-dropout", dropout, dropout_gradient)
 # - `cutmix(images, labels, classes, share, order, centre, training)` returns a tuple (images, targets). A box of
 #   images[order[i]] replaces the same box of image i. With H rows and W columns, the box has the half height int(0.5 ·
 #   $\sqrt{1 - \text{share}}$ · H) and the half width int(0.5 · $\sqrt{1 - \text{share}}$ · W). It goes from centre −
-#   half (included) to centre + half (excluded), and what lies outside the image is cut off. `centre` is
-#   (row, column), two whole numbers.
-#   The targets are mixed by the share of pixels that *really* come from each image.
+#   half (included) to centre + half (excluded), and what lies outside the image is cut off. `centre` is a
+#   pair of whole numbers, (row, column). The targets are mixed by the share of pixels that *really* come from each
+#   image.
 # - With `training=False` both return the images unchanged and one-hot targets. All targets may have any type of number.
 #
 # `images` is float64, `[N, C, H, W]`, with H and W from 1 to 20 and pixels from −10 to 10, `labels` is int64, `[N]`,
@@ -1937,12 +1937,13 @@ show_figure(
 # - `mean_weights(weights)` returns the plain mean of the list, as a tensor.
 # - `refresh_statistics(model, batches)` gives every `nn.BatchNorm1d` of the model, also in nested modules, running
 #   statistics that fit its present weights: the plain mean, over all batches, of the batch's mean and of the batch's
-#   variance with $n - 1$, while the model runs in training mode. Old statistics do not count. Afterwards the mode of the model and the
-#   momentum of each norm are as before. `num_batches_tracked` is not checked. It need not return anything.
+#   variance with $n - 1$, while the model runs in training mode. Old statistics do not count. Afterwards the mode of
+#   the model and the momentum of each norm are as before. `num_batches_tracked` is not checked. It need not return
+#   anything.
 #
-# `weights` has one to six float64 tensors of one shape. The batches are one to five tensors of the same shape
-# `[N, features]`, with N at least 2. All modules of the model are in one mode, which may be either, and every batch norm
-# keeps running statistics.
+# `weights` has one to six float64 tensors of one shape, which must not change. The batches are one to five tensors of
+# the same shape `[N, features]`, with N at least 2. All modules of the model are in one mode, which may be either, and
+# every batch norm keeps running statistics.
 #
 # Hidden cases: moving average 2 points, plain average 1, running statistics 2, mode and momentum afterwards 1. The last
 # point also needs the right running statistics. Limit: 30 seconds. `AveragedModel` and `update_bn` are switched off.

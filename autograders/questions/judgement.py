@@ -163,7 +163,7 @@ class Judgement:
         lost = [graded for part, graded in zip(self.parts, self.graded, strict=True) if part.points < part.maximum]
         for graded in lost:
             # What an answer returns of arguments that it has changed does not say what else it does wrong.
-            if any(self._overwrites(graded)):
+            if self._overwrites(graded):
                 return OVERWRITES
             for mistake in self.mistakes:
                 if mistake.id in graded.unless and self._explains(mistake):
@@ -177,10 +177,10 @@ class Judgement:
         general = next((name for graded in lost if (name := self._general(graded)) is not None), None)
         return general or (CORNER_CASE if any(map(self._is_corner_case, lost)) else None)
 
-    def _overwrites(self, part: Graded) -> Iterator[bool]:
-        for _, observation, _ in self._selected(part):
-            outcomes = (observation.get(split(path)[0]) for path in part.fields)
-            yield any(isinstance(outcome, Mapping) and "overwritten" in outcome for outcome in outcomes)
+    def _overwrites(self, part: Graded) -> bool:
+        owners = {split(path)[0] for path in part.fields}
+        outcomes = [observation.get(owner) for _, observation, _ in self._selected(part) for owner in owners]
+        return any(isinstance(outcome, Mapping) and "overwritten" in outcome for outcome in outcomes)
 
     def _is_corner_case(self, part: Graded) -> bool:
         """Whether the fields of a part are right on most kinds of cases, so that the others are special somehow.

@@ -97,10 +97,11 @@ ATTACKS: dict[str, Attack] = {
         """),
         0, State.OUT_OF_TIME, TIME,
     ),
-    "busy child left behind": Attack(
-        before("import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'while True: pass'])"),
-        # Beside other programs the child may not have come to the limit when the notebook ends; then it ends with it.
-        None, "",
+    "busy children left behind": Attack(
+        # Four: beside other programs a single one may not have come to the limit when the notebook ends.
+        before("import subprocess, sys\n"
+               "for _ in range(4): subprocess.Popen([sys.executable, '-c', 'while True: pass'])"),
+        None, State.OUT_OF_TIME,
     ),
     "idle child in a session of its own": Attack(
         # One: a child for each of 42 calls comes close to the 64 processes and threads that a notebook may have.

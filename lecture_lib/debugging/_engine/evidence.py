@@ -207,12 +207,17 @@ class Evidence:
         One that couples samples is asked about batches of the program's size: of more samples it is another loss, and
         one of all triplets takes the third power of their number.
         """
-        rows = self.train.batch_size if self.train is not None and self.spec.couples_samples else 0
+        rows = self._batch_of_couples
         if not rows or not len(outputs) == len(y) >= 2 * rows:
             return float(self.own_loss(outputs, y))
         whole = len(y) // rows * rows
         batches = zip(outputs[:whole].split(rows), y[:whole].split(rows), strict=True)
         return fmean(float(self.own_loss(*batch)) for batch in batches)
+
+    @property
+    def _batch_of_couples(self) -> int:
+        """How many samples a loss that couples them gets at once; 0 for other losses, to which it is all the same."""
+        return self.train.batch_size if self.train is not None and self.spec.couples_samples else 0
 
     @cached_property
     def tensors_out(self) -> str:
@@ -267,8 +272,8 @@ class Evidence:
     def constant_loss(self) -> float:
         """Loss on training examples of the best answer that is the same for all; of the untrained model without it."""
         untrained = max(abs(self.run.before), 1e-6) if math.isfinite(self.run.before) else 1.0
-        most = self.train.batch_size if self.train is not None and self.spec.couples_samples else 1000
-        outputs = self.measure(self.train.part(slice(0, most)))[2] if self.train else None
+        most = slice(0, self._batch_of_couples or 1000)
+        outputs = self.measure(self.train.part(most))[2] if self.train else None
         if self.train is None or outputs is None or outputs.ndim == 0 or self.program.loss_fn is None:
             return untrained
         y = self.train.y[: len(outputs)]
