@@ -17,7 +17,7 @@ import traceback
 import types
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ _observed: Counter[str] = Counter()
 """How often each question was observed: random streams start elsewhere each time, whatever other answers drew."""
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b.?")
 _MOST_CHARACTERS = 300
+_CONSTANT = int, float, str, type(None), np.generic, torch.dtype  # no function can change these
 _SAME = 1e-9  # relative: two runs of the same sum may differ in their last digits
 
 
@@ -133,12 +134,14 @@ class _Recording(dict[str, Callable[..., Any]]):
         @functools.wraps(function)
         def recorded(*args: Any, **kwargs: Any) -> Any:
             self.returned = None
-            arguments = {} if name in self._may_overwrite else _by_name(function, args, kwargs)
-            kept = {argument: _readable(value) for argument, value in arguments.items()}
+            values = [] if name in self._may_overwrite else [*args, *kwargs.values()]
+            kept = [(value, _readable(value)) for value in values if not isinstance(value, _CONSTANT)]
             result = function(*args, **kwargs)
-            changed = (argument for argument in arguments if not _same(_readable(arguments[argument]), kept[argument]))
-            if not self.overwritten and (first := next(changed, None)):
-                self.overwritten = f"{name} changes its argument `{first}`"
+            changed = next((value for value, before in kept if not _same(_readable(value), before)), None)
+            if changed is not None and not self.overwritten:
+                arguments = inspect.signature(function).bind(*args, **kwargs).arguments
+                argument = next((argument for argument, value in arguments.items() if value is changed), "*args")
+                self.overwritten = f"{name} changes its argument `{argument}`"
             if name in self._repeatable:
                 # Read before the second call, which may change what the first one returned.
                 before, result = _readable(result), function(*args, **kwargs)
@@ -166,14 +169,6 @@ def _readable(value: Any) -> Any:
         return plain(value)
     except Exception:
         return ""
-
-
-def _by_name(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a call by the names that they have in the function; {} where they do not fit it."""
-    try:
-        return dict(inspect.signature(function).bind(*args, **kwargs).arguments)
-    except TypeError:
-        return {}  # the call says so
 
 
 def _same(value: Any, before: Any) -> bool:
