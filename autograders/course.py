@@ -58,6 +58,11 @@ class Course:
         return self.root / "secret"
 
     @property
+    def replaced_sets(self) -> Path:
+        """Optional: the sets of hidden inputs that a release replaced. Keep a copy, as of the secret."""
+        return self.root / "sets.json"
+
+    @property
     def roster(self) -> Path:
         """Optional: a CSV with the column `id` (and `first_name`, `last_name`, `email`), one row a student."""
         return self.root / "roster.csv"

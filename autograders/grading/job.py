@@ -34,7 +34,7 @@ class Parcel:
     assignment: str
     student: str
     course: Mapping[str, bytes]
-    """Files of the course by their path in it: the secret, the assignment, a database without students."""
+    """Files of the course by their path in it: the secret, the sets, the assignment, a database without students."""
     submission: Mapping[str, bytes]
     """Every file of the submission by its path in it."""
     without_sandbox: bool
@@ -77,6 +77,7 @@ class Packer:
     def _of_assignment(self, assignment: str) -> dict[str, bytes]:
         course = self._course
         paths = [course.secret, *(course.notebook(step, assignment) for step in ("source", "release"))]
+        paths += [course.replaced_sets] if course.replaced_sets.is_file() else []
         return {str(path.relative_to(course.root)): path.read_bytes() for path in paths}
 
 

@@ -13,7 +13,7 @@ from ..intake.roster import Roster
 from ..intake.times import due_dates
 from ..nbgrader.database import open_gradebook
 from ..plain_text import plain
-from ..questions.seeds import read_secret
+from ..questions.seeds import CourseSets
 from .journal import Record, look_up
 from .states import INCIDENTS, SET_ASIDE
 
@@ -59,12 +59,12 @@ class Summary:
 def check_call(course: Course, assignments: Sequence[str], students: Sequence[str] | None) -> None:
     """Refuse what concerns everybody: said once, before anybody is set aside for it.
 
-    Raises CourseError when an assignment was not released, the secret, the due dates or the gradebook cannot be
-    read, or a student is unknown.
+    Raises CourseError when an assignment was not released, the secret, the replaced sets, the due dates or the
+    gradebook cannot be read, or a student is unknown.
     """
     for assignment in assignments:
         course.require_release(assignment)
-    read_secret(course.secret)
+    CourseSets(course.root)
     due_dates(course, {*notebooks.assignments(), *released(course)})
     # A damaged or locked gradebook stops the run, not each submission.
     with open_gradebook(course):

@@ -17,7 +17,7 @@ from ..nbgrader.database import open_gradebook
 from ..nbgrader.judge_cells import judged_outputs
 from ..notebooks import STAMP
 from ..questions.question import QUESTIONS, Question, by_test_id, inputs_digest
-from ..questions.seeds import read_secret
+from ..questions.seeds import CourseSets
 from ..questions.verdict import Verdict
 from ..results.gradebook import text_table
 from ..writer import only_writer
@@ -73,24 +73,24 @@ def _all(
     course: Course, assignments: Sequence[str], questions: Sequence[str] | None, students: Sequence[str] | None
 ) -> Iterator[tuple[_Judged, list[Change]]]:
     # A judge needs the same hidden cases again, which are drawn from the secret and never stored.
-    secret = read_secret(course.secret)
+    sets = CourseSets(course.root)
     for assignment in assignments:
         course.require_release(assignment)
         _refuse_other_points(course, assignment, questions)
         for student in submitted_students(course, assignment):
             record = read_record(course, assignment, student)
             if record is not None and record.questions and (students is None or student in students):
-                yield _judge_again(record, secret, questions)
+                yield _judge_again(record, sets, questions)
 
 
-def _judge_again(record: Record, secret: bytes, questions: Sequence[str] | None) -> tuple[_Judged, list[Change]]:
+def _judge_again(record: Record, sets: CourseSets, questions: Sequence[str] | None) -> tuple[_Judged, list[Change]]:
     verdicts, changes = {}, []
     for name, before in record.questions.items():
         published = record.observations.get(name, [])
         if (questions is not None and name not in questions) or name not in QUESTIONS or not published:
             continue  # nothing was observed: its reason stands, whatever the judge says
         question, place = QUESTIONS[name], (record.student, record.assignment, name, before["points"])
-        seed = secret, record.version, record.pool or 0
+        seed = sets.seed(name, record.version, record.pool or 0)
         if record.pool is None or inputs_digest(question.inputs(*seed)) != record.inputs.get(name):
             why = "its hidden inputs are drawn differently now: `autograde grade --force` runs it again"
             changes.append(Change(*place, None, why))

@@ -11,7 +11,7 @@ from nbformat import NotebookNode
 from .. import notebooks
 from .cases import Case
 from .question import Question, questions_of
-from .seeds import pool_index, read_secret
+from .seeds import CourseSets, pool_index
 
 
 def solution_digest(nb: NotebookNode) -> str:
@@ -50,16 +50,19 @@ class DrawnCases:
     @cached_property
     def pool(self) -> int:
         """Which set of hidden inputs this submission gets."""
-        return pool_index(read_secret(self._root / "secret"), solution_digest(self._nb))
+        return pool_index(self._sets.secret, solution_digest(self._nb))
 
     def cases(self, question: Question) -> list[Case]:
         """The hidden cases of one question; the same submission always gets the same ones."""
-        return question.draw(*self._set)
+        return question.draw(*self._seed(question))
 
     def inputs(self, question: Question) -> str:
         """The inputs of these cases, as JSON."""
-        return question.inputs(*self._set)
+        return question.inputs(*self._seed(question))
 
     @cached_property
-    def _set(self) -> tuple[bytes, str, int]:
-        return read_secret(self._root / "secret"), self.version, self.pool
+    def _sets(self) -> CourseSets:
+        return CourseSets(self._root)
+
+    def _seed(self, question: Question) -> tuple[bytes, str, int]:
+        return self._sets.seed(question.id, self.version, self.pool)

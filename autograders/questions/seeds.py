@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from ..files import write_text_atomically
 
 if TYPE_CHECKING:
     import numpy as np
 
 POOL = 8
 """How many sets of hidden inputs a question has for one assignment version. Judges can keep their results for each."""
+
+
+Substitutes = Mapping[str, Mapping[str, Mapping[int, int]]]
+"""Assignment version -> question -> set of the pool -> the set that takes its place in this course."""
 
 
 class SecretError(RuntimeError):
@@ -55,6 +63,50 @@ def read_secret(path: Path) -> bytes:
 def pool_index(secret: bytes, submission_digest: str) -> int:
     """Which set of the pool a submission gets: fixed by its content, so that a regrade repeats it."""
     return int.from_bytes(_mac(secret, "pool", submission_digest)[:8], "big") % POOL
+
+
+class CourseSets:
+    """The sets of hidden inputs of a course: those of the pool, but for those on which a grader was seen to err.
+
+    Args:
+        root: the course's folder, with the file `secret`, and `sets.json` where a release replaced a set.
+
+    Raises SecretError when one of the two cannot be read.
+
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.secret = read_secret(root / "secret")
+        self.substitutes = read_substitutes(root)
+
+    def seed(self, question_id: str, version: str, pool: int) -> tuple[bytes, str, int]:
+        """Secret, version and index of the set that a question gives to a submission with this set of the pool."""
+        return self.secret, version, self.substitutes.get(version, {}).get(question_id, {}).get(pool, pool)
+
+
+def read_substitutes(root: Path) -> dict[str, dict[str, dict[int, int]]]:
+    """The sets that a course's releases replaced. Raises SecretError when the file is damaged."""
+    path = root / "sets.json"
+    try:
+        content = json.loads(path.read_text("utf-8"))
+        return {
+            version: {
+                question: {int(index): int(substitute) for index, substitute in replaced.items()}
+                for question, replaced in questions.items()
+            }
+            for version, questions in content.items()
+        }
+    except FileNotFoundError:
+        return {}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise SecretError(f"{path} cannot be read ({error}). Put a copy of it back.") from None
+
+
+def add_substitutes(root: Path, substitutes: Substitutes) -> None:
+    """Write what a release replaced, beside what earlier ones did."""
+    if substitutes:
+        merged = {**read_substitutes(root), **substitutes}
+        write_text_atomically(root / "sets.json", json.dumps(merged, indent=1) + "\n")
 
 
 def generator(secret: bytes, version: str, question_id: str, index: int) -> np.random.Generator:

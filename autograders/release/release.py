@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -23,7 +24,14 @@ from ..nbgrader.lost_metadata import refuse_lost_metadata
 from ..nbgrader.nbgrader_api import generate_assignment
 from ..nbgrader.replace_cells import replace_cells
 from ..questions.question import QUESTIONS, answers_to
-from ..questions.seeds import create_secret, new_secret, read_secret
+from ..questions.seeds import (
+    Substitutes,
+    add_substitutes,
+    create_secret,
+    new_secret,
+    read_secret,
+    read_substitutes,
+)
 from ..setting import ANSWERS, DESCRIPTIONS, ROOT, SHIPPED_PACKAGES
 from .course_check import check_master, refuse_other_database
 from .edits import keep_edits
@@ -49,6 +57,8 @@ class Draft:
     secret: bytes
     """The course's secret, or the one that it gets when the draft is entered."""
     check: LeakCheck
+    substitutes: Substitutes = field(default_factory=dict)
+    """The sets of hidden inputs that the trial of the graders replaced."""
 
     def leaks(self, folder: Path) -> list[str]:
         """What a folder made from this draft would give away, one line each."""
@@ -92,9 +102,10 @@ def drafted(
         refuse_leaks(checked.leaks(bundle))
         if verify:
             try:
-                verify_on(secret, versions, new_secret=not course.secret.exists(), progress=progress)
+                substitutes = verify_on(secret, versions, read_substitutes(course.root), progress=progress)
             except WrongVerdicts as error:
                 raise ReleaseError(str(error)) from None
+            checked = dataclasses.replace(checked, substitutes=substitutes)
         yield checked
 
 
@@ -132,6 +143,7 @@ def enter(course: Course, draft: Draft) -> None:
     """Write a draft into a course's working folder: sources, releases, database, the student's bundle."""
     course.root.mkdir(parents=True, exist_ok=True)
     create_secret(course.secret, draft.secret)
+    add_substitutes(course.root, draft.substitutes)
     for name in draft.versions:
         note_release(course, name)  # what is there: by an older checkout, which noted nothing
         replace_cells(course, name, notebooks.read(notebooks.master_path(name)), REMOVED_SCORES)

@@ -11,7 +11,7 @@ from ..course import Course, CourseError
 from ..grading.journal import Record, read_record
 from ..questions.case_lines import case_lines
 from ..questions.question import QUESTIONS, inputs_digest
-from ..questions.seeds import read_secret
+from ..questions.seeds import CourseSets
 
 
 def explain_points(course: Course, assignments: Sequence[str], student: str, question_id: str) -> str:
@@ -34,7 +34,7 @@ def explain_points(course: Course, assignments: Sequence[str], student: str, que
     published = record.observations.get(question_id, [])
     if verdict["incident"] or not published:
         return "\n".join([*lines, "  There is no observation to explain case by case."])
-    seed = read_secret(course.secret), record.version, record.pool or 0
+    seed = CourseSets(course.root).seed(question_id, record.version, record.pool or 0)
     if record.pool is None or inputs_digest(question.inputs(*seed)) != record.inputs.get(question_id):
         raise CourseError(
             f"{question_id}: its hidden inputs are drawn differently now than when {student} was graded. Explain it "
@@ -42,7 +42,7 @@ def explain_points(course: Course, assignments: Sequence[str], student: str, que
         )
     cases = question.draw(*seed)
     observations = question.read(published[0], len(cases))
-    lines.append(f"  set {record.pool} of hidden cases:")
+    lines.append(f"  set {seed[2]} of hidden cases:")
     for number, (case, observation) in enumerate(zip(cases, observations, strict=True), 1):
         lines += [f"    {line}" for line in case_lines(question, number, case, observation)]
     return "\n".join(lines)

@@ -72,4 +72,4 @@ def test_the_command_ends_with_the_line_alone(monkeypatch, capsys, filename, tol
 def test_an_answer_that_differs_on_every_set_is_the_authors_to_mend(points, remedy):
     answer = Answer("right_columns", "def centre(x): ...", 4, None, "column by column")
     results = tuple(Result(each, None, None) for each in points)
-    assert remedy in str(WrongVerdicts([Outcome("01a-centre", answer, results, Sets(indices=range(2)))], True))
+    assert remedy in str(WrongVerdicts([Outcome("01a-centre", answer, results, Sets(indices=range(2)))]))
