@@ -112,7 +112,8 @@ def domain(rng: np.random.Generator) -> Case:
     rows = int(rng.choice([1, 12, int(rng.integers(2, 6))], p=[0.2, 0.15, 0.65]))
     columns = int(rng.choice([1, int(rng.integers(2, 6))], p=[0.4, 0.6]))
     shape = (rows,) if rng.integers(2) else (rows, columns)
-    delta = float(rng.choice([0.1, 1.0, 100.0, 10 ** rng.uniform(-1, 2)], p=[0.12, 0.12, 0.12, 0.64]))
+    # As float32 has it, so that a residual that equals delta does so in both precisions.
+    delta = float(np.float32(rng.choice([0.1, 1.0, 100.0, 10 ** rng.uniform(-1, 2)], p=[0.12, 0.12, 0.12, 0.64])))
     dtype = [np.float32, np.float64][rng.integers(2)]
     residuals = rng.choice([-1.0, 1.0], shape) * 10 ** rng.uniform(-1, 3, shape)
     residuals = np.where(rng.random(shape) < 0.2, rng.choice([0.0, delta, -delta], shape), residuals)
@@ -120,8 +121,9 @@ def domain(rng: np.random.Generator) -> Case:
         residuals = np.zeros(shape)
     targets, kind = rng.choice([0.0, 1.0, 10.0]) * rng.uniform(-100, 100, shape), "domain"
     if rng.integers(6) == 0:
-        kind, dtype, delta = "residuals of thousands of deltas, float32", np.float32, 0.1
+        kind, dtype, delta = "residuals of thousands of deltas, float32", np.float32, float(np.float32(0.1))
         targets, residuals = np.zeros(shape), rng.choice([-1.0, 1.0], shape) * rng.uniform(800, 2000, shape)
+    targets = np.where(np.abs(residuals) == delta, 0.0, targets)
     inputs = {"predictions": (targets + residuals).astype(dtype), "targets": targets.astype(dtype), "delta": delta}
     return Case(kind, inputs)
 

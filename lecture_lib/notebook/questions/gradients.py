@@ -10,7 +10,9 @@ from ..question import Functions, Inputs, PublicQuestion
 
 
 def _gradients(inputs: Inputs) -> list[torch.Tensor | None]:
-    return [None if gradient is None else torch.tensor(gradient) for gradient in inputs["gradients"]]
+    return [
+        None if gradient is None else torch.tensor(gradient, dtype=torch.float64) for gradient in inputs["gradients"]
+    ]
 
 
 def _norm(functions: Functions, inputs: Inputs) -> dict[str, Any]:
@@ -18,7 +20,9 @@ def _norm(functions: Functions, inputs: Inputs) -> dict[str, Any]:
 
 
 def _ratios(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    before, after = ([torch.tensor(weights) for weights in inputs[name]] for name in ("before", "after"))
+    before, after = (
+        [torch.tensor(weights, dtype=torch.float64) for weights in inputs[name]] for name in ("before", "after")
+    )
     return {"value": [float(ratio) for ratio in functions["update_ratios"](before, after)]}
 
 

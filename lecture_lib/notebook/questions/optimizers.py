@@ -19,7 +19,7 @@ def _path(function: str, arguments: tuple[str, ...], **settings: Any) -> Part:
         values = [inputs[name] for name in arguments]
         path = functions[function](
             torch.tensor(inputs["parameter"]),
-            [torch.tensor(gradient) for gradient in inputs["gradients"]],
+            [torch.tensor(gradient, dtype=torch.float64) for gradient in inputs["gradients"]],
             list(inputs["rates"]),
             *[tuple(value) if isinstance(value, list) else value for value in values],
             **settings,
