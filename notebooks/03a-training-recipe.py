@@ -42,8 +42,9 @@
 # ## Contents
 #
 # The minutes are estimates: time to read, predict and run a section, and time to answer its questions. Work through the
-# notebook in two sittings. Part one takes about 3 hours, part two about 5½ hours. Part two has a natural break after
-# section 11.
+# notebook in several sittings. Part one takes about 3 hours, part two about 5½ hours. After part one a cell lets you go
+# on with a fresh kernel. If you stop within part two, run all cells above that place when you come back, which takes
+# about a minute.
 #
 # | section | minutes | questions, with minutes |
 # |---|---|---|
@@ -269,8 +270,8 @@ reveal("two_layers", slopes[0.5][0], usual={
 # exactly 0 is 0. Work the formulas out by hand. Autograd is allowed and gives the same numbers and the same points, but
 # then you would not have practised.
 #
-# Hidden cases: values and gradients of each graph, half a point each, with every gate open, closed and at exactly 0.
-# Limit: 30 seconds.
+# Hidden cases: half a point each for the values and for the gradients of each graph. Every gate occurs open, closed,
+# and with an input of exactly 0. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -399,10 +400,10 @@ print("slopes:", around_zero.grad.tolist())
 #
 # The arguments are read-only, because several rules on the tape share them. Do not write into them.
 #
-# Hidden cases: relu 1 point, `x` and `weight` 2, `bias` 2, and two layers on the tape with your rules 1. They include
-# one example, one input or one output, and relu at exactly 0. Limit: 30 seconds. While your answer is checked,
-# `relu`, `linear` and `matmul` of `lecture_lib.tape` and all of PyTorch's autograd (`backward()`,
-# `torch.autograd.grad`) are switched off, because this question asks for the rules themselves.
+# Hidden cases: relu 1 point, `x` and `weight` 2, `bias` 2, and two layers on the tape with your rules 1. Some cases
+# have a single example, a single input or a single output, and some have relu inputs of exactly 0. Limit: 30 seconds.
+# While your answer is checked, `relu`, `linear` and `matmul` of `lecture_lib.tape` and all of PyTorch's autograd
+# (`backward()`, `torch.autograd.grad`) are switched off, because this question asks for the rules themselves.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -512,7 +513,9 @@ print(f"total of tensors: {total.item():g}, {len(tape.trace(total))} rows")
 print(f"total of plain numbers: {number:g}, no rows")
 
 # %% [markdown]
-# One loss has 7 rows on the tape. The total of 100 losses has 702, and the total of plain numbers has none.
+# One loss has 7 rows on the tape: the weight, three constants and three operations. The total of 100 losses has 702: the
+# weight and the 0 that the total starts from once, and for each loss three constants, three operations and one addition.
+# The total of plain numbers has none.
 #
 # **Recap.** Use `no_grad()` for evaluation and updates, `detach()` for targets, and `.item()` for logs. None of them
 # changes a value. `no_grad()` does *not* put layers into eval mode: the last section of this notebook returns to this.
@@ -606,15 +609,15 @@ print("after double():", careless.last.weight.dtype, careless.hidden[0].weight.d
 # - `layers` is a list of one or more different modules. All their parameters and buffers must be registered.
 # - `temperature` is a Python float other than 0. The module starts from this value and learns it, as a `float32`
 #   parameter with one entry.
-# - `mean` is a `float32` tensor `[features]`. The running mean starts from it. It is a buffer: not learned, but saved,
-#   and it moves with the module.
+# - `mean` is a `float32` tensor `[features]`, from which the running mean starts. The running mean is a buffer: it is
+#   saved and it moves with the module, but it is not learned.
 #
 # Nothing else is registered. Two names for the same layer or tensor are allowed, and the module may keep a copy of a
 # layer or of `mean` instead of the object that it was given.
 #
-# Hidden cases, with one to three linear layers and layers that own a buffer: parameters 2 points, buffers 2, a second
-# module restored from the first one's `state_dict()` 1, and `double()` and `to("meta")` (a device without memory) move
-# everything 2. Limit: 30 seconds.
+# The hidden cases have one to three linear layers, and some also have a layer that owns a buffer. Parameters give 2
+# points, buffers 2, restoring a second module from the first one's `state_dict()` 1, and moving everything with
+# `double()` and `to("meta")` (a device without memory) 2. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -669,7 +672,7 @@ probe("03a-register", Scaled)
 # **Goal.** Recognise two more faults, and repair each in one line.
 #
 # A registered parameter does not have to be trained. After `requires_grad_(False)` it is *frozen*: autograd computes
-# no gradient for it, and the optimizer skips it. You want this when you reuse the layers of a trained network. It is
+# no gradient for it, and the optimizer skips it as long as its `.grad` is `None`. You want this when you reuse the layers of a trained network. It is
 # a silent fault when somebody froze a layer for an experiment and forgot it. The next network has two linear layers,
 # so its parameters are four tensors. Its first layer is frozen. Predict how many of the four tensors one step of SGD
 # changes.
@@ -835,18 +838,17 @@ for name, (x, y) in broken.items():
 #
 # - `"x.shape"`: `x` has neither 4 dimensions (images) nor 2 (vectors).
 # - `"x.dtype"`: `x` is neither `float32` nor `bfloat16`.
-# - `"x.range"`: some entry of `x` does not lie between −10 and 10. Exactly −10 and 10 are allowed; NaN and infinity are
-#   problems. An entry that is not exactly −10 or 10 is at least 0.05 away from both. The dtype of `x` is `uint8`,
-#   `int8`, `int16`, `int32`, `int64`, `float16`, `bfloat16`, `float32` or `float64`. Every `uint8` batch in the tests
-#   has at least one entry above 10.
+# - `"x.range"`: some entry of `x` does not lie between −10 and 10, both included. NaN and infinity are problems too.
 # - `"y.shape"`: `y` does not have exactly one dimension, or does not have one label for each example (the first
 #   dimension of `x`).
 # - `"y.dtype"`: `y` is not `int64`.
 #
 # Sizes are not limited: an image may have any number of channels, and a batch may have one example or thousands. Both
-# tensors have at least one dimension and one entry, and need not be contiguous in memory. The dtype of `y` is `bool`
-# or one of those of `x` other than `bfloat16`. When `x` has the wrong number of dimensions, a `y` with one dimension
-# always has as many labels as the first dimension of `x`.
+# tensors have at least one dimension and one entry, and need not be contiguous in memory. The dtype of `x` is `uint8`,
+# `int8`, `int16`, `int32`, `int64`, `float16`, `bfloat16`, `float32` or `float64`. `y` has one of these dtypes except
+# `bfloat16`, or `bool`. A finite entry of `x` is exactly −10, exactly 10, or at least 0.05 away from both. Every
+# `uint8` batch in the tests has at least one entry above 10. In the tests, if `x` has the wrong number of dimensions
+# and `y` has one dimension, the length of `y` always equals the size of the first dimension of `x`.
 #
 # Hidden cases: a name earns its points when you report it for every batch that has the problem and for no other
 # batch. `x.shape` 2 points, `x.dtype` 1, `x.range` 2, `y.shape` 2, `y.dtype` 1. Batches have up to five problems. The
@@ -942,20 +944,21 @@ reveal("versions", len(made_in_advance), usual={
 # Write the two missing methods of `ImageFiles`, which stores its files and their labels as pairs, and the function
 # `make_loader`.
 #
-# - The length is the number of files. Item `index` (0 or more) is a pair: the file as a `float32` tensor `[3, H, W]`,
-#   with every channel value divided by 255, and its label, as it was given (an integer). Files are grey (mode L),
-#   coloured (RGB) or partly transparent (RGBA), and of different sizes; `Image.open(path).convert("RGB")` turns each
-#   of them into an image with three channels. If there is a transform, it is called with this tensor *whenever the
-#   item is asked for*, and its result replaces the tensor. The transform may also change its argument in place.
-# - `make_loader(dataset, batch_size, training, seed, workers=0)` returns a `DataLoader` of any data set with these
-#   two methods; `training` is `True` or `False`, `seed` is an integer from 0 to $2^{48}$. For training: a new random
-#   order of all examples in every epoch, and a last batch that is not full is left out; there are enough examples for
-#   at least one full batch. Two loaders with the same `seed` give the same orders, even if other code draws random
-#   numbers or makes loaders in between; a different seed gives different orders. For validation: every example, in
-#   the data set's order. In every epoch, the loader asks the data set for the items again.
-# - A worker process may receive its data set through `pickle`, so store nothing in it that cannot be pickled. Two
-#   data sets must not share what they store. `workers` is the loader's number of worker processes. No process is
-#   started while your answer is checked.
+# - The length is the number of files. Item `index` (0 or more) is a pair of tensor and label. The tensor is the image
+#   as `float32` `[3, H, W]`, with every channel value divided by 255. The label is the integer that was given. Files
+#   are grey (mode L), coloured (RGB) or partly transparent (RGBA), and of different sizes;
+#   `Image.open(path).convert("RGB")` turns each of them into an image with three channels. If there is a transform, it
+#   is called with this tensor *whenever the item is asked for*, and its result replaces the tensor. The transform may
+#   also change its argument in place.
+# - `make_loader(dataset, batch_size, training, seed, workers=0)` returns a `DataLoader` of any data set with these two
+#   methods; `training` is `True` or `False`, `seed` is an integer from 0 to $2^{48}$. For training, every epoch has a
+#   new random order of all examples, and a last batch that is not full is left out. There are always enough examples
+#   for at least one full batch. Two loaders with the same `seed` give the same orders, even if other code draws random
+#   numbers or makes loaders in between; a different seed gives different orders. For validation, the loader returns
+#   every example in the data set's order. In both cases it asks the data set for the items again in every epoch.
+# - A worker process may receive its data set through `pickle`, so store nothing in it that cannot be pickled. Two data
+#   sets must not share any data that they keep in memory, such as a cache. `workers` is the loader's number of worker
+#   processes. No process is started while your answer is checked.
 #
 # Hidden cases: items 2 points, transform 1, loader for validation 1, loader for training 1, copies for workers 1.
 # Limit: 30 seconds.
@@ -1223,23 +1226,24 @@ print("CPU ->", choose_precision("auto", "cpu").name)
 # Write two functions.
 #
 # `autocast_step(model, optimizer, loss_fn, x, y)` trains `model` for one step with BF16 autocast on the CPU. The
-# forward pass and the loss, `loss_fn(model(x), y)`, are both computed under autocast. `optimizer` is SGD with
-# momentum. It may have taken steps before, and the momentum from these steps counts. `.grad` may still hold gradients
-# of an earlier step, and these must not count. Your function may be called again with the same model. When it returns,
-# autocast is off again, as it was before. The default dtype of autocast on the CPU is PyTorch's own. `autocast_step`
-# returns a dict with the dtypes that you *find* in this step, for example `torch.float32`:
+# forward pass and the loss, `loss_fn(model(x), y)`, are both computed under autocast. `optimizer` is SGD with momentum.
+# It may have taken steps before, and the momentum from these steps counts. `.grad` may still hold gradients of an
+# earlier step, and these must not count. Your function may be called again with the same model. When it returns,
+# autocast is off again, as it was before. In the tests, autocast on the CPU has PyTorch's default dtype.
+# `autocast_step` returns a dict with the dtypes that you *find* in this step, for example `torch.float32`:
 #
-# - `"parameter"` and `"gradient"`: of the model's parameters after `backward()`;
-# - `"output"`: what the model returned under autocast; `"loss"`: what `loss_fn` returned;
-# - `"momentum"`: of the `"momentum_buffer"` that the optimizer keeps in `optimizer.state` for each parameter.
+# - `"parameter"` and `"gradient"`: the dtypes of the model's parameters and of their gradients after `backward()`;
+# - `"output"` and `"loss"`: the dtypes of what the model returned under autocast and of what `loss_fn` returned;
+# - `"momentum"`: the dtype of the `"momentum_buffer"` that the optimizer keeps in `optimizer.state` for each parameter.
 #
 # The models are linear layers without bias. The weights, `x` and `y` all have the same dtype, FP32, BF16 or FP64
 # (which autocast leaves alone), and keep it. One of the losses is computed in FP32 under autocast, another is not. So
 # read the dtypes from the tensors; do not answer from memory.
 #
 # `fate(number, dtype)` says what happens to a finite Python float when it is stored in `dtype`, `torch.float16` or
-# `torch.bfloat16`. It returns `"overflow"` (it becomes infinite), `"underflow"` (it becomes 0 and was not 0),
-# `"exact"`, or `"rounded"`. FP32 holds every `number` exactly, including very small ones down to $2^{-149}$.
+# `torch.bfloat16`. It returns `"overflow"` if the number becomes infinite, `"underflow"` if it becomes 0 and was not 0,
+# `"exact"` if it does not change, and `"rounded"` otherwise. FP32 holds every `number` exactly, including very small
+# ones down to $2^{-149}$.
 #
 # Hidden cases: weights after the step 2 points, dtypes 2, fates 2. Limit: 30 seconds.
 #
@@ -1347,7 +1351,8 @@ reveal("accumulation", 0.0 - 0.1 * w.grad.item(), usual={
 #
 # - `micro_batches` is a list of at least one pair `(x, y)`, with `x` `[n, features]` and `y` `[n, outputs]` in the
 #   model's dtype (float32 or float64). The number of examples `n`, at least 1, can differ from pair to pair.
-# - `loss_fn(model(x), y)` is the mean over the examples of one micro-batch. It need not be symmetric in its arguments.
+# - `loss_fn(model(x), y)` is the mean loss over all examples and outputs of one micro-batch. Swapping its two arguments
+#   may change the result.
 # - `accumulate` (1 or more) micro-batches make one window, and one window is one optimizer step. The last window may be
 #   shorter. Take a step for it as well.
 # - Every step must equal the step on one big batch with all examples of the window. This must hold for any model that
@@ -1357,10 +1362,12 @@ reveal("accumulation", 0.0 - 0.1 * w.grad.item(), usual={
 # - `.grad` is empty at the first call. The function is called again with the same list for the next epoch: gradients
 #   that are left from one epoch must not count in the next one. The function returns nothing.
 #
-# Rounding in float32 counts as right: any mistake changes the weights a hundred times more.
+# Differences from rounding in float32 are accepted. Any real mistake changes the weights at least a hundred times as
+# much.
 #
-# Hidden cases: micro-batches of equal size 1 point, one micro-batch at a time 2, micro-batches of different sizes 3,
-# a short last window 1, a second epoch 1. Limit: 30 seconds.
+# Hidden cases: micro-batches of equal size 1 point, never too many examples in the model at once 2, micro-batches of
+# different sizes 3, a short last window 1, a second epoch 1. The second part gives points only if the first is right.
+# Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -1470,19 +1477,20 @@ show_arrows(
 # ### Question 03a-clip · 8 points
 #
 # Write two functions of a list of one or more gradients and a number `max_norm`. The gradients are tensors of any
-# shape, including `[]`, all float32 or all float64. They need not be contiguous in memory, but each entry has a place
-# of its own there. `max_norm` and the norm of each tensor lie between 0.1 and 1000, so squares are safe in float32.
+# shape, including `[]`, all float32 or all float64. They need not be contiguous in memory, but no two entries share the
+# same memory, as they would in an expanded tensor. `max_norm` and the norm of each tensor lie between 0.1 and 1000, so
+# squares are safe in float32.
 #
 # - `clip_by_global_norm(gradients, max_norm)` returns the list of clipped gradients and the global norm before
 #   clipping.
-# - `per_parameter_cosine(gradients, max_norm)` clips *each tensor by its own norm* and returns the cosine of the angle
-#   between all old and all new entries, each taken as one long vector.
+# - `per_parameter_cosine(gradients, max_norm)` clips *each tensor by its own norm*. It returns the cosine of the angle
+#   between two long vectors: all entries before clipping, and all entries after it.
 #
 # You may change the tensors in place. A norm or cosine may be a number or a tensor of shape `[]`, and all results may
-# be in either precision. A relative error of $10^{-5}$ counts as right.
+# be in either precision. A relative error of $10^{-5}$ is accepted.
 #
-# Hidden cases: direction 3 points, untouched below the threshold 2, norm returned 1, cosine 2. Limit: 30 seconds.
-# PyTorch's own clipping function is switched off while your answer is checked.
+# Hidden cases: direction of the clipped gradients 3 points, gradients below the threshold unchanged 2, returned norm 1,
+# cosine 2. Limit: 30 seconds. PyTorch's own clipping function is switched off while your answer is checked.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -1590,13 +1598,13 @@ show_figure(
     figure,
     caption="One bad batch at step 40. With clipping the run goes on. "
     "Without clipping it never recovers.",
-    alt=f"Gradient norm over 119 steps, log axis. Both runs stay near 1 and jump to "
+    alt=f"Gradient norm over 119 steps, log axis. Both runs rise from 0.2 to 0.9 and jump to "
     f"{norms['clipped to 1'][40]:.0f} at step 40. The clipped run returns to small values at once. "
     f"The unclipped run stays near 60 for three more steps and then falls to 0.1.",
 )
 
 # %% [markdown]
-# Both runs have the same gradient at step 40: a norm of about 211, where 0.9 is usual. The clipped run takes one step
+# Both runs have the same gradient at step 40: a norm of about 211, after 0.9 in the step before. The clipped run takes one step
 # of ordinary length in a useless direction and goes on. It reaches about 95 %. The unclipped run takes a step 200 times
 # as long. Momentum repeats it in the next steps, and afterwards every relu unit of the second hidden layer is closed
 # for every digit. The norm is now small, which looks harmless. But the accuracy is 10 %: the network predicts the same
@@ -1708,7 +1716,8 @@ for name, each in {"global": False, "each": True}.items():
     losses = [six_epochs(max_norm, each) for max_norm in (0.1, 0.3, 1.0)]
     lowest[name] = min(losses)
     print(f"{name}, max_norm 0.1, 0.3, 1:", ", ".join(f"≈ {loss:.2f}" for loss in losses))
-print(f"not clipped: ≈ {six_epochs(math.inf, each=False):.2f}")
+print(f"not clipped: ≈ {six_epochs(math.inf, each=False):.1f}")
+print(f"not clipped, inputs from 0 to 1: ≈ {six_epochs(math.inf, each=False, scale=1):.1f}")
 
 # %% tags=["demo"]
 reveal("early", min(lowest, key=lowest.get), usual={
@@ -1718,17 +1727,17 @@ reveal("early", min(lowest, key=lowest.get), usual={
 
 # %% [markdown]
 # Here clipping each tensor by itself is better. Its lowest validation loss is about 0.4, and that of global clipping
-# is about 1. Without clipping the loss is between 1.6 and 1.8. Clipping tensor by tensor turns the gradient, and this
+# is about 1. Without clipping the loss is between 1.5 and 1.8. Clipping tensor by tensor turns the gradient, and this
 # time that is an advantage: the other layers are shortened much less, and the first layer no longer slows them down.
 # So the answer depends on what is too long. If it is the whole gradient, as with one bad batch, clip by the global norm.
 # If it is always the same few layers, clip these by themselves.
 #
 # The network with four sigmoid layers has the opposite problem: from the last layer to the first, the norm falls from
-# 0.55 to 0.0003. The slope of a sigmoid is at most 1/4, and each layer multiplies the gradient by it. Neither way of
+# 0.55 to 0.0003. The slope of a sigmoid is at most 1/4, and each layer multiplies the gradient by it and by its weights. Neither way of
 # clipping helps when gradients *vanish*, because clipping only makes them shorter. In both cases clipping treats a
-# symptom. The repair is to scale the inputs and to use relu. The network of the previous section has two layers of
-# the same size, with relu and scaled inputs. With new weights it reached about 90 % in five epochs without any
-# clipping.
+# symptom. The repair is to scale the inputs *and* to use relu. Scaled inputs alone are not enough: the last line above
+# shows a loss of about 2.3, which is that of guessing. The network of the previous section has two layers of the same
+# size, with relu and scaled inputs. With new weights it reached about 90 % in five epochs without any clipping.
 #
 # **Recap.** One global norm keeps the direction. It also lets one exploding layer slow down all the others. Clip that
 # layer by itself, and look for the cause.
@@ -1813,7 +1822,8 @@ reveal("unscale", round(right_order / wrong_order), usual={
 # The finder is a short trial run that is undone afterwards. The rate grows by a constant factor at every step, and
 # the loss is recorded. From $10^{-5}$ to 1 in 100 steps the factor is $10^{5/99} = 1.123$. At small rates the loss
 # does not change. Then it falls. Then the steps are too long and it rises. The finder also smooths the loss over the
-# steps. When the smoothed loss exceeds four times its lowest value, the sweep ends early, as it does below.
+# steps. When the smoothed loss exceeds four times its lowest value, the sweep ends early, as it does below. It is
+# an average of the steps so far, so it rises later than the trend that the figure draws.
 #
 # You want a large rate that is still far from the rise. This course's rule takes the range of rates in which the loss
 # is close to its minimum, and goes one third of the way from the low end of this range to the high end, on the
@@ -1934,20 +1944,21 @@ print(f"steepest central difference at {rates[1 + slopes.index(min(slopes))]:g}"
 #
 # - The `steps` rates (two or more) grow by a constant factor; the first is `start` and the last is `stop`.
 # - Step `i` uses batch `i` of the list `batches` of pairs `(x, y)`. After its last batch the list starts again; there
-#   can be more batches than steps. The loss is `loss_fn(model(x), y)`. The model, with every module in it, is in
-#   train mode during the sweep.
-# - A step is a step of plain SGD: the rate times its gradient is subtracted from each parameter. Gradients may be
-#   left from before the sweep; they do not count. A parameter may be frozen (`requires_grad` is `False`); it does not
-#   move, whatever its `.grad` holds.
-# - The loss is recorded before its step. The sweep ends early when a loss is not finite or exceeds 4 times the lowest
-#   loss recorded before it. That loss and its rate are left out. The first loss is finite, and no loss is negative.
+#   can be more batches than steps. The loss is `loss_fn(model(x), y)`. Put the model, with every module in it, into
+#   train mode for the sweep.
+# - Each step is plain SGD: subtract from each parameter the rate times the gradient of this parameter. `.grad` may hold
+#   gradients from before the sweep, which must not count. Frozen parameters (`requires_grad` is `False`) must not move,
+#   whatever their `.grad` holds.
+# - Record each loss before you take the step. End the sweep early when a loss is not finite or exceeds 4 times the
+#   lowest loss recorded before it, and leave this loss and its rate out of the lists. The first loss is finite, and no
+#   loss is negative.
 # - Afterwards the weights, the mode of every module and all buffers (including those that `state_dict()` leaves out) are
 #   the same as before. You may sweep a deep copy of the model instead.
 #
 # `choose_rate(rates, losses)` takes two lists of one or more Python floats, as many losses as rates, all finite and
 # positive. The rates grow, and the lowest loss occurs only once. The function returns a tenth of the rate with the
-# lowest loss, or `None` when the curve hardly falls, which means that its lowest loss is more than 90 % of its first.
-# (The lowest loss is never within 0.1 % of this limit.)
+# lowest loss. If the curve hardly falls, it returns `None`. This means that the lowest loss is more than 90 % of the
+# first. (The lowest loss is never within 0.1 % of this limit.)
 #
 # Gradients and torch's random stream are not checked afterwards. Rates and losses may be kept in float32.
 #
@@ -1988,7 +1999,7 @@ def run_sweep(model, batches, loss_fn, start, stop, steps):
 
 
 def choose_rate(rates, losses):
-    """Return a tenth of the rate with the lowest loss; None when the curve never falls."""
+    """Return a tenth of the rate with the lowest loss, or None when the curve hardly falls."""
     ### BEGIN SOLUTION
     if min(losses) > 0.9 * losses[0]:
         return None
@@ -2061,11 +2072,12 @@ print(f"one batch of all {everything}, rate {0.1 * everything / 32:.1f}: ≈ {wh
 # fails for the whole set in one batch. The rule gives the rate 3.4, and the loss ends at 2.4, worse than guessing (ln
 # 10 = 2.3). A step that long does not replace many short ones.
 #
-# The gradient changes fastest early in training, so large rates are reached by a *warm-up*: some steps in which the
-# rate grows from a small value to the full rate. The linear rule is for SGD. Adam divides by the size of the gradient,
+# The gradient often changes fastest early in training, so large rates are usually reached by a *warm-up*: some steps in
+# which the rate grows from a small value to the full rate. Not every run needs it, and the small one above did without.
+# The linear rule is for SGD. Adam divides by the size of the gradient,
 # so it needs a different rule. A common one multiplies the rate by the square root of the factor.
 #
-# **Recap.** With SGD, k times the batch needs k times the rate, with warm-up. This holds only up to some size, so
+# **Recap.** With SGD, k times the batch needs k times the rate, usually with a warm-up. This holds only up to some size, so
 # measure.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03a-p1-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -2152,8 +2164,8 @@ for name, history in runs.items():
 # here that the gap is wide. When the validation loss turns and rises, `diagnose` says *improves then worsens*.
 #
 # `diagnose` turns the three questions into numbers, each relative to the loss at the start. The first line of its
-# advice is the cheapest thing to try. Test a flat run on one batch first. Stop the third run early, or regularise it;
-# more digits would cost more. Some things cannot be read from a curve: an easy task looks like leakage, and noisy
+# advice is the cheapest thing to try. Test a flat run on one batch first. Regularise the third run, or let it go on and
+# stop when its validation loss turns; more digits would cost more. Some things cannot be read from a curve: an easy task looks like leakage, and noisy
 # labels look like a model that is too small.
 #
 # The validation loss may also be *below* the training loss without a fault, as at the start of the second run. The
@@ -2312,26 +2324,26 @@ reveal("f1", round(f1_of_class_1(labels, predicted), 2), tolerance=0.02, usual={
 # cross-entropy, the accuracy and the macro F1.
 #
 # - `batches` is a list of one or more pairs `(logits, labels)`, all on the CPU. `logits` is a tensor `[n, C]`, all
-#   float32 or all float64, with entries between −20 and 20. The number of classes `C` is 2 or more, and the same in
-#   all batches. The number of examples `n` is 1 or more and can differ. The prediction for an example is the class of
-#   its largest logit; no two logits of a row share the largest value, though two may be neighbouring floating-point
-#   numbers.
+#   float32 or all float64, with entries between −20 and 20. The number of classes `C` is 2 or more, and the same in all
+#   batches. The number of examples `n` is 1 or more and can differ. The prediction for an example is the class of its
+#   largest logit. The largest logit of a row is unique, but the second largest may be the next smaller floating-point
+#   number.
 # - `labels` is an int64 tensor `[n]`. Each entry is a class from 0 to C − 1, or −100 for an example without a label.
-#   Such an example counts nowhere, and its prediction does not count either. A batch may have no label at all. At least
-#   one example of the set has a label.
+#   Leave such an example and its prediction out of all three numbers. A batch may have no label at all. At least one
+#   example of the set has a label.
 # - Loss and accuracy are means over all examples that have a label.
 # - The F1 of a class is counted over the whole set, as defined above. The macro F1 is the plain mean over the classes
-#   that occur among the labels or among the predictions (of examples that have a label). A class that occurs among only
-#   one of the two has F1 = 0 and counts. A class that occurs among neither is left out.
+#   that occur among the labels or among the predictions (of examples that have a label). A class that occurs only among
+#   the labels or only among the predictions is included, with F1 = 0. A class that occurs in neither is left out.
 #
 # `preferred(measured)` says which model each measure prefers. `measured` is a list of two or more tuples of three
 # floats, `(loss, accuracy, macro F1)`, one tuple for each model. The losses are finite and not negative; the other two
 # lie between 0 and 1. Return three indices into the list: the model with the best loss, the one with the best accuracy,
 # and the one with the best macro F1. If several models are equally good, return the first of them.
 #
-# Leave the arguments as they are. Numbers may be Python numbers or tensors of shape `[]`. An error of $10^{-5}$ in
-# what `measure` returns counts as right. While your answer is checked, the library's `macro_f1` and the F1 functions
-# of scikit-learn are switched off.
+# Leave the arguments as they are. Numbers may be Python numbers or tensors of shape `[]`. An error of $10^{-5}$ in what
+# `measure` returns is accepted. While your answer is checked, the library's `macro_f1` and the F1 functions of
+# scikit-learn are switched off.
 #
 # Hidden cases: loss and accuracy 1 point, macro F1 where every class is predicted correctly at least once 1, macro F1
 # where some class is never predicted correctly 1, preferred models 1. Limit: 30 seconds.
@@ -2364,7 +2376,7 @@ def measure(batches):
 
 
 def preferred(measured):
-    """Return the index of the model with the best loss, the best accuracy, the best macro F1."""
+    """Return three indices: the models with the best loss, accuracy and macro F1."""
     ### BEGIN SOLUTION
     losses, accuracies, f1s = zip(*measured, strict=True)
     return losses.index(min(losses)), accuracies.index(max(accuracies)), f1s.index(max(f1s))
@@ -2450,13 +2462,15 @@ print(f"running mean after eval(), train() and one batch: {norm_in_eval.running_
 # you can look at the mistakes later.
 #
 # - `batches` is a list or a loader of at least one pair `(x, y)`, with `x` `[n, features]` and `y` `[n, 1]` in float64.
-#   The number of examples `n`, at least 1, can differ. If you read it again, it gives the same batches. The model is on
+#   The number of examples `n`, at least 1, can differ. Reading `batches` again gives the same pairs. The model is on
 #   the CPU, its outputs are `[n, 1]`, and no layer is used in two places. You may collect the outputs in float32.
-# - `loss_fn(outputs, y)` is the mean over the examples of one batch. It need not be symmetric in its arguments.
+# - `loss_fn(outputs, y)` is the mean loss over the examples of one batch. Swapping its two arguments may change the
+#   result.
 # - The whole model is evaluated in eval mode, and autograd records nothing.
-# - Afterwards everything is unchanged: the mode of every layer (any of them may be in train mode or in eval mode),
-#   whether gradients are recorded (`torch.is_grad_enabled()`, which the caller may have switched off), the parameters
-#   with their `.grad` and `requires_grad`, and torch's random stream, from which numbers may have been drawn before.
+# - Afterwards everything is unchanged: the mode of every layer, whether gradients are recorded
+#   (`torch.is_grad_enabled()`), the parameters with their `.grad` and `requires_grad`, and torch's random stream. At
+#   the call, any layer may be in train mode or in eval mode, the recording of gradients may be off, and numbers may
+#   have been drawn from the stream.
 #
 # The outputs of the networks in the tests depend on which layers are in eval mode and on whether autograd records.
 #
@@ -2549,22 +2563,22 @@ reveal("alias", named["weight"].item(), usual={
 # step for each batch in the given order, and returns two things:
 #
 # - a list with the validation loss after each epoch: the mean over all validation examples, in eval mode;
-# - the weights and buffers of the epoch with the lowest validation loss, as a dict with every entry of
-#   `model.state_dict()` and no other, each in its own dtype. All losses are finite. The lowest one is not 0, and
-#   differs from every other by at least three millionths of its size.
+# - the weights and buffers of the epoch with the lowest validation loss, as a dict with exactly the entries of
+#   `model.state_dict()`, each in its own dtype. All losses are finite. The lowest loss $L$ may be 0 or negative. No
+#   other loss equals $L$, and each differs from it by at least $3 \cdot 10^{-6}\,|L|$.
 #
 # The model ends with its *last* weights. It may be in train or in eval mode when the function is called, and is trained
 # in train mode. Its `.grad` is empty at the call.
 #
 # `batches` and `val_batches` are lists of at least one pair `(x, y)`, with `x` `[n, features]` and `y` `[n, 1]` in
-# float64. The number of examples can differ from batch to batch, in both lists. `loss_fn(outputs, y)` is the mean over
-# the examples of one batch, can be negative, and need not be symmetric in its arguments. `optimizer` is SGD with or
-# without momentum, and `epochs` is 1 or more. Buffers of the model, among them a count, change whenever the model is
-# called in train mode, as in batch normalisation. So in train mode, call the model exactly once for each batch of an
-# epoch.
+# float64. The number of examples can differ from batch to batch, in both lists. `loss_fn(outputs, y)` is the mean loss
+# over the examples of one batch. It can be negative, and swapping its two arguments may change the result. `optimizer`
+# is SGD with or without momentum, and `epochs` is 1 or more. Buffers of the model, among them a count, change whenever
+# the model is called in train mode, as in batch normalisation. So in train mode, call the model exactly once for each
+# batch of an epoch.
 #
-# Hidden cases: the last weights 4 points, validation losses 2, best weights 2 and, with them, best buffers 1. Limit: 30
-# seconds. The library's own `train` is switched off while your answer is checked.
+# Hidden cases: the last weights 4 points, validation losses 2, best weights 2, and best buffers 1 if the best weights
+# are right. Limit: 30 seconds. The library's own `train` is switched off while your answer is checked.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -2779,23 +2793,23 @@ reveal("pickle", try_to_load("object.pt", False).split(",")[0], usual={
 #
 # Write two functions. Together they let a run continue in a new process with the same weights to the last bit.
 #
-# - `save_run(path, model, optimizer, scheduler, epoch)` writes one file at exactly `path` (an absolute path, as text,
-#   with any ending or none), or replaces it. `epoch` is the number of epochs that are done, 0 or more. There is no
-#   second file. The file must load with `torch.load(path, weights_only=True)` and hold the model's weights as tensors.
-#   Saving changes nothing in the run.
+# - `save_run(path, model, optimizer, scheduler, epoch)` writes a single file, at exactly `path` (an absolute path as a
+#   string, with any ending or none). If this file already exists, it is replaced. `epoch` is the number of finished
+#   epochs, 0 or more. The file must load with `torch.load(path, weights_only=True)` and hold the model's weights as
+#   tensors. Saving changes nothing in the run.
 # - `resume_run(path, model, optimizer, scheduler)` runs in another process. Of everything that `save_run` wrote or
 #   stored, only this file is available there. It gets a new model, optimizer and scheduler, made with the same
 #   arguments as the old ones; only the model starts from other values. It brings them, and torch's random stream, back
-#   to the state in which the run was saved, and returns the number of epochs that are done.
+#   to the state in which the run was saved, and returns the number of finished epochs.
 #
-# The model may have buffers, floating-point ones and integers below $2^{53}$, all of them in its `state_dict()`, and
-# frozen parameters (`requires_grad` is `False`). The optimizer is `torch.optim.SGD` with one parameter group that holds
-# all parameters, including the frozen ones, with or without momentum. The scheduler is `StepLR`, stepped after each
-# epoch or after each batch.
+# The model may have frozen parameters (`requires_grad` is `False`) and buffers. The buffers hold floating-point numbers
+# or integers below $2^{53}$, and all are in its `state_dict()`. The optimizer is `torch.optim.SGD` with one parameter
+# group that holds all parameters, including the frozen ones, with or without momentum. The scheduler is `StepLR`,
+# stepped after each epoch or after each batch.
 #
-# The check moves the file before it calls `resume_run`, and draws the order of the examples from torch's random
-# stream. Hidden cases: the file 2 points; weights and epoch 1, buffers 1, momentum 2, schedule 1, random stream 1.
-# Each part is tested on its own: its runs need only this part, the weights and the epoch. Limit: 30 seconds.
+# The check moves the file before it calls `resume_run`, and draws the order of the examples from torch's random stream.
+# Hidden cases: the file 2 points; weights and epoch 1, buffers 1, momentum 2, schedule 1, random stream 1. Each part is
+# tested on its own, with runs that use only this part, the weights and the epoch. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -2979,14 +2993,17 @@ print(body(TrainingStep.learn))
 
 # %% [markdown]
 # Watch a long run while it trains. `train_live` takes the arguments of `train`. Its curves grow during training, a
-# button stops it, and its `.history` is what `train` returns. The next cell trains the same network at thirty times the
-# rate, without the schedule. Stop it when you have seen enough. Where widgets cannot run, you see the whole run.
+# button stops it, and its `.history` is what `train` returns. The next cell trains the same network with the same
+# schedule, but at thirty times the rate. Stop it when you have seen enough. Where widgets cannot run, you see the whole run.
 
 # %% tags=["demo", "nbval-ignore-output"]
 fast_model = make_model(0, pixels.shape[1], pixels.shape[2]).to(device)
 fast_optimizer = torch.optim.AdamW(fast_model.parameters(), lr=30 * sweep.suggestion)
 watched = train_live(
-    fast_model, train_loader, val_loader, fast_optimizer, cross_entropy, epochs=8
+    fast_model, train_loader, val_loader, fast_optimizer, cross_entropy, epochs=8,
+    schedule=lambda optimizer, steps: OneCycleLR(
+        optimizer, max_lr=30 * sweep.suggestion, total_steps=steps
+    ),
 )
 
 # %% tags=["demo", "nbval-ignore-output"]
@@ -3123,22 +3140,29 @@ print([name for name, entry in asdict(record).items() if entry not in (None, [],
 #   network may contain dropout. `x` (float32) and `y` (int64) are inputs and class indices. `split` is a pair of
 #   int64 index tensors: training rows and validation rows. A row may be in neither. Do not change these tensors.
 # - `config` has `epochs`, `batch_size`, `learning_rate` and `seed`, and the run must use all four. Train with an
-#   optimizer from `torch.optim` (AdamW is a good choice) on the training rows without changing them. Each epoch has a
-#   new random order, and no row occurs in it twice. Each step learns from `batch_size` rows and from the gradients of
-#   these alone; the last batch of an epoch may be smaller or be left out. The highest learning rate that any step
-#   uses is between 80 % and 100 % of `learning_rate`. A schedule may use lower rates in other steps.
+#   optimizer from `torch.optim` (AdamW is a good choice), and feed the network the training rows exactly as they are
+#   given. Each epoch has a new random order, and no row occurs in it twice. Each step uses the gradients of
+#   `batch_size` rows and no others. The last batch of an epoch may be smaller or be left out. The highest learning rate
+#   that any step uses is between 80 % and 100 % of `learning_rate`. A schedule may use lower rates in other steps.
 # - Everything random depends on the seed. The same seed gives the same weights bit for bit; another seed gives other
 #   first weights and another order.
 # - The network that you return has the weights of the epoch with the lowest validation loss.
-# - The record is a `RunRecord`, or a dict with the same names: `config`; `seed`; `data_id` (the `content_id` of `x,
-#   y`); `split_id` (the `content_id` of the two parts, as two arguments); `precision`, here `"fp32"`; `code`, a dict
-#   with the `commit` as a text, or, if there is none, with a `reason` as a text (`commit` may then be `None`);
-#   `hardware` with the versions `python` and `torch`; `metrics`, a row with `val_loss` (the mean cross-entropy of the validation rows in eval mode, without
-#   smoothing) and `val_metric` (the fraction of correct predictions) for each epoch; `status`, `"finished"`.
+# - The record is a `RunRecord`, or a dict with these names:
+#   - `config` and `seed`.
+#   - `data_id`: the `content_id` of `x, y`.
+#   - `split_id`: the `content_id` of the two parts, as two arguments.
+#   - `precision`: here `"fp32"`.
+#   - `code`: a dict with the `commit` as a string. If there is no commit, it has a `reason` as a string instead, and
+#     `commit` may be `None`.
+#   - `hardware`: a dict with the versions `python` and `torch`.
+#   - `metrics`: one row for each epoch, with `val_loss` (the mean cross-entropy of the validation rows in eval mode,
+#     without smoothing) and `val_metric` (the fraction of correct predictions).
+#   - `status`: `"finished"`.
 #
-# Everything in the library may be used. A fifth of the labels in `y` are wrong. Hidden cases: accuracy of at least 55
-# % on examples that are not given to your notebook 1 point, the rows and settings of the run 1, the seed 1, config,
-# seed and data in the record 1, code and environment 1, correct metrics 1. Limit: 30 seconds.
+# Everything in the library may be used. A fifth of the labels in `y` are wrong. Hidden cases: accuracy of at least 55 %
+# on examples that are not given to your notebook 1 point, the rows and settings of the run 1, the seed 1, config, seed
+# and data in the record 1, code and environment 1, correct metrics 1. The parts on the seed and on code and environment
+# give points only if the accuracy is reached. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -3222,7 +3246,8 @@ reveal("eval", sum(bool((row == 1).all()) for row in rows.values()), usual={
 # ### Question 03a-p5 · 2 points, graded by hand
 #
 # `model.eval()` and `torch.no_grad()` are not two names for the same thing. Say what each of them changes. Describe a
-# case in which you need both, and say what goes wrong when one of them is missing. Five sentences are enough.
+# case in which you need both, and say what goes wrong there without the first, and without the second. Five sentences
+# are enough.
 #
 # Graded on: what `eval()` changes (0.5), what `no_grad()` changes (0.5), an example that needs both (0.5), what goes
 # wrong without each (0.5).

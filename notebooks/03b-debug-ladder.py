@@ -236,9 +236,11 @@ print("leakage:", leakage_report(drawn.images[in_train], drawn.images[in_val]))
 # - `"range"`: some input is larger than 10 in absolute value. (Standardised inputs hardly exceed ±5.)
 # - `"dtype"`: inputs that are not floating point, or labels that are not `torch.long`, in either part.
 # - `"labels"`: a label outside 0 … `classes` − 1.
-# - `"duplicates"`: a row of `x_train` that occurs, number for number, in `x_val` too, whatever its label. Equal numbers
-#   count as equal in any dtype, and nearly equal ones do not. (A repeat *within* one part is not a leak.)
-# - `"class-stacked"`: a label, valid or not, that occurs in only one of the two parts.
+# - `"duplicates"`: a row of `x_train` that occurs, number for number, in `x_val` too, whatever its label. Compare the
+#   values, not the dtypes: 2 in `int64` equals 2.0 in `float32`. Nearly equal numbers are not equal. (A repeat *within*
+#   one part is not a leak.)
+# - `"class-stacked"`: a label, valid or not, that occurs in only one of the two parts. Here too, compare the values,
+#   not the dtypes.
 #
 # Hidden cases: 2 points for each problem that you report for every data set that has it, and for no other. Limit: 30
 # seconds.
@@ -377,15 +379,15 @@ reveal("five", round(initial, 2), "nats", usual={
 #
 # Write `baselines(y_train, y_val, classes)`. The labels are `torch.long` tensors, `[N]` with N from 1 to 60,000, of
 # class indices from 0 to `classes` − 1. `classes`, from 2 to 2,000, is the number of the network's outputs. Some
-# classes may occur in neither part, but every class of the validation part occurs in training. If several classes are
-# the most frequent in training, they are equally frequent in validation too, so it does not matter which of them you
-# predict. Return three numbers in this order:
+# classes may occur in neither part, but every class of the validation part occurs in training. If several classes tie
+# for the most frequent in training, they are equally frequent in validation too, so it does not matter which of them
+# you predict. Return three numbers in this order:
 #
-# 1. the accuracy on the validation labels of always predicting the most frequent training class, as a fraction;
-# 2. the mean cross-entropy on the validation labels, in nats, of predicting the training frequencies for every input;
+# 1. the accuracy on the validation labels, as a fraction, if you always predict the most frequent training class;
+# 2. the mean cross-entropy on the validation labels, in nats, if you predict the training frequencies for every input;
 # 3. the loss, in nats, of a network that gives every output the same probability.
 #
-# An error of $10^{-6}$ counts as right.
+# An error of $10^{-6}$ is accepted.
 #
 # Hidden cases, balanced and skewed: 1, 2 and 1 points for the three numbers. Limit: 30 seconds.
 #
@@ -538,23 +540,24 @@ print(f"loss ≈ {losses[0]:.2f} at the start, ≈ {losses[-1]:.3f} after 100 st
 #
 # ### Question 03b-overfit · 10 points
 #
-# Write `overfit_rung(model, step, loss_fn, x, y, floor)`. `step(x, y)` trains on a batch once, as the author does;
-# `loss_fn(model(x), y)` is the mean loss of the batch; `floor` is the lowest value that the intended loss can reach, in
+# Write `overfit_rung(model, step, loss_fn, x, y, floor)`. `step(x, y)` is the program's own training step on one batch.
+# `loss_fn(model(x), y)` is the mean loss of the batch. `floor` is the lowest value that the intended loss can reach, in
 # nats. Return one of three words:
 #
-# - `"one class"` when all labels `y` are equal, without any step;
-# - `"holds"` when the loss on the batch *in evaluation mode* is within 0.15 of the floor after exactly 100 steps, made
-#   in training mode;
+# - `"one class"` when all labels `y` are equal (then take no step);
+# - `"holds"` when, after exactly 100 steps in training mode, the loss on the batch *in evaluation mode* is within 0.15
+#   of the floor;
 # - `"fails"` otherwise. If the loss is far *below* the floor, the program does not compute the loss that its author
 #   intended, so it fails. A loss of `nan` fails as well.
 #
 # A check must leave no trace. Whatever the verdict, all parameters and all buffers have their old values afterwards,
 # and every module is in training mode again.
 #
-# Hidden programs, healthy and broken: 3 points for what needs the floor (smoothed labels, a second softmax, a loss
-# below the floor), 2 for the wiring (slow, diverging and normalised programs among them), 1 for programs whose loss
-# differs between the two modes, as with dropout, and 1 for the verdict `"one class"`. If your verdicts on the wiring
-# are right, you also get 1 point for making exactly 100 steps and 2 for putting the model back. Limit: 30 seconds.
+# The hidden programs are healthy or broken. You get 3 points for programs that only the floor can judge (smoothed
+# labels, a second softmax, a loss below the floor), 2 for the wiring (including slow, diverging and normalised
+# programs), 1 for programs whose loss differs between the two modes (as with dropout), and 1 for the verdict
+# `"one class"`. If your verdicts on the wiring are right, you also get 1 point for making exactly 100 steps and 2 for
+# putting the model back. Limit: 30 seconds.
 #
 # <details><summary>What the hidden cases may hold</summary>
 #
@@ -695,19 +698,20 @@ print(f"mean gain ≈ {mean:.2f} nats, twice the spread ≈ {2 * spread:.2f}")
 #
 # ### Question 03b-subset · 3 points
 #
-# Write `subset_rung(losses, constant)`. Both are float tensors `[seeds]` of one dtype, for 2 to 1,200 seeds: for each
-# seed the validation loss of the program and of the constant answer, on the same images. Lower is better. A loss of the
-# program is `nan` or `inf` where it diverged; all other losses are between 0 and 10. Return three values in this
-# order:
+# Write `subset_rung(losses, constant)`. Both are float tensors `[seeds]` of the same dtype, for 2 to 1,200 seeds. For
+# each seed, `losses` holds the validation loss of the program, and `constant` that of the constant answer on the same
+# images. Lower is better. Where the program diverged, its loss is `nan` or `inf`. All other losses are between 0
+# and 10. Return three values in this order:
 #
-# 1. the gain: the mean over the seeds of how much lower the program's loss is than the constant answer's, in nats;
+# 1. the gain: how much lower the program's loss is than the constant answer's, in nats, as a mean over the seeds;
 # 2. the spread: the standard deviation of that difference between seeds, with $n - 1$;
-# 3. whether the rung holds, `True` or `False`: `True` when there are at least three seeds, none of them diverged, and
-#    the gain is above twice the spread. In a hidden table the two are never nearly equal, and the spread is never 0.
+# 3. whether the rung holds: `True` when there are at least three seeds, none of them diverged, and the gain is above
+#    twice the spread, otherwise `False`. In the hidden tables the gain is never close to twice the spread, and the
+#    spread is never 0.
 #
-# A tensor with one number, or one truth value, is accepted for each. An error of $10^{-5}$ counts as right. Where a
-# seed diverged, the first two values are not checked. Hidden tables, in float32 and float64: 1 point for each value.
-# Limit: 30 seconds.
+# A tensor with one number, or one truth value, is accepted for each. An error of $10^{-5}$ is accepted. Where a seed
+# diverged, the first two values are not checked. Hidden tables, in float32 and float64: 1 point for each value. Limit:
+# 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -809,22 +813,23 @@ reveal("lowest", "lower" if after[at_lowest] < after[rate] else "higher", usual=
 # ### Question 03b-lr · 3 points
 #
 # Write `choose_rate(rates, losses)`. Both are NumPy arrays `[N]`, the rates rising. Return one rate in the *good
-# range*, as a number: at least the rate at which a tenth of the whole fall (from the first loss to the lowest) has
-# happened, at most half the rate of the lowest loss. Any number in this range will do; it need not be one of `rates`. A
-# tenth of the fall may be reached between two of the rates: either the later one of the two or a rate between them will
-# do as the lower end. Return `None` when the loss never falls by more than 10 % of the first one. If a sweep diverged,
-# its last losses are `nan` or `inf`. If the program was broken from the start, all its losses are.
+# range*, as a number. This range begins at the rate where the loss has completed a tenth of its whole fall (from the
+# first loss to the lowest). It ends at half the rate of the lowest loss. Both ends belong to it. Any number in this
+# range will do; it need not be one of `rates`. If a tenth of the fall is reached between two of the rates, the lower
+# end may be the larger one, or a rate interpolated between the two. Return `None` when the loss never falls by more
+# than 10 % of the first one. If a sweep diverged, its last losses are `nan` or `inf`. If the program was broken from
+# the start, all losses are `nan` or `inf`.
 #
-# Hidden curves: 1 point for three clean ones, with losses of hundreds as well as of hundredths. Once these are right,
-# 1 for noisy ones (about 1.5 % of the loss, with a fall of more than half) and diverged ones, and 1 for seven curves
-# that allow no choice. Limit: 30 seconds.
+# Hidden curves: 1 point for three clean curves, with losses from hundredths to hundreds. Once these are right, 1 point
+# for noisy and diverged curves together, and 1 point for seven curves that allow no choice. The noise is about 1.5 % of
+# the first loss, and a noisy curve falls by more than half. Limit: 30 seconds.
 #
 # <details><summary>What the hidden cases may hold</summary>
 #
-# Rates are between 1e-9 and 100. Losses are positive, and the first is from 0.01 to 1,000. The good range is that of
-# the curve without its noise. The fall extends over at least two powers of ten in rate, with at least two rates in
-# each. A sweep may be short, or begin just before the fall, or end just after the lowest loss. One with noise has at
-# least 90 rates. No curve is near the limit of 10 %: those that fall do so by at least 18 %, the others by 8 % at most.
+# Rates are between 1e-9 and 100. Losses are positive, and the first is from 0.01 to 1,000. The good range is computed
+# from the curve without noise. The fall extends over at least two powers of ten in rate, with at least two rates in
+# each. A sweep may be short, begin just before the fall, or end just after the lowest loss. A noisy curve that falls
+# has at least 90 rates. No curve is near the limit of 10 %: each falls either by at least 18 % or by at most 8 %.
 #
 # </details>
 # <details><summary>Hint 1</summary>
@@ -1087,12 +1092,12 @@ def train_epoch(step, scheduler, batches):  # one epoch, with a schedule that is
 # `"schedule"`, for the programs in the order above. Each entry is the repaired function, with the same arguments and
 # the same kind of result. Copy a function into `repaired` and change what is wrong in it.
 #
-# Inputs are `[N, features]`, labels `torch.long` `[N]`; `batches` is a list of pairs and may hold batches of
-# different sizes. The rows of each part of a split may come in any order, but every row keeps its label, a fifth is
-# rounded down (of four examples it is 0), and a generator with the same seed gives the same split again. Gradients
-# may be left in `.grad` before the first `"step"`. `"labels"` keeps the order of the examples, and there may be only
-# one label, or none. The mode in which `"evaluation"` leaves the model is not checked. Logits can be far apart, but
-# the right losses are finite.
+# Inputs are `[N, features]`, labels `torch.long` `[N]`; `batches` is a list of pairs and may hold batches of different
+# sizes. The rows of each part of a split may come in any order, but every row keeps its label. A fifth is rounded down,
+# so a fifth of four examples is 0. A generator with the same seed gives the same split again. Gradients may be left in
+# `.grad` before the first `"step"`. `"labels"` keeps the order of the examples. There may be only one example with a
+# label, or none. The mode in which `"evaluation"` leaves the model is not checked. Logits can be far apart, but the
+# right losses are finite.
 #
 # A program that you leave out loses only its own points. Hidden data: for each of the six, 2 points for what the
 # repaired program does. Limit: 30 seconds.
@@ -1506,21 +1511,22 @@ print(f"training ends on day {days[past].max()}, validation begins on day {days[
 #
 # ### Question 03b-split · 8 points
 #
-# Write `make_split(table, deployed_on, val_fraction)`. `table` is a dict of columns (NumPy arrays, one entry for each
-# record, in no order). `deployed_on` says what the model will meet later: `"new patients"`, `"new videos"`, `"later
-# days"`, `"new users"` or `"new texts"`. Columns are called `patient`, `video`, `frame`, `day`, `user`, `document`,
-# `text`, `label`. Each table has some of them, and not all of them matter. Two documents are copies when their `text`
-# is equal.
+# Write `make_split(table, deployed_on, val_fraction)`. `table` is a dict of columns (NumPy arrays with one entry for
+# each record, in no particular order). `deployed_on` says what the model will meet later: `"new patients"`,
+# `"new videos"`, `"later days"`, `"new users"` or `"new texts"`. Columns are called `patient`, `video`, `frame`, `day`,
+# `user`, `document`, `text`, `label`. Each table has some of them, and not all of them matter. Two documents are copies
+# when their `text` is equal.
 #
 # Return two sequences of row numbers, training and validation:
 #
 # - every record is in exactly one of them;
-# - no group that will be new to the model is in both; for `"later days"` all of validation comes after all of training;
+# - no patient, video, user or text (whichever will be new to the model) has records in both; for `"later days"`, every
+#   validation record is later than every training record;
 # - the fraction of all records that is in validation differs from `val_fraction` by at most 0.05;
 # - for `"new patients"`, the same holds for the records of each class.
 #
-# You may use `lecture_lib.data` or scikit-learn: the choice is the exercise. Hidden tables: patients 1 point, their
-# class balance 1, videos 1, days 2, users 1, texts 2. Limit: 30 seconds.
+# You may use `lecture_lib.data` or scikit-learn. The exercise is to choose the right split. Hidden tables: patients 1
+# point, their class balance 1 more, videos 1, days 2, users 1, texts 2. Limit: 30 seconds.
 #
 # <details><summary>What the hidden cases may hold</summary>
 #
@@ -1528,8 +1534,8 @@ print(f"training ends on day {days[past].max()}, validation begins on day {days[
 # -1,000 to 200,000, in any whole-number dtype; all days are different, and many days can pass between two records.
 # Patients, videos, users and documents are whole numbers from 0 to 2,000, or texts. A second call may make another
 # split. For `"new patients"`, each patient has one label. The groups that will be new (patients, videos, users, texts)
-# have similar sizes, and there are enough of them (in each class, for patients): to take `val_fraction` of the groups,
-# rounded to the nearest whole number or rounded up, stays within the limits above.
+# have similar sizes, and there are enough of them (for patients, in each class). If you take `val_fraction` of the
+# groups, rounded up or to the nearest whole number, you stay within the limits above.
 #
 # </details>
 # <details><summary>Hint 1</summary>
@@ -1631,14 +1637,20 @@ for ill in (0.1, 0.5):
 #
 # Write `find_shift(x_train, y_train, t_train, x_val, y_val, t_val)`. All arguments are NumPy arrays of whole numbers,
 # one entry for each example: an input `x` (0, 1 or 2), a label `y` (0 or 1), a time `t`. Rows are not sorted by time,
-# all times are different, and validation is always later than training. The number of training examples is even.
-# Sorted by time, training has an earlier and a later *half* with equally many examples, however the times are spread.
-# Validation may be larger or smaller. Every input and every label occurs in each part and in each half, but a pair of
-# them need not occur.
+# all times are different, and validation is always later than training. The number of training examples is even. Sort
+# the training examples by time. The first half of them is the earlier *half*, and the rest is the later *half*. Only
+# the number of examples counts, not how the times are spread. Validation may be larger or smaller. Every input and
+# every label occurs in each part and in each half, but a pair of them need not occur.
 #
-# Compare *shares*. P(x) is the share of each input, P(y) of each label, P(y | x) of each label among the examples of
-# one input, P(x | y) of each input among the examples of one label. A distribution has *changed* when one of its shares
-# differs by more than 0.1. Return one word, and ask in this order:
+# Compare *shares*:
+#
+# - P(x) is the share of each input.
+# - P(y) is the share of each label.
+# - P(y | x) is the share of each label among the examples with the same input.
+# - P(x | y) is the share of each input among the examples with the same label.
+#
+# A distribution has *changed* when one of its shares differs by more than 0.1. Return one word, that of the first
+# condition that holds:
 #
 # 1. `"temporal"`: any of the four changed from the earlier to the later half of *training*, by time;
 # 2. `"covariate"`: from training to validation P(x) changed and P(y | x) did not;
@@ -1905,10 +1917,10 @@ for stage in ceiling_analysis(accuracy_with.__getitem__, ["detect", "align", "re
 #   Interventions are called `"augment"` (blur), `"collect-or-reweight"` (rare class), `"clean-labels"` (ambiguous
 #   label), `"change-backgrounds"` (background shortcut), `"tune-threshold"` (threshold) and, for every other name,
 #   `"look-at-ten"`.
-# - `best_component(base, alone)`: `base` is the accuracy of a pipeline in percent (30 to 95), `alone` maps each
+# - `best_component(base, alone)`: `base` is the accuracy of a pipeline in percent (30 to 95). `alone` maps each
 #   component (at least one), in the order of the pipeline, to the accuracy of the pipeline when only this component is
-#   perfect. Return `(name, gain)` of the one with the largest gain in points; of equal ones, the first in the pipeline.
-#   A gain can be negative: a perfect component may not suit the components after it.
+#   perfect. Return `(name, gain)` of the component with the largest gain in points. If several are equal, take the
+#   first in the pipeline. A gain can be negative: a perfect component may not suit the components after it.
 #
 # Hidden cases, with ties and without, with a single bucket, and with a model that is nearly right: 2 points for the
 # order, 2 for the ceilings, 2 for the interventions, 2 for the component. Ceilings and gains may be rounded to two
@@ -1916,7 +1928,8 @@ for stage in ceiling_analysis(accuracy_with.__getitem__, ["detect", "align", "re
 #
 # <details><summary>Hint 1</summary>
 #
-# `sorted` takes a `key`, and a key can be a pair: first what matters most, with its sign.
+# `sorted` takes a `key`, and a key can be a pair. Put what matters most first. A minus sign reverses the order of a
+# number.
 #
 # </details>
 # <details><summary>Hint 2</summary>
@@ -2062,8 +2075,8 @@ print("different:", [name for name, _, _ in compare_records(first_record, second
 #    are compared with `==`, so 32 and 32.0 are the same value.
 # 2. Run `base` and the changed configuration with each of the seeds, each pair of configuration and seed once, in any
 #    order. Leave `base` unchanged.
-# 3. Take the difference for each seed, change minus base. The gain is their mean, *s* their standard deviation
-#    (dividing by n - 1), and the 95 % interval reaches 4.303 · *s* / √3 to both sides of the gain.
+# 3. Take the difference for each seed, change minus base. The gain is the mean of the differences, and *s* is their
+#    standard deviation (dividing by n - 1). The 95 % interval is gain ± 4.303 · *s* / √3.
 # 4. Return `(gain, low, high, verdict)`: `"likely useful"` when the interval lies above 0, `"worse"` when it lies below
 #    0, else `"noise"`. The three differences are never all equal, and no interval ends at 0 or close to it.
 #
@@ -2484,8 +2497,9 @@ reveal("repaired", "lower" if accuracy["after"] < accuracy["before"] else "highe
 #
 # ### Question 03b-debug · 12 points
 #
-# The cell below holds a script that trains a small network on digits. It runs without an error. It has three faults, each in a function of its own; the other functions are right. Each course has its own
-# script, the same for all students. This is what its author wants the functions to do, each by itself:
+# The cell below holds a script that trains a small network on digits. It runs without an error. It has three faults, in
+# three different functions. The other functions are right. Each course has its own script, the same for all students.
+# The table says what each function should do by itself:
 #
 # | function | what it should do |
 # |---|---|
@@ -2504,20 +2518,20 @@ reveal("repaired", "lower" if accuracy["after"] < accuracy["before"] else "highe
 #
 # Then write `diagnosis()`. It returns a dict with one entry for each fault. The key is the name of the function, as
 # text. The value is the number of the lowest rung that shows the fault, a whole number from 1 to 7 (see the table at
-# the top). `{"update": 3}` would be the whole diagnosis of a script with one fault in `update`. One to three
-# functions may be named. Where two rungs are defensible, both count. Until `diagnosis` is written, the whole question
-# counts as not answered.
+# the top). `{"update": 3}` would be the whole diagnosis of a script with one fault in `update`. You may name only one
+# or two functions if you have not found all three faults, but never more than three. Where two rungs are defensible,
+# both count. Until `diagnosis` is written, the whole question counts as not answered.
 #
 # You may know some faults from the bug zoo. That is how it is in practice, too: a few faults come up again and again.
 # Two findings can have one cause: repair the first, and climb again. Recognising a fault is the beginning. The debugging note
 # asks for the numbers that prove it.
 #
-# Of the two cells below the check, the first prints the log and the second climbs. `climb` stops at the first rung
-# that fails. So repair what it finds, run the script's cell again, and climb again. The check only compares the log
-# with that of a sound script, and looks only at the form of `diagnosis`. So a ✓ means that the log looks right. It
-# does not mean that every function is right, or that the diagnosis is. Points come from hidden data, on which each
-# function is tried by itself: 2 points for each repaired fault, 1 point for naming its function and rung, and 3
-# points for the functions that had no fault, once two faults are repaired. Limit: 30 seconds.
+# Of the two cells below the check, the first prints the log and the second climbs. `climb` stops at the first rung that
+# fails. So repair what it finds, run the script's cell again, and climb again. The check only compares the log with
+# that of a sound script, and looks only at the form of `diagnosis`. So a ✓ means that the log looks right. It does not
+# mean that every function is right, or that the diagnosis is. Points come from hidden data, on which each function is
+# tried by itself. Each repaired fault gives 2 points, and naming its function and rung gives 1. Once two faults are
+# repaired, the functions that had no fault give 3 points if they are still right. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -2614,8 +2628,8 @@ print(climb(script_program(script), script_task, budget=3))
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03b-note-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ### Question 03b-note · 4 points, graded by hand
 #
-# Write a debugging note about the fault of the script that was hardest to find, for a colleague who meets the same
-# fault next month. Eight sentences are enough.
+# Choose the fault that you found hardest to find in the script. Write a debugging note about it for a colleague who
+# meets the same fault next month. Eight sentences are enough.
 #
 # Graded on: the symptom, as the log shows it, and the lowest rung (1), the evidence, with at least one number that you
 # measured before and after the repair (1), the cause and the repair (1), and one other check that would have shown the

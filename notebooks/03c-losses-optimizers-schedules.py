@@ -274,10 +274,10 @@ print(f"warnings: {len(raised)}")
 # float64. Their entries are finite, up to 2,000 in magnitude. `delta` is a number from 0.1 to 100. A residual may be
 # 0, or exactly `delta` in magnitude.
 #
-# Hidden cases: loss with all residuals inside δ 2 points, with residuals beyond it 2, gradient inside 2, beyond 2, and
-# both functions with two axes 2. A result may differ by 1e-5, or by 1e-5 of its largest entry where that is above 1.
-# Limit: 30 seconds. `huber_loss` and `smooth_l1_loss` of `torch.nn.functional`, their modules, and PyTorch's autograd
-# are switched off.
+# Hidden cases, 2 points each: loss with all residuals inside δ, loss with residuals beyond δ, gradient inside δ,
+# gradient beyond δ, both functions with two axes. The tolerance is 1e-5, or 1e-5 times the largest entry if this entry
+# is above 1 in magnitude. Limit: 30 seconds. `huber_loss` and `smooth_l1_loss` of `torch.nn.functional`, their modules,
+# and PyTorch's autograd are switched off.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -538,27 +538,27 @@ reveal("smoothing", distribution[3].item(), tolerance=0.004, usual={
 #
 # ### Question 03c-stable · 14 points
 #
-# Write both classification losses. They must be finite for every logit in the domain.
+# Write both classification losses. They must be finite for all logits described below.
 #
 # - `cross_entropy(logits, labels, weight, label_smoothing)` returns the cross-entropy. For each example the target
 #   distribution is $q = (1-\varepsilon)\cdot$ one-hot $+\ \varepsilon/C$, and its loss is
-#   $-\sum_c \mathrm{weight}_c\, q_c \log p_c$. Add up the losses and divide by the sum of the weights of the labels,
-#   each label counted as often as it occurs.
+#   $-\sum_c \mathrm{weight}_c\, q_c \log p_c$. Add up the losses of all examples. Divide by the sum, over all examples,
+#   of the weight of the example's label.
 # - `binary_cross_entropy(logits, targets, pos_weight)` returns the mean over all entries of
 #   $-[\mathrm{pos\_weight}\cdot y \log \sigma(z) + (1-y) \log(1 - \sigma(z))]$.
 #
-# Each returns a number, or a tensor with one number. `logits` is `[N, C]` in the first function, with N at least 1 and
-# C at least 2, and `[N, L]` in the second, with N and L at least 1. `labels` is `long`, `[N]`, from 0 to C − 1.
-# `targets` is `[N, L]`, with entries from 0 to 1. `weight` is `[C]` and `pos_weight` is `[L]`, with entries from 0.1
-# to 10. `label_smoothing` is a number from 0 to 0.5. All tensors but `labels` have the same dtype: float64 with logits
-# between −10,000 and 10,000, or float32 with logits between −20 and 20.
+# Each returns a number, or a tensor with one number. N and L are at least 1, and C is at least 2. For `cross_entropy`,
+# `logits` is `[N, C]`, `labels` is `long`, `[N]`, from 0 to C − 1, `weight` is `[C]`, and `label_smoothing` is a number
+# from 0 to 0.5. For `binary_cross_entropy`, `logits` and `targets` are `[N, L]`, `targets` has entries from 0 to 1, and
+# `pos_weight` is `[L]`. Both weights have entries from 0.1 to 10. All tensors but `labels` have the same dtype: float64
+# with logits between −10,000 and 10,000, or float32 with logits between −20 and 20.
 #
 # Hidden cases: cross-entropy with moderate logits 2 points, with logits of a thousand 3, with class weights 2, with
 # label smoothing 2, with both 1; the binary loss with moderate logits 1, with logits of a thousand 2, with
-# `pos_weight` 1. A loss may differ by 1e-5, or by 1e-5 of its size where that is above 1. Limit: 30 seconds.
+# `pos_weight` 1. The tolerance is 1e-5, or 1e-5 times the loss if the loss is above 1. Limit: 30 seconds.
 # `cross_entropy`, `nll_loss`, `binary_cross_entropy_with_logits`, `multilabel_soft_margin_loss`, `log_softmax`,
-# `logsigmoid` and `softplus` of `torch.nn.functional`, and `torch.log_softmax`, `torch.logsumexp` and
-# `torch.logaddexp` are switched off. The tensor methods with these names work, but then you would not have practised.
+# `logsigmoid` and `softplus` of `torch.nn.functional`, and `torch.log_softmax`, `torch.logsumexp` and `torch.logaddexp`
+# are switched off. The tensor methods with these names work, but then you would not have practised.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -822,14 +822,14 @@ print(f"finite difference {measured_slope:+.4f}, autograd {logit.grad.item():+.4
 # - `binary_focal_gradient(logits, labels, gamma, alpha)` returns the gradient of this mean with respect to the logits,
 #   shape `[N]`.
 #
-# `logits` is `[N]`, with N at least 1: float64 with values between −1,200 and 1,200, or float32 with values between
-# −20 and 20. `labels` is `long`, `[N]`, 0 or 1; a batch may hold only one of them. `gamma` is a number from 0 to 5,
-# and `alpha` is from 0.05 to 0.95. Loss and gradient must be finite for all of these. $(1-p)^0$ is 1, also at
+# `logits` is `[N]`, with N at least 1: float64 with values between −1,200 and 1,200, or float32 with values between −20
+# and 20. `labels` is `long`, `[N]`, with entries 0 or 1. All labels of a batch may be equal. `gamma` is a number from 0
+# to 5, and `alpha` is from 0.05 to 0.95. Loss and gradient must be finite for all of these. $(1-p)^0$ is 1, also at
 # $p = 1$.
 #
 # Hidden cases: weights 2 points, loss with moderate logits 3, with logits of a thousand 2, gradient with moderate
-# logits 3, with logits of a thousand 2. A result may differ by 1e-5, or by 1e-5 of its largest entry where that is
-# above 1. Limit: 30 seconds. `focal_loss` of `lecture_lib.training` and PyTorch's autograd are switched off.
+# logits 3, with logits of a thousand 2. The tolerance is 1e-5, or 1e-5 times the largest entry if this entry is above 1
+# in magnitude. Limit: 30 seconds. `focal_loss` of `lecture_lib.training` and PyTorch's autograd are switched off.
 # `logsigmoid`, `softplus` and the losses of PyTorch are allowed.
 #
 # <details><summary>Hint 1</summary>
@@ -1083,9 +1083,9 @@ show_figure(
 # items may be equal. Temperatures are numbers from 0.1 to 5, and `margin` is from 0 to 3. All floating-point tensors
 # are float32, or all are float64.
 #
-# Hidden cases: KL divergence 4 points, triplet loss 4, InfoNCE when all items differ 3, when items occur twice 3. A
-# result may differ by 3e-5, or by 3e-5 of its size where that is above 1. `nn.functional.pairwise_distance` adds 1e-6
-# to each component of a difference before it takes the norm, and that is accepted, too. Limit: 30 seconds.
+# Hidden cases: KL divergence 4 points, triplet loss 4, InfoNCE when all items differ 3, when items occur twice 3. The
+# tolerance is 3e-5, or 3e-5 times the loss if the loss is above 1. `nn.functional.pairwise_distance` adds 1e-6 to each
+# component of a difference before it takes the norm, and that is accepted, too. Limit: 30 seconds.
 # `triplet_margin_loss` and `triplet_margin_with_distance_loss` of `torch.nn.functional`, their modules and `info_nce`
 # of `lecture_lib.training` are switched off. `kl_div` and `cross_entropy` are allowed.
 #
@@ -1392,8 +1392,9 @@ show_figure(
 #
 # Write three functions. Each gets a parameter, the gradients of several steps and the learning rates of these steps.
 # Each returns the parameter after every step, as a list of tensors or as one tensor with the steps along the first
-# axis. Follow the table above: each entry must agree with PyTorch's to within $10^{-6}$, or to within $10^{-6}$ of the
-# largest entry where that is above 1.
+# axis. Follow the formulas in the table at the start of this section. Each entry of your results must agree with
+# PyTorch's to within $10^{-6}$, or to within $10^{-6}$ times the largest entry of that step if this entry is above 1 in
+# magnitude.
 #
 # - `sgd(parameter, gradients, rates, momentum, dampening, nesterov, weight_decay)`
 # - `rmsprop(parameter, gradients, rates, alpha, eps)`
@@ -1401,11 +1402,11 @@ show_figure(
 #   true, and those of Adam with an L2 penalty otherwise.
 #
 # `parameter` is a float64 tensor of any shape, including `[]` and shapes with an empty axis. `gradients` is a list of 1
-# to 8 float64 tensors of the same shape, with entries up to 10,000 in magnitude, or 0. `rates` is a list of as many
-# numbers from 0.001 to 0.5. They may change from step to step, and the rate multiplies the whole step. `momentum`,
-# `dampening` and `alpha` lie between 0 and 0.99. When `nesterov` is true or `momentum` is 0, `dampening` is 0. `betas`
-# is a pair of numbers from 0 to 0.999, `eps` lies between $10^{-8}$ and 0.1, and `weight_decay` between 0 and 0.5. Your
-# functions may overwrite the tensors that they get.
+# to 8 float64 tensors of the same shape, with entries up to 10,000 in magnitude, or 0. `rates` is a list of the same
+# length, with numbers from 0.001 to 0.5. The rate may change from step to step, and it multiplies the whole step.
+# `momentum`, `dampening` and `alpha` lie between 0 and 0.99. When `nesterov` is true or `momentum` is 0, `dampening`
+# is 0. `betas` is a pair of numbers from 0 to 0.999, `eps` lies between $10^{-8}$ and 0.1, and `weight_decay` between 0
+# and 0.5. Your functions may overwrite the tensors that they get.
 #
 # Hidden cases: sgd 5 points, nesterov 3, rmsprop 3, adam 4, adamw 3. Limit: 30 seconds. `torch.optim`'s `SGD`,
 # `RMSprop`, `Adam` and `AdamW` are switched off while your answer is checked.
@@ -1611,7 +1612,7 @@ reveal("body rate", max(results, key=lambda factor: results[factor][0]),
 # group is a dict with the keys `"params"`, `"lr"` and `"weight_decay"`, as the optimizers of `torch.optim` take it.
 #
 # - Each parameter with `requires_grad` is in exactly one group, and only once there. Frozen parameters are in no group.
-#   A layer may be frozen as a whole, or only its weight or its bias. Each has a weight; it may have no bias.
+#   Each layer has a weight, but it may have no bias. A whole layer may be frozen, or only its weight or only its bias.
 # - Parameters of `model.body` have the rate `body_rate`, and those of `model.head` have `head_rate`.
 # - The weights of `Linear`, `Conv1d` and `Embedding` decay with `weight_decay`. All other parameters have decay 0:
 #   every bias, and the scales of normalisation layers of any shape.
@@ -1622,8 +1623,8 @@ reveal("body rate", max(results, key=lambda factor: results[factor][0]),
 # `weight_decay` are positive numbers, and the two rates differ. The number and the order of the groups are free, and a
 # group may be empty.
 #
-# Hidden cases: once 3 points, rates 2, decays 3. Limit: 30 seconds. `parameter_groups`, the same function of
-# `lecture_lib`, is switched off while your answer is checked.
+# Hidden cases: each parameter in exactly one group 3 points, rates 2, decays 3. Limit: 30 seconds. `parameter_groups`,
+# the same function of `lecture_lib`, is switched off while your answer is checked.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -1934,9 +1935,9 @@ show_figure(
 #
 # - `multi_step_rates(rate, milestones, factor, epochs, batches, accumulate)` gives the rate of every optimizer step.
 #   The first rate is `rate`. It is multiplied by `factor` at the first step of every epoch in `milestones`.
-# - `warmup_cosine_rates(rate, final, warmup, epochs, batches, accumulate)` gives the rate of every optimizer step. With
-#   $N$ steps in the run and $W$ = `warmup` *optimizer steps*, step $t$ has the rate
-#   $\mathrm{rate} \cdot (t + 1) / (W + 1)$ for $t < W$, and after that
+# - `warmup_cosine_rates(rate, final, warmup, epochs, batches, accumulate)` gives the rate of every optimizer step. The
+#   run has $N$ *optimizer steps*, and the first $W$ = `warmup` of them are the warm-up. For $t < W$, step $t$ has the
+#   rate $\mathrm{rate} \cdot (t + 1) / (W + 1)$. For $t \ge W$ it has
 #   $\mathrm{final} + (\mathrm{rate} - \mathrm{final}) \cdot (1 + \cos(\pi\,(t - W)/(N - W)))/2$.
 # - `applied_rates(planned, taken)` gives the rate in force at every attempt to step. `planned` holds the schedule's
 #   rates, `taken` says for each attempt whether the step was taken. A skipped step does not move the schedule.
@@ -2183,16 +2184,16 @@ show_figure(
 #   `"one of many"` or `"several at once"`. Four more keys hold booleans: `"outliers"` (some targets are far from the
 #   rest; false unless the target is a number), `"rare_class"` (false if the target is a number), `"transformer"` and
 #   `"length_known"`.
-# - `train_model(task, x, y)` trains a model in any way and returns it. `task` is such a dict again. It is tried on
-#   the three data sets above, with 200 or 300 rows in a random order. `x` is a float32 tensor [N, F], already
-#   standardised. `y` is a tensor [N]: float32 and *not* standardised for numbers, and class indices (int64)
-#   otherwise. The model is a function or module of new rows [M, F]. It returns a tensor [M] or [M, 1] of numbers in
-#   the unit of `y`, or, for classes, a tensor [M, C]. For two classes a single logit, [M] or [M, 1], is right as
-#   well.
+# - `train_model(task, x, y)` trains a model in any way and returns it. `task` is such a dict again. The hidden cases
+#   use the three data sets above, with 200 or 300 rows, and with rows and columns in a random order. `x` is a float32
+#   tensor [N, F], already standardised. `y` is a tensor [N]: float32 and *not* standardised for numbers, and class
+#   indices (int64) otherwise. The model is a function or module that takes new rows [M, F]. For numbers it returns a
+#   tensor [M] or [M, 1] in the unit of `y`, and for classes a tensor [M, C]. For two classes, a single logit, [M] or
+#   [M, 1], is accepted too.
 #
-# On held-out rows the model must exceed an $R^2$ of 0.2 on diabetes, an accuracy of 0.85 on breast cancer, and 0.75
-# on digits. Every recipe in the table that fits is clearly better. In eight draws of 100 steps with batches of 64,
-# the lowest results were 0.32, 0.93 and 0.86. Train for a few seconds at most.
+# On held-out rows the model must exceed an $R^2$ of 0.2 on diabetes, an accuracy of 0.85 on breast cancer, and 0.75 on
+# digits. Every recipe in the table that fits the task is clearly better. In eight random repetitions, each with 100
+# steps and batches of 64, the lowest results were 0.32, 0.93 and 0.86. Train for a few seconds at most.
 #
 # Hidden cases: loss 1 point, metric 1, optimizer 1, schedule 1, model 2. Limit: 30 seconds.
 #

@@ -301,21 +301,23 @@ reveal("lengths", spread["Gaussian"], tolerance=3, usual={
 # - `fans(shape)` returns the pair (fan_in, fan_out) of a weight of this shape: `[out, in]` for a linear layer, and
 #   `[out, in, *kernel]` for a convolution whose kernel has one to three sides. One output adds up fan_in products; one
 #   input contributes to fan_out of them. Stride and padding are left out.
-# - `weight_std(shape, scheme, gain)` returns the standard deviation of the weights. `"xavier"`: gain times the root of
-#   $2/(n_\text{in} + n_\text{out})$, with the two fans. `"he"`: gain over the root of fan_in. The gain of a ReLU is
-#   $\sqrt 2$.
+# - `weight_std(shape, scheme, gain)` returns the standard deviation of the weights:
+#   $\mathrm{gain} \cdot \sqrt{2/(\mathrm{fan\_in} + \mathrm{fan\_out})}$ for `"xavier"`, and
+#   $\mathrm{gain}/\sqrt{\mathrm{fan\_in}}$ for `"he"`. (For a ReLU, the caller passes the gain $\sqrt 2$.)
 # - `uniform_bound(std)` returns the bound $b$ for which numbers drawn uniformly between $-b$ and $b$ have this standard
 #   deviation.
-# - `orthogonal(matrix, gain)` makes a matrix of the same shape `[R, C]` from a random one. Its rows, if $R \le C$, or
-#   its columns, if $R \ge C$, are at right angles to each other and have the length `gain`, and they span the same
-#   space as those of `matrix`. Many results are right. The rows (or columns) of `matrix` are independent.
+# - `orthogonal(matrix, gain)` makes a matrix of the same shape `[R, C]` from a random one. If $R \le C$, its rows are
+#   at right angles to each other, have the length `gain`, and span the same space as the rows of `matrix`. If
+#   $R \ge C$, the same holds for the columns. Several results are correct. The rows (or columns) of `matrix` are
+#   linearly independent.
 # - `mean_squares(start, layers, rectified)` returns a list: the mean square after each layer, before its activation.
 #   `start` is the mean square of the input, `layers` a list of pairs (shape, std). If `rectified`, there is a ReLU
 #   *between* the layers, and it halves the mean square.
 #
-# Shapes are lists with sides from 1 to 60, and there are 1 to 12 layers. `gain`, `std` and `start` are numbers from 0.01
-# to 10. Mean squares may become as small as 1e-60 or as large as 1e60. `matrix` is float64, with sides up to 6. All its
-# entries may be as small as 1e-6, or as large as 1e6. Numbers may be off by 1e-6, or by 1e-6 of the largest.
+# Shapes are lists with sides from 1 to 60, and there are 1 to 12 layers. `gain`, `std` and `start` are numbers from
+# 0.01 to 10. Mean squares may become as small as 1e-60 or as large as 1e60. `matrix` is float64, with sides up to 6.
+# Its scale varies: all entries together may be of size 1e-6, or all of size 1e6. The tolerance is 1e-6, or 1e-6 times
+# the number itself if it is above 1.
 #
 # Hidden cases: fans 2 points, Xavier 2, He 2, bound 2, orthogonal 2, mean squares 2. Limit: 30 seconds.
 # `torch.nn.init.orthogonal_` and `_calculate_fan_in_and_fan_out` are switched off.
@@ -533,8 +535,8 @@ reveal("saturated", round(saturated_norms[1] / saturated_norms[20], 1), toleranc
 # statistics in every forward pass.) You may run a copy of the model instead.
 #
 # The model is an `nn.Sequential` of linear layers, convolutions with a kernel of 1, batch norms, ReLUs and tanhs, with
-# one to seven layers, and each activation is called once and is not in place. All modules are in one mode, which may be
-# either. All is float64. N is at least 2.
+# one to seven layers, and each activation is called once and is not in place. All modules are in the same mode,
+# training or evaluation. Everything is float64. N is at least 2.
 #
 # Hidden cases: names 1 point, mean and deviation 2, dead units 2, dead channels 2, saturated entries 1. Once one of
 # these is right, hooks 2, and mode and buffers 2. Limit: 30 seconds. `lecture_lib.training.activation_statistics` is
@@ -751,9 +753,9 @@ reveal("small_batch", round(by_batch[2, "batch"]), "%", tolerance=5, usual={
 #
 # - `batch_norm(x, weight, bias, running_mean, running_var, momentum, eps, training)` returns a tuple (output, new
 #   running mean, new running variance). `x` is `[N, C]` or `[N, C, L]`, and the other tensors are `[C]`. In training,
-#   each channel is normalised by its mean and its variance *with n* in this batch, where $n$ counts examples and
-#   positions. The running values move: new = (1 − momentum) · old + momentum · batch, with the variance *with n − 1*.
-#   In evaluation the running values normalise, and are returned unchanged.
+#   each channel is normalised by its mean and variance in this batch. This variance *divides by n*, the number of
+#   examples times the number of positions. The running values become (1 − momentum) · old + momentum · batch, and here
+#   the batch variance *divides by n − 1*. In evaluation, normalise by the running values and return them unchanged.
 # - `layer_norm(x, weight, bias, eps)` normalises each vector of the last axis. `x` is `[N, D]` or `[N, T, D]`, and
 #   `weight` and `bias` are `[D]`.
 # - `group_norm(x, groups, weight, bias, eps)` divides the C channels of `[N, C]` or `[N, C, L]` into `groups` groups of
@@ -1058,14 +1060,14 @@ show_figure(
 #
 # ### Question 03d-gradients · 14 points
 #
-# Write four functions. `gradients` is a list of one to five float64 tensors with finite entries, in which `None` stands
-# for a parameter without a gradient. At least one of them is a tensor. All entries are 0, or the norm of all entries
-# together is from 0.1 to 100. `limit` is from 0.001 to 1,000. Numbers that you return may be floats or tensors with one
-# entry.
+# Write four functions. `gradients` is a list of one to five items. Each is a float64 tensor with finite entries, or
+# `None` for a parameter without a gradient. At least one is a tensor. Either all entries are 0, or the norm of all
+# entries together is from 0.1 to 100. `limit` is from 0.001 to 1,000. Numbers that you return may be floats or tensors
+# with one entry.
 #
 # - `global_norm(gradients)` returns the norm of all entries together.
-# - `update_ratios(before, after)` returns a list with the norm of the update divided by the norm of the weights
-#   *before* it, for each tensor of the two lists, which have no `None`. No weights are all zero.
+# - `update_ratios(before, after)` gets two lists of tensors, without `None`. For each parameter it returns the norm of
+#   the update divided by the norm of the weights *before* it, as a list. No tensor in `before` is all zeros.
 # - `clip_threshold(norms, percent)` returns the percentile of a list of recorded norms. Norms that are not finite are
 #   left out, and at least one is finite. The finite ones are from 0 to 1,000,000. Between two norms it is interpolated
 #   linearly, as in `numpy.percentile`. `percent` is from 0 to 100.
@@ -1274,27 +1276,28 @@ reveal("underflow", lost[1], "%", tolerance=4, usual={
 #
 # ### Question 03d-nan · 14 points
 #
-# Write five functions. The first four must be finite, in value and in gradient, on the whole domain. All tensors are
-# float64, and entries of `a` and `b` are between −10 and 10. Gradients are computed by PyTorch's autograd.
+# Write five functions. The values and the gradients of the first four must be finite for all inputs described here. All
+# tensors are float64, and entries of `a` and `b` are between −10 and 10. Gradients are computed by PyTorch's autograd.
 #
-# - `distances(a, b)`: the Euclidean distance of each row of `a` from the same row of `b`, both `[N, D]`. The result is
-#   `[N]`. Where two rows are equal, the distance is 0, and so is its gradient. Rows that are not equal are at least
-#   0.0005 apart.
+# - `distances(a, b)`: the Euclidean distance of each row of `a` from the corresponding row of `b`, both `[N, D]`. The
+#   result is `[N]`. Where two rows are equal, the distance is 0, and so is its gradient. Rows that are not equal are at
+#   least 0.0005 apart.
 # - `masked_log_mean(x, mask)`: the mean of $\log x$ over the entries at which the boolean `mask` is true: one number.
-#   Both tensors are `[N, D]`. The true entries are from 1e-9 to 1,000. The others may be 0 or negative, and their
-#   gradient is 0. Without any true entry the result is 0; it may then be a constant that depends on nothing.
+#   Both tensors are `[N, D]`. Where the mask is true, the entries of `x` are from 1e-9 to 1,000. The others may be 0 or
+#   negative, and their gradient is 0. If the mask is true nowhere, the result is 0, and it may then be a constant
+#   without a gradient.
 # - `entropy(logits)`: the entropy $-\sum_c p_c \ln p_c$ of the softmax of each row, in nats. `logits` is `[N, C]`, with
 #   entries between −10,000 and 10,000. The result is `[N]`.
-# - `cosine_similarity(a, b)`: the cosine of each row of `a` with the same row of `b`. The result is `[N]`. If a row of
-#   `a` or `b` is all zeros, the similarity is 0, and so are both gradients of this row. Other rows are longer than
-#   0.01.
+# - `cosine_similarity(a, b)`: the cosine of the angle between each row of `a` and the corresponding row of `b`. The
+#   result is `[N]`. If a row of `a` or of `b` is all zeros, the similarity is 0, and so are the gradients of both rows
+#   of this pair. All other rows have a norm above 0.01.
 # - `loss_scales(finite, scale, growth, backoff, interval)`: the list of the scales *used* in each step, by the rule of
 #   `GradScaler`: after an overflow the scale is multiplied by `backoff`; after `interval` good steps in a row it is
 #   multiplied by `growth`. Both set the count of good steps back to 0. `finite` is a list of at least one boolean:
 #   whether the gradients of that step were finite. `scale` is the scale of the first step. `interval` is at least 2,
 #   `growth` is above 1, and `backoff` is between 0 and 1.
 #
-# Values and gradients may be off by 1e-5, or by 1e-5 of the largest entry if that is above 1.
+# The tolerance for values and gradients is 1e-5, or 1e-5 times the largest entry if this entry is above 1 in magnitude.
 #
 # Hidden cases: each of the four values 1 point, each of the four gradients 2, loss scale 2. Limit: 30 seconds.
 # `cosine_similarity` and `pairwise_distance` of PyTorch, and `torch.distributions.Categorical`, are switched off.
@@ -1678,15 +1681,15 @@ reveal("border", error, tolerance=0.04, usual={
 # - `dropout(x, p, uniform, training)` returns a tensor of the shape of `x`. In training an entry is dropped where
 #   `uniform` is *below* `p`, and the others are divided by $1-p$. In evaluation `x` is unchanged. `p` is from 0 to 1.
 #   With p = 1 everything is dropped, and the result is 0, not nan.
-# - `dropout_gradient(gradient, p, uniform, training)` returns the gradient of the loss with respect to `x`, when
-#   `gradient` is that with respect to the output, with the same random numbers.
+# - `dropout_gradient(gradient, p, uniform, training)` gets the gradient of the loss with respect to the output, and
+#   returns the gradient with respect to `x`. The random numbers are the same.
 #
 # `x`, `gradient` and `uniform` have the same shape, with one to three axes, and are float64. The entries of `x` and
 # `gradient` are from −1,000 to 1,000. The entries of `uniform` are at least 0 and below 1, as those of `torch.rand`,
 # and one may equal `p` exactly. You may overwrite the tensors.
 #
-# Hidden cases: training 3 points, evaluation 2, gradient 3, gradient in evaluation 1, p = 1 another 1. The last point
-# also needs another part that is right. Limit: 30 seconds. PyTorch's dropout is switched off.
+# Hidden cases: training 3 points, evaluation 2, gradient 3, gradient in evaluation 1, and 1 for p = 1. You get the last
+# point only if another part is right too. Limit: 30 seconds. PyTorch's dropout is switched off.
 #
 # <details><summary>Hint</summary>
 #
@@ -1935,18 +1938,19 @@ show_figure(
 # - `moving_averages(weights, decay)` returns a list of tensors: the exponential moving average after each entry of the
 #   list `weights`. The first average is the first entry. `decay` weighs the old average, and is from 0 to 1.
 # - `mean_weights(weights)` returns the plain mean of the list, as a tensor.
-# - `refresh_statistics(model, batches)` gives every `nn.BatchNorm1d` of the model, also in nested modules, running
-#   statistics that fit its present weights: the plain mean, over all batches, of the batch's mean and of the batch's
-#   variance with $n - 1$, while the model runs in training mode. Old statistics do not count. Afterwards the mode of
-#   the model and the momentum of each norm are as before. `num_batches_tracked` is not checked. It need not return
-#   anything.
+# - `refresh_statistics(model, batches)` gives every `nn.BatchNorm1d`, also in nested modules, running statistics that
+#   fit the present weights of the model. Run the model on all batches in training mode. The running mean becomes the
+#   plain average of the batch means, and the running variance the plain average of the batch variances (with $n - 1$).
+#   Old statistics do not count. Afterwards the mode of the model and the momentum of each norm are as before.
+#   `num_batches_tracked` is not checked. The function need not return anything.
 #
 # `weights` has one to six float64 tensors of one shape, which must not change. The batches are one to five tensors of
-# the same shape `[N, features]`, with N at least 2. All modules of the model are in one mode, which may be either, and
-# every batch norm keeps running statistics.
+# the same shape `[N, features]`, with N at least 2. All modules of the model are in the same mode, training or
+# evaluation, and every batch norm keeps running statistics.
 #
-# Hidden cases: moving average 2 points, plain average 1, running statistics 2, mode and momentum afterwards 1. The last
-# point also needs the right running statistics. Limit: 30 seconds. `AveragedModel` and `update_bn` are switched off.
+# Hidden cases: moving average 2 points, plain average 1, running statistics 2, mode and momentum afterwards 1. You get
+# the last point only if the running statistics are right too. Limit: 30 seconds. `AveragedModel` and `update_bn` are
+# switched off.
 #
 # <details><summary>Hint</summary>
 #
@@ -2022,8 +2026,8 @@ probe("03d-averages", moving_averages, mean_weights, refresh_statistics)
 # to both proposals. Say also which of the five rows tells nothing here. Ten sentences are enough.
 #
 # Graded on: the cause, with the numbers that show it (1), the first change with its check (1), dropout (0.5), batch
-# norm with batches of 4 (0.5), the row that tells nothing (0.5), and a change that keeps one thing at a time and
-# several seeds (0.5).
+# norm with batches of 4 (0.5), the row that tells nothing (0.5), and a comparison that changes one thing at a time and
+# uses several seeds (0.5).
 #
 # <details><summary>Hint</summary>
 #

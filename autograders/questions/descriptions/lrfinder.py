@@ -22,6 +22,7 @@ from .lrfinder_cases import (
     MODES,
     MODULES,
     NOT_FINITE,
+    RISES_FIRST,
     SHAPES,
     ZERO,
     by_hand,
@@ -108,10 +109,11 @@ def domain(rng: np.random.Generator) -> Case:
     """Any sweep with any curve of these shapes, whose losses are thousands or parts of a thousand in some cases."""
     sweeps = list(SWEEPS)[rng.integers(len(SWEEPS))]
     batches = int(rng.integers(2, 31)) if sweeps == FULL else [None, 30][rng.integers(2)]
-    shape = SHAPES[rng.integers(len(SHAPES))]
+    shape = [*SHAPES, RISES_FIRST][rng.integers(len(SHAPES) + 1)]
     drawn = problem(rng, sweeps, list(MODES)[rng.integers(3)], batches) | curve(rng, shape)
     unit = float(rng.choice([1.0, 2.0**-14, 2.0**14], p=[0.6, 0.2, 0.2]))
-    return Case("domain", {**drawn, "curve_losses": [unit * loss for loss in drawn["curve_losses"]]})
+    kind = f"a curve that {shape}" if shape == RISES_FIRST else "domain"
+    return Case(kind, {**drawn, "curve_losses": [unit * loss for loss in drawn["curve_losses"]]})
 
 
 def visible(

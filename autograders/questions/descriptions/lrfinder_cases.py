@@ -241,6 +241,9 @@ SHAPES = (
 )
 
 
+RISES_FIRST = "rises first and falls back to its start"
+
+
 def curve(rng: np.random.Generator, shape: str) -> dict[str, Any]:
     """A finder's curve of that shape, on which the known rules disagree by a fifth of a decade or more."""
 
@@ -275,6 +278,9 @@ def any_curve(rng: np.random.Generator, shape: str) -> dict[str, Any]:
     elif shape == "never falls":
         losses = top * (1 + 0.025 * rng.uniform(-1, 1, count))
         losses[-1] = 0.98 * losses[0]
+    elif shape == RISES_FIRST:
+        losses = top * (1 + rng.uniform(0.5, 2.0) * np.sin(np.pi * way) ** 2) * noise
+        losses[0], losses[-1] = top, rng.uniform(0.92, 1.0) * top
     else:  # only rises
         losses = top * (1 + rng.uniform(0.5, 2.0) * way**3) * noise
     if shape.startswith("has"):

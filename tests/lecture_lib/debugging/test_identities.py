@@ -37,6 +37,7 @@ QUICK = ("01_poisson_exposure", "06_two_towers", "09_lbfgs_closure", "13_known_l
         ("j/06_accuracy_over_padding", "metric"),
         ("j/14_sigmoid_on_standardised", "layers"),
         ("k/04_tiny_language_model", "loss"),
+        ("n/02_syllables", "layers"),
     ],
 )
 @pytest.mark.parametrize("which", ["make", pytest.param("twin", marks=pytest.mark.full)])
