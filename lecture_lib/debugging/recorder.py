@@ -77,9 +77,10 @@ class Recorder:
                 self.recording.modules_of.setdefault(id(parameter), module_name)
         self.recording.stepped_before = any(optimizer.state for optimizer in self._optimizers)
         for optimizer in self._optimizers:
-            for group in optimizer.param_groups:
-                self._parameters |= {id(parameter): parameter for parameter in group["params"]}
-                self.recording.maximised |= bool(group.get("maximize"))
+            parameters = {id(parameter): parameter for group in optimizer.param_groups for parameter in group["params"]}
+            self._parameters |= parameters
+            self.recording.owned.append(frozenset(parameters))
+            self.recording.maximised |= any(group.get("maximize") for group in optimizer.param_groups)
         self._last_gradients: dict[int, Tensor] = {}
         self._modal = [(name, layer) for name, layer in model.named_modules() if isinstance(layer, WITH_MODES)]
         self.recording.modal = tuple(name for name, _ in self._modal)

@@ -140,9 +140,8 @@ def only(simulate: Callable[[Case], dict[str, Any]], *fields: str) -> Simulation
 
 def case(rng: np.random.Generator, kind: str, rows: int, size: int, largest: float) -> Case:
     """Equal rows, rows of zeros, close rows, hidden zeros and negative numbers, and logits of very different size."""
-    a, b = rng.normal(size=(2, rows, size))
-    for vectors in (a, b):  # rows of a single number can be shorter than the wording allows
-        vectors[np.linalg.norm(vectors, axis=1) < 0.02] = 0.5
+    a, b = vectors = rng.normal(size=(2, rows, size))
+    vectors[np.linalg.norm(vectors, axis=2) < 0.02] = 0.5  # a row of one number can be shorter than the wording allows
     order = rng.permutation(rows)
     equal, zero_a, zero_b, close = (order[place % rows] for place in range(4))
     b[equal] = a[equal]

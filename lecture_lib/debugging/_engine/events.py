@@ -166,6 +166,7 @@ class Recording:
         ever_trainable: ids of parameters that had requires_grad at any backward.
         moved: ids of parameters that ended with other values than they began with.
         optimizers: how many there are.
+        owned: ids of the parameters of each optimizer, as the recording began.
         optimised: ids of the parameters of all optimizers, at the first step and at the last one.
         called: names of the modules whose forward ran in training.
         reached: ids of the parameters that had a gradient at a step, or were a leaf of a graph.
@@ -191,6 +192,7 @@ class Recording:
     ever_trainable: set[int] = field(default_factory=set)
     moved: frozenset[int] = frozenset()
     optimizers: int = 1
+    owned: list[frozenset[int]] = field(default_factory=list)
     optimised: list[frozenset[int]] = field(default_factory=list)
     called: set[str] = field(default_factory=set)
     reached: set[int] = field(default_factory=set)

@@ -5,15 +5,19 @@ Each is a function of the recording and the spec alone.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable
 
 from torch import nn
 
-from .._engine.assumptions import NotAskedError, Rule
-from .._engine.events import Backward, Recording
+from .._engine.assumptions import EQUAL, NotAskedError, Rule, assumes, closures
+from .._engine.events import Backward, Recording, Step
 from .._engine.reference_parts import declared
 from ..program import Spec
 from .finding import Finding
+
+MOSTLY = 0.8  # of an optimizer's steps
 
 
 def named(recording: Recording, ids: Iterable[int]) -> list[str]:
@@ -118,11 +122,37 @@ def untied(recording: Recording, spec: Spec) -> Finding | None:
     return Finding("P11", f"declared one, and two tensors: {' and '.join(recording.untied[0])}")
 
 
+@assumes(closures)
+def gradient_of_anothers_loss(recording: Recording, spec: Spec) -> Finding | None:
+    """Of two optimizers that take turns one also uses the gradient of a loss that was the other's, and is done with."""
+    passes: list[tuple[frozenset[int], set[int]]] = []  # what each reached, and which optimizers have used it
+    mixed, steps = Counter[int](), Counter[int]()
+    for event in recording.events:
+        if isinstance(event, Backward) and event.leaves is not None:
+            passes.append((event.leaves, set()))
+        elif isinstance(event, Step) and not math.isnan(event.residual):
+            turn, owned = event.optimizer, recording.owned
+            own = [(leaves, users) for leaves, users in passes if leaves & owned[turn] and turn not in users]
+            consumed = [users for _, users in own[:-1] if users and not any(own[-1][0] & owned[user] for user in users)]
+            steps[turn] += 1
+            # Where the gradient is the sum of all these passes, none of them was cleared away.
+            mixed[turn] += bool(consumed) and event.residual < EQUAL
+            for _, users in own:
+                users.add(turn)
+    for turn, count in mixed.items():
+        if count >= max(2, MOSTLY * steps[turn]):
+            text = f"in {count} of {steps[turn]} steps of optimizer {turn + 1} the gradient held that of a loss that "
+            text += "another one had used for its step; clear this one's gradients before its own backward"
+            return Finding(None, text, {"steps": count}, certain=False, where="step")
+    return None
+
+
 WIRING_RULES: tuple[Rule, ...] = (
     unregistered,
     optimizer_of_another_model,
     not_in_the_optimizer,
     frozen_undeclared,
     no_gradient_arrives,
+    gradient_of_anothers_loss,
     untied,
 )
