@@ -9,20 +9,16 @@ import torch
 from ..question import Functions, Inputs, PublicQuestion
 
 
-def _gradients(inputs: Inputs) -> list[torch.Tensor | None]:
-    return [
-        None if gradient is None else torch.tensor(gradient, dtype=torch.float64) for gradient in inputs["gradients"]
-    ]
+def _tensors(values: list[Any]) -> list[torch.Tensor | None]:
+    return [None if value is None else torch.tensor(value, dtype=torch.float64) for value in values]
 
 
 def _norm(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    return {"value": float(functions["global_norm"](_gradients(inputs)))}
+    return {"value": float(functions["global_norm"](_tensors(inputs["gradients"])))}
 
 
 def _ratios(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    before, after = (
-        [torch.tensor(weights, dtype=torch.float64) for weights in inputs[name]] for name in ("before", "after")
-    )
+    before, after = _tensors(inputs["before"]), _tensors(inputs["after"])
     return {"value": [float(ratio) for ratio in functions["update_ratios"](before, after)]}
 
 
@@ -31,7 +27,7 @@ def _threshold(functions: Functions, inputs: Inputs) -> dict[str, Any]:
 
 
 def _clip(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    clipped, norm = functions["clip_gradients"](_gradients(inputs), inputs["limit"])
+    clipped, norm = functions["clip_gradients"](_tensors(inputs["gradients"]), inputs["limit"])
     return {
         "values": [None if gradient is None else torch.as_tensor(gradient).double() for gradient in clipped],
         "norm": float(norm),

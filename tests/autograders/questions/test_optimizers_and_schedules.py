@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import product
 
 import numpy as np
@@ -11,7 +12,10 @@ from torch import nn
 from torch.nn import functional as F
 from torch.optim.lr_scheduler import MultiStepLR, ReduceLROnPlateau
 
+from autograders.probes.codec import decode, encode
 from autograders.questions.descriptions import choose, groups, optimizers, plan
+from autograders.questions.question import QUESTIONS
+from lecture_lib.notebook.observe import observe
 from lecture_lib.notebook.questions.choose import quality
 from lecture_lib.notebook.questions.groups import QUESTION as GROUPS
 from lecture_lib.training import one_cycle, schedule_rates, step_decay, warmup_cosine
@@ -54,6 +58,24 @@ def test_optimizers_agree_with_pytorch(seed):
         for name, expected in expected_paths(case.inputs).items():
             for got, wanted in zip(reference[name], expected, strict=True):
                 np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["03c-optimizers", "03d-gradients"])
+def test_a_tensor_without_axes_has_the_dtype_of_the_others(name):
+    """On its way to a kernel such a number became a float, and then float32, which `lerp` refuses beside float64."""
+    question, dtypes = QUESTIONS[name], set()
+
+    def note(*arguments, **_):
+        for argument in arguments:
+            entries = argument if isinstance(argument, list) else [argument]
+            dtypes.update(entry.dtype for entry in entries if isinstance(entry, torch.Tensor))
+        raise NotImplementedError
+
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        inputs = decode(json.loads(json.dumps(encode(dict(question.description.domain(rng).inputs)))))
+        observe(question.public, dict.fromkeys(question.public.functions, note), inputs)
+    assert dtypes == {torch.float64}
 
 
 @pytest.mark.parametrize("seed", range(3))
