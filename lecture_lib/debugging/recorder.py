@@ -46,6 +46,10 @@ def _hear_nothing(*_args: Any) -> None:
     """The hook of a copy."""
 
 
+def _any_gradient(parameters: Iterable[Tensor]) -> bool:
+    return any(p.grad is not None and bool(dense(p.grad).ne(0).any()) for p in parameters)
+
+
 class Recorder:
     """Writes events of a model's training into a `Recording` while it is entered.
 
@@ -116,8 +120,7 @@ class Recorder:
 
     def mark(self, name: str) -> None:
         """Note where something begins or ends."""
-        held = any(p.grad is not None and bool(dense(p.grad).ne(0).any()) for p in self._model.parameters())
-        self.recording.events.append(Mark(name, held))
+        self.recording.events.append(Mark(name, _any_gradient(self._model.parameters())))
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -243,7 +246,12 @@ class Recorder:
             # Several passes before a step add up, as they do in .grad.
             self._fresh[key] = self._fresh[key] + gradient if key in self._fresh else gradient
         ids = frozenset(map(id, leaves))
-        self.recording.events.append(Backward(value, kept, len(losses), scale, residual, ids, underflow))
+        held = frozenset(
+            turn
+            for turn, own in enumerate(self.recording.owned if len(self._optimizers) > 1 else ())
+            if _any_gradient(self._parameters[key] for key in own)
+        )
+        self.recording.events.append(Backward(value, kept, len(losses), scale, residual, ids, underflow, held))
         self._losses, self._own = [], []
 
     def _step(self, number: int) -> Any:

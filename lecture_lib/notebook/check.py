@@ -24,7 +24,7 @@ _COLOUR = {RIGHT: "#009E73", UNANSWERED: "#808080", WRONG: "#D55E00"}
 
 _MOST_OF_INPUTS = 200
 """Characters of a case's inputs that a message shows."""
-_DRAWN = "a case of this kind that you make yourself, worked by hand"
+_DRAWN = "a case of this kind: make one, and work it by hand"
 _MOST_WRONG = 3
 """Further cases of which the check tells what is wrong."""
 
@@ -240,8 +240,8 @@ def _inputs_told(question: PublicQuestion, case: PublicCase) -> str:
     if len(inputs) > _MOST_OF_INPUTS:
         call = f"lecture_lib.notebook.case_inputs({question.id!r}, {case.name!r})"
         is_visible = any(case is each for each in question.cases)
-        return f"the inputs of this case, worked by hand: {call}" if is_visible else _DRAWN
-    return f"the inputs of this case, worked by hand: {inputs}"
+        return f"this case, and work it by hand; its inputs: {call}" if is_visible else _DRAWN
+    return f"this case, and work it by hand; its inputs: {inputs}"
 
 
 def case_inputs(question_id: str, name: str) -> dict[str, Any]:

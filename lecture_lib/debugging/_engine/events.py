@@ -70,6 +70,7 @@ class Backward:
         scale: of its gradient against that of these losses' sum; NaN where there was none.
         residual: what that scale leaves over, relative.
         leaves: ids of the tensors at the leaves of the graph; None where nobody looked.
+        held: positions of the optimizers whose parameters hold a gradient that is not 0 as it begins.
         underflow: share of the gradient's entries that are 0 only because float16 has no smaller numbers; NaN without
             float16.
 
@@ -82,6 +83,7 @@ class Backward:
     residual: float = math.nan
     leaves: frozenset[int] | None = None
     underflow: float = math.nan
+    held: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)

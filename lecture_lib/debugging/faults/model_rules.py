@@ -185,7 +185,7 @@ def future_read(evidence: Evidence) -> Finding | None:
     if not (spec.causal or ahead):
         return None
     # From all over the data set: sequences that stand side by side may end alike.
-    x = train.x[:: -(-len(train.x) // PROBED)]
+    x = train.x[:: max(1, -(-len(train.x) // PROBED))]
     changes = [_change_by_the_future(evidence, x, axis) for axis in ahead or axes]
     if not changes or not all(changes):
         return None

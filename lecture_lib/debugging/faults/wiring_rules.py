@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from torch import nn
 
-from .._engine.assumptions import EQUAL, NotAskedError, Rule, assumes, closures
+from .._engine.assumptions import NotAskedError, Rule, assumes, closures
 from .._engine.events import Backward, Recording, Step
 from .._engine.reference_parts import declared
 from ..program import Spec
@@ -124,21 +124,26 @@ def untied(recording: Recording, spec: Spec) -> Finding | None:
 
 @assumes(closures)
 def gradient_of_anothers_loss(recording: Recording, spec: Spec) -> Finding | None:
-    """Of two optimizers that take turns one also uses the gradient of a loss that was the other's, and is done with."""
+    """Of optimizers that take turns, one steps on gradients that hold the loss of another, as nothing cleared them.
+
+    Only where its own loss reaches its own parameters alone, as a critic's does: several losses may train one trunk.
+    """
+    everywhere = frozenset[int]().union(*recording.owned)
     passes: list[tuple[frozenset[int], set[int]]] = []  # what each reached, and which optimizers have used it
     mixed, steps = Counter[int](), Counter[int]()
     for event in recording.events:
-        if isinstance(event, Backward) and event.leaves is not None:
+        if isinstance(event, Step):
+            steps[event.optimizer] += not math.isnan(event.norm)
+            for leaves, users in passes:
+                if leaves & recording.owned[event.optimizer]:
+                    users.add(event.optimizer)
+        elif isinstance(event, Backward) and event.leaves is not None:
+            for turn, own in enumerate(recording.owned):
+                before = next((users for leaves, users in reversed(passes) if leaves & own), set[int]())
+                alone = event.leaves & everywhere <= own and event.leaves & own
+                # Used by another and not by this one, and still there as this one's own pass begins.
+                mixed[turn] += bool(alone and before and turn not in before and turn in event.held)
             passes.append((event.leaves, set()))
-        elif isinstance(event, Step) and not math.isnan(event.residual):
-            turn, owned = event.optimizer, recording.owned
-            own = [(leaves, users) for leaves, users in passes if leaves & owned[turn] and turn not in users]
-            consumed = [users for _, users in own[:-1] if users and not any(own[-1][0] & owned[user] for user in users)]
-            steps[turn] += 1
-            # Where the gradient is the sum of all these passes, none of them was cleared away.
-            mixed[turn] += bool(consumed) and event.residual < EQUAL
-            for _, users in own:
-                users.add(turn)
     for turn, count in mixed.items():
         if count >= max(2, MOSTLY * steps[turn]):
             text = f"in {count} of {steps[turn]} steps of optimizer {turn + 1} the gradient held that of a loss that "
