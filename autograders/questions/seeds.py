@@ -66,12 +66,12 @@ def pool_index(secret: bytes, submission_digest: str) -> int:
 
 
 class CourseSets:
-    """The sets of hidden inputs of a course: those of the pool, but for those on which a grader was seen to err.
+    """The sets of hidden inputs that a course uses: the pool's, with others for those on which a grader erred.
 
     Args:
         root: the course's folder, with the file `secret`, and `sets.json` where a release replaced a set.
 
-    Raises SecretError when one of the two cannot be read.
+    Raises SecretError when one of the two is damaged or cannot be read.
 
     """
 
@@ -80,32 +80,43 @@ class CourseSets:
         self.substitutes = read_substitutes(root)
 
     def seed(self, question_id: str, version: str, pool: int) -> tuple[bytes, str, int]:
-        """Secret, version and index of the set that a question gives to a submission with this set of the pool."""
+        """Secret, version and index from which a question's cases are drawn for this set of the pool."""
         return self.secret, version, self.substitutes.get(version, {}).get(question_id, {}).get(pool, pool)
 
 
 def read_substitutes(root: Path) -> dict[str, dict[str, dict[int, int]]]:
-    """The sets that a course's releases replaced. Raises SecretError when the file is damaged."""
+    """The sets that a course's releases replaced. Raises SecretError when the list is damaged or cannot be read."""
     path = root / "sets.json"
     try:
         content = json.loads(path.read_text("utf-8"))
         return {
-            version: {
-                question: {int(index): int(substitute) for index, substitute in replaced.items()}
-                for question, replaced in questions.items()
-            }
+            version: {question: _checked(replaced) for question, replaced in questions.items()}
             for version, questions in content.items()
         }
     except FileNotFoundError:
         return {}
-    except (ValueError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise SecretError(f"{path} cannot be read ({error}). Put a copy of it back.") from None
+
+
+def _checked(replaced: Mapping[str, object]) -> dict[int, int]:
+    checked = {
+        int(index): number
+        for index, number in replaced.items()
+        if int(index) in range(POOL) and type(number) is int and number in range(POOL, 2 * POOL)
+    }
+    if len(checked) < len(replaced) or len(set(checked.values())) < len(checked):
+        raise ValueError(f"no list of replaced sets: {dict(replaced)}")
+    return checked
 
 
 def add_substitutes(root: Path, substitutes: Substitutes) -> None:
     """Write what a release replaced, beside what earlier ones did."""
-    if substitutes:
-        merged = {**read_substitutes(root), **substitutes}
+    merged = read_substitutes(root)
+    for version, questions in substitutes.items():
+        for question, replaced in questions.items():
+            merged.setdefault(version, {}).setdefault(question, {}).update(replaced)
+    if merged:
         write_text_atomically(root / "sets.json", json.dumps(merged, indent=1) + "\n")
 
 

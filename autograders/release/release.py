@@ -19,6 +19,7 @@ from lecture_lib.notebook.registry import visible_cases_path
 
 from .. import notebooks
 from ..course import Course, ReleaseError
+from ..intake.intake import submitted_students
 from ..nbgrader.configuration import configuration
 from ..nbgrader.lost_metadata import refuse_lost_metadata
 from ..nbgrader.nbgrader_api import generate_assignment
@@ -35,7 +36,7 @@ from ..questions.seeds import (
 from ..setting import ANSWERS, DESCRIPTIONS, ROOT, SHIPPED_PACKAGES
 from .course_check import check_master, refuse_other_database
 from .edits import keep_edits
-from .history import REMOVED_SCORES, effects, note_release, release_of
+from .history import REMOVED_SCORES, effects, note_release, read_history, release_of
 from .leaks import LeakCheck, Secret
 from .release_check import WrongVerdicts, verify_on
 from .student_folder import FOLDER, assemble
@@ -89,7 +90,9 @@ def drafted(
     with tempfile.TemporaryDirectory(prefix="lecture-release-") as folder:
         draft = Course(Path(folder) / "course")
         # A new one is written to the course by `enter`: a release that is refused leaves no secret behind.
-        secret = read_secret(course.secret) if course.secret.exists() else new_secret()
+        is_new = not course.secret.exists()
+        secret = new_secret() if is_new else read_secret(course.secret)
+        before = {} if is_new else read_substitutes(course.root)
         draft.root.mkdir()
         create_secret(draft.secret, secret)  # it chooses the variants of questions
         released = {name: _generate(draft, name) for name in assignments}
@@ -102,11 +105,18 @@ def drafted(
         refuse_leaks(checked.leaks(bundle))
         if verify:
             try:
-                substitutes = verify_on(secret, versions, read_substitutes(course.root), progress=progress)
+                settled = [name for name in assignments if _handed_in(course, name, versions[name])]
+                substitutes = verify_on(secret, versions, before, handed_in=settled, progress=progress)
             except WrongVerdicts as error:
                 raise ReleaseError(str(error)) from None
             checked = dataclasses.replace(checked, substitutes=substitutes)
         yield checked
+
+
+def _handed_in(course: Course, assignment: str, version: str) -> bool:
+    """Whether there is work of students on this version, whose inputs must stay."""
+    released = read_history(course).get(assignment, [])
+    return any(each.version == version for each in released) and bool(submitted_students(course, assignment))
 
 
 def _require_place(folder: Path) -> None:
@@ -142,7 +152,10 @@ def refuse_leaks(leaks: Sequence[str]) -> None:
 def enter(course: Course, draft: Draft) -> None:
     """Write a draft into a course's working folder: sources, releases, database, the student's bundle."""
     course.root.mkdir(parents=True, exist_ok=True)
-    create_secret(course.secret, draft.secret)
+    if not course.secret.exists():
+        course.replaced_sets.unlink(missing_ok=True)  # of a secret that is gone
+    if create_secret(course.secret, draft.secret) != draft.secret:
+        raise ReleaseError(f"another release has written {course.secret} meanwhile. Run the command again.")
     add_substitutes(course.root, draft.substitutes)
     for name in draft.versions:
         note_release(course, name)  # what is there: by an older checkout, which noted nothing

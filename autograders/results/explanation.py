@@ -42,7 +42,8 @@ def explain_points(course: Course, assignments: Sequence[str], student: str, que
         )
     cases = question.draw(*seed)
     observations = question.read(published[0], len(cases))
-    lines.append(f"  set {seed[2]} of hidden cases:")
+    replaced = f", replaced by set {seed[2]}" if seed[2] != record.pool else ""
+    lines.append(f"  set {record.pool} of hidden cases{replaced}:")
     for number, (case, observation) in enumerate(zip(cases, observations, strict=True), 1):
         lines += [f"    {line}" for line in case_lines(question, number, case, observation)]
     return "\n".join(lines)
