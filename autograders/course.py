@@ -59,7 +59,7 @@ class Course:
 
     @property
     def replaced_sets(self) -> Path:
-        """Optional: the sets of hidden inputs that a release replaced. Keep a copy, as of the secret."""
+        """Optional: the sets of hidden inputs that a release replaced. Keep a copy, as you do of the secret."""
         return self.root / "sets.json"
 
     @property

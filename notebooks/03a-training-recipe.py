@@ -42,9 +42,9 @@
 # ## Contents
 #
 # The minutes are estimates: time to read, predict and run a section, and time to answer its questions. Work through the
-# notebook in several sittings. Part one takes about 3 hours, part two about 5½ hours. After part one a cell lets you go
-# on with a fresh kernel. If you stop within part two, run all cells above that place when you come back, which takes
-# about a minute.
+# notebook in several sittings. Part one takes about 3 hours, part two about 5½ hours. The cell before section 8 lets
+# you go on with a fresh kernel. If you stop within part two, run all cells above that place when you come back, which
+# takes about a minute.
 #
 # | section | minutes | questions, with minutes |
 # |---|---|---|
@@ -513,9 +513,9 @@ print(f"total of tensors: {total.item():g}, {len(tape.trace(total))} rows")
 print(f"total of plain numbers: {number:g}, no rows")
 
 # %% [markdown]
-# One loss has 7 rows on the tape: the weight, three constants and three operations. The total of 100 losses has 702: the
-# weight and the 0 that the total starts from once, and for each loss three constants, three operations and one addition.
-# The total of plain numbers has none.
+# One loss has 7 rows on the tape: the weight, three constants and three operations. The total of 100 losses has 702:
+# the weight and the 0 that the total starts from once, and for each loss three constants, three operations and one
+# addition. The total of plain numbers has none.
 #
 # **Recap.** Use `no_grad()` for evaluation and updates, `detach()` for targets, and `.item()` for logs. None of them
 # changes a value. `no_grad()` does *not* put layers into eval mode: the last section of this notebook returns to this.
@@ -671,11 +671,11 @@ probe("03a-register", Scaled)
 #
 # **Goal.** Recognise two more faults, and repair each in one line.
 #
-# A registered parameter does not have to be trained. After `requires_grad_(False)` it is *frozen*: autograd computes
-# no gradient for it, and the optimizer skips it as long as its `.grad` is `None`. You want this when you reuse the layers of a trained network. It is
-# a silent fault when somebody froze a layer for an experiment and forgot it. The next network has two linear layers,
-# so its parameters are four tensors. Its first layer is frozen. Predict how many of the four tensors one step of SGD
-# changes.
+# A registered parameter does not have to be trained. After `requires_grad_(False)` it is *frozen*: autograd computes no
+# gradient for it, and the optimizer skips it as long as its `.grad` is `None`. You want this when you reuse the layers
+# of a trained network. It is a silent fault when somebody froze a layer for an experiment and forgot it. The next
+# network has two linear layers, so its parameters are four tensors. Its first layer is frozen. Predict how many of the
+# four tensors one step of SGD changes.
 
 # %% tags=["demo"]
 predict("frozen", None)
@@ -1365,9 +1365,9 @@ reveal("accumulation", 0.0 - 0.1 * w.grad.item(), usual={
 # Differences from rounding in float32 are accepted. Any real mistake changes the weights at least a hundred times as
 # much.
 #
-# Hidden cases: micro-batches of equal size 1 point, never too many examples in the model at once 2, micro-batches of
-# different sizes 3, a short last window 1, a second epoch 1. The second part gives points only if the first is right.
-# Limit: 30 seconds.
+# Hidden cases: micro-batches of equal size 1 point, no more examples in the model at once than the largest micro-batch
+# has 2, micro-batches of different sizes 3, a short last window 1, a second epoch 1. The second part gives points only
+# if the first is right. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -1484,7 +1484,7 @@ show_arrows(
 # - `clip_by_global_norm(gradients, max_norm)` returns the list of clipped gradients and the global norm before
 #   clipping.
 # - `per_parameter_cosine(gradients, max_norm)` clips *each tensor by its own norm*. It returns the cosine of the angle
-#   between two long vectors: all entries before clipping, and all entries after it.
+#   between two long vectors: all entries before clipping, and all entries after clipping.
 #
 # You may change the tensors in place. A norm or cosine may be a number or a tensor of shape `[]`, and all results may
 # be in either precision. A relative error of $10^{-5}$ is accepted.
@@ -1604,11 +1604,11 @@ show_figure(
 )
 
 # %% [markdown]
-# Both runs have the same gradient at step 40: a norm of about 211, after 0.9 in the step before. The clipped run takes one step
-# of ordinary length in a useless direction and goes on. It reaches about 95 %. The unclipped run takes a step 200 times
-# as long. Momentum repeats it in the next steps, and afterwards every relu unit of the second hidden layer is closed
-# for every digit. The norm is now small, which looks harmless. But the accuracy is 10 %: the network predicts the same
-# class for every digit. Clipping does not repair the batch. It limits what one batch can destroy.
+# Both runs have the same gradient at step 40: a norm of about 211, after 0.9 in the step before. The clipped run takes
+# one step of ordinary length in a useless direction and goes on. It reaches about 95 %. The unclipped run takes a step
+# 200 times as long. Momentum repeats it in the next steps, and afterwards every relu unit of the second hidden layer is
+# closed for every digit. The norm is now small, which looks harmless. But the accuracy is 10 %: the network predicts
+# the same class for every digit. Clipping does not repair the batch. It limits what one batch can destroy.
 #
 # Units that are closed for every example are called *dead*. The next cell counts the units of the second hidden layer
 # that are open for at least one digit. Then it trains the destroyed network for five more epochs, without any bad batch.
@@ -1733,11 +1733,12 @@ reveal("early", min(lowest, key=lowest.get), usual={
 # If it is always the same few layers, clip these by themselves.
 #
 # The network with four sigmoid layers has the opposite problem: from the last layer to the first, the norm falls from
-# 0.55 to 0.0003. The slope of a sigmoid is at most 1/4, and each layer multiplies the gradient by it and by its weights. Neither way of
-# clipping helps when gradients *vanish*, because clipping only makes them shorter. In both cases clipping treats a
-# symptom. The repair is to scale the inputs *and* to use relu. Scaled inputs alone are not enough: the last line above
-# shows a loss of about 2.3, which is that of guessing. The network of the previous section has two layers of the same
-# size, with relu and scaled inputs. With new weights it reached about 90 % in five epochs without any clipping.
+# 0.55 to 0.0003. The slope of a sigmoid is at most 1/4, and each layer multiplies the gradient by it and by its
+# weights. Neither way of clipping helps when gradients *vanish*, because clipping only makes them shorter. In both
+# cases clipping treats a symptom. The repair is to scale the inputs *and* to use relu. Scaled inputs alone are not
+# enough: the last line of the training cell shows a loss of about 2.3, which is that of guessing. The network of the
+# previous section has two layers of the same size, with relu and scaled inputs. With new weights it reached about 90 %
+# in five epochs without any clipping.
 #
 # **Recap.** One global norm keeps the direction. It also lets one exploding layer slow down all the others. Clip that
 # layer by itself, and look for the cause.
@@ -1819,11 +1820,11 @@ reveal("unscale", round(right_order / wrong_order), usual={
 #
 # **Goal.** Find a learning rate in 100 steps instead of ten training runs.
 #
-# The finder is a short trial run that is undone afterwards. The rate grows by a constant factor at every step, and
-# the loss is recorded. From $10^{-5}$ to 1 in 100 steps the factor is $10^{5/99} = 1.123$. At small rates the loss
-# does not change. Then it falls. Then the steps are too long and it rises. The finder also smooths the loss over the
-# steps. When the smoothed loss exceeds four times its lowest value, the sweep ends early, as it does below. It is
-# an average of the steps so far, so it rises later than the trend that the figure draws.
+# The finder is a short trial run that is undone afterwards. The rate grows by a constant factor at every step, and the
+# loss is recorded. From $10^{-5}$ to 1 in 100 steps the factor is $10^{5/99} = 1.123$. At small rates the loss does not
+# change. Then it falls. Then the steps are too long and it rises. The finder also smooths the loss over the steps. When
+# the smoothed loss exceeds four times its lowest value, the sweep ends early, as it does below. The smoothed loss
+# averages over the steps so far, so it rises later than the trend that the figure draws.
 #
 # You want a large rate that is still far from the rise. This course's rule takes the range of rates in which the loss
 # is close to its minimum, and goes one third of the way from the low end of this range to the high end, on the
@@ -2074,8 +2075,8 @@ print(f"one batch of all {everything}, rate {0.1 * everything / 32:.1f}: ≈ {wh
 #
 # The gradient often changes fastest early in training, so large rates are usually reached by a *warm-up*: some steps in
 # which the rate grows from a small value to the full rate. Not every run needs it, and the small one above did without.
-# The linear rule is for SGD. Adam divides by the size of the gradient,
-# so it needs a different rule. A common one multiplies the rate by the square root of the factor.
+# The linear rule is for SGD. Adam divides by the size of the gradient, so it needs a different rule. A common one
+# multiplies the rate by the square root of the factor.
 #
 # **Recap.** With SGD, k times the batch needs k times the rate, usually with a warm-up. This holds only up to some size, so
 # measure.
@@ -2165,8 +2166,8 @@ for name, history in runs.items():
 #
 # `diagnose` turns the three questions into numbers, each relative to the loss at the start. The first line of its
 # advice is the cheapest thing to try. Test a flat run on one batch first. Regularise the third run, or let it go on and
-# stop when its validation loss turns; more digits would cost more. Some things cannot be read from a curve: an easy task looks like leakage, and noisy
-# labels look like a model that is too small.
+# stop when its validation loss turns; more digits would cost more. Some things cannot be read from a curve: an easy
+# task looks like leakage, and noisy labels look like a model that is too small.
 #
 # The validation loss may also be *below* the training loss without a fault, as at the start of the second run. The
 # training loss is a mean over the epoch, and validation comes at its end. Dropout and augmentation have the same
@@ -2994,7 +2995,8 @@ print(body(TrainingStep.learn))
 # %% [markdown]
 # Watch a long run while it trains. `train_live` takes the arguments of `train`. Its curves grow during training, a
 # button stops it, and its `.history` is what `train` returns. The next cell trains the same network with the same
-# schedule, but at thirty times the rate. Stop it when you have seen enough. Where widgets cannot run, you see the whole run.
+# schedule, but at thirty times the rate. Stop it when you have seen enough. Where widgets cannot run, you see the whole
+# run.
 
 # %% tags=["demo", "nbval-ignore-output"]
 fast_model = make_model(0, pixels.shape[1], pixels.shape[2]).to(device)

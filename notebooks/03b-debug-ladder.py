@@ -554,10 +554,10 @@ print(f"loss ≈ {losses[0]:.2f} at the start, ≈ {losses[-1]:.3f} after 100 st
 # and every module is in training mode again.
 #
 # The hidden programs are healthy or broken. You get 3 points for programs that only the floor can judge (smoothed
-# labels, a second softmax, a loss below the floor), 2 for the wiring (including slow, diverging and normalised
-# programs), 1 for programs whose loss differs between the two modes (as with dropout), and 1 for the verdict
-# `"one class"`. If your verdicts on the wiring are right, you also get 1 point for making exactly 100 steps and 2 for
-# putting the model back. Limit: 30 seconds.
+# labels, a second softmax, a loss below the floor), 2 for programs that are wired rightly or wrongly (including slow,
+# diverging and normalised ones), 1 for programs whose loss differs between the two modes (as with dropout), and 1 for
+# the verdict `"one class"`. If your verdicts on the wiring are right, you also get 1 point for making exactly 100 steps
+# and 2 for putting the model back. Limit: 30 seconds.
 #
 # <details><summary>What the hidden cases may hold</summary>
 #
@@ -821,8 +821,8 @@ reveal("lowest", "lower" if after[at_lowest] < after[rate] else "higher", usual=
 # the start, all losses are `nan` or `inf`.
 #
 # Hidden curves: 1 point for three clean curves, with losses from hundredths to hundreds. Once these are right, 1 point
-# for noisy and diverged curves together, and 1 point for seven curves that allow no choice. The noise is about 1.5 % of
-# the first loss, and a noisy curve falls by more than half. Limit: 30 seconds.
+# for noisy and diverged curves together, and 1 point for seven curves that allow no choice. In the noisy curves of the
+# second point the noise is about 1.5 % of the first loss, and they fall by more than half. Limit: 30 seconds.
 #
 # <details><summary>What the hidden cases may hold</summary>
 #
@@ -2628,8 +2628,8 @@ print(climb(script_program(script), script_task, budget=3))
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03b-note-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ### Question 03b-note · 4 points, graded by hand
 #
-# Choose the fault that you found hardest to find in the script. Write a debugging note about it for a colleague who
-# meets the same fault next month. Eight sentences are enough.
+# Choose the fault that was hardest to find in the script. Write a debugging note about it for a colleague who meets the
+# same fault next month. Eight sentences are enough.
 #
 # Graded on: the symptom, as the log shows it, and the lowest rung (1), the evidence, with at least one number that you
 # measured before and after the repair (1), the cause and the repair (1), and one other check that would have shown the

@@ -77,7 +77,7 @@ def drafted(
     Raises ReleaseError when the course has no place to be written to, when a question has no judge, no answers or other
     points than its judge, when students have handed in from another release (unless `replace` is true), when the
     bundle's content holds a solution, a judge, an answer of the bank or an output of the master, or (unless `verify` is
-    false) when an answer of the bank gets something else than it declares on this course's hidden inputs.
+    false) when a grader errs on more hidden inputs of this course than can be replaced.
     """
     _require_place(course.root)
     masters = {name: notebooks.read(notebooks.master_path(name)) for name in assignments}

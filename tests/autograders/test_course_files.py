@@ -40,6 +40,7 @@ def spoil(course: Course, name: str, content: bytes | None) -> None:
     [
         ("grade", "secret", None, "put the course's secret back"),
         ("grade", "secret", b"zz", "not a secret"),
+        ("grade", "sets.json", b"[]", "cannot be read"),
         ("grade", "gradebook.db", None, "holds no gradebook"),
         ("grade", "gradebook.db", b"not a database at all" * 99, "cannot be read"),
         ("gradebook", "gradebook.db", None, "holds no gradebook"),

@@ -52,8 +52,9 @@ def multiply(graded: Course, to: Path, count: int, assignments: Sequence[str]) -
 def without_submissions(graded: Course, to: Path) -> Course:
     """A course with the secret, the gradebook and the releases of another one."""
     to.mkdir(parents=True)
-    for name in ("secret", "gradebook.db"):
-        shutil.copy2(graded.root / name, to / name)
+    for name in ("secret", "sets.json", "gradebook.db"):
+        if (graded.root / name).exists():
+            shutil.copy2(graded.root / name, to / name)
     for name in SHARED:
         shutil.copytree(graded.root / name, to / name)
     return Course(to)

@@ -251,7 +251,7 @@ def shifts(evidence: Evidence) -> Finding | None:
     report = shift_report(x, v, labels=labels, seed=evidence.seed)
     if task == "sequence" and report.primary is None:
         reports = [_of_one_word(plain, evidence.val, ids, seed) for seed in (evidence.seed, evidence.seed + 1)]
-        # One word of each sentence says little of a language with few words: two must say the same.
+        # One word of each sentence says little of a language with few words: two random draws must say the same.
         report = reports[0] if reports[0].primary == reports[1].primary else report
     fault = {"covariate": "D25", "label": "D26", "concept": "D27"}.get(report.primary or "")
     if fault is None:

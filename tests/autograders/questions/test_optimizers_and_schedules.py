@@ -63,12 +63,14 @@ def test_optimizers_agree_with_pytorch(seed):
 @pytest.mark.parametrize("name", ["03c-optimizers", "03d-gradients"])
 def test_a_tensor_without_axes_has_the_dtype_of_the_others(name):
     """On its way to a kernel such a number became a float, and then float32, which `lerp` refuses beside float64."""
-    question, dtypes = QUESTIONS[name], set()
+    question, dtypes, axes = QUESTIONS[name], set(), set()
 
     def note(*arguments, **_):
         for argument in arguments:
             entries = argument if isinstance(argument, list) else [argument]
-            dtypes.update(entry.dtype for entry in entries if isinstance(entry, torch.Tensor))
+            tensors = [entry for entry in entries if isinstance(entry, torch.Tensor)]
+            dtypes.update(entry.dtype for entry in tensors)
+            axes.update(entry.ndim for entry in tensors)
         raise NotImplementedError
 
     rng = np.random.default_rng(0)
@@ -76,6 +78,7 @@ def test_a_tensor_without_axes_has_the_dtype_of_the_others(name):
         inputs = decode(json.loads(json.dumps(encode(dict(question.description.domain(rng).inputs)))))
         observe(question.public, dict.fromkeys(question.public.functions, note), inputs)
     assert dtypes == {torch.float64}
+    assert 0 in axes
 
 
 @pytest.mark.parametrize("seed", range(3))
