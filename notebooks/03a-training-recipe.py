@@ -2078,8 +2078,8 @@ print(f"one batch of all {everything}, rate {0.1 * everything / 32:.1f}: ≈ {wh
 # The linear rule is for SGD. Adam divides by the size of the gradient, so it needs a different rule. A common one
 # multiplies the rate by the square root of the factor.
 #
-# **Recap.** With SGD, k times the batch needs k times the rate, usually with a warm-up. This holds only up to some size, so
-# measure.
+# **Recap.** With SGD, k times the batch needs k times the rate, usually with a warm-up. This holds only up to some size,
+# so measure.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03a-p1-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ### Question 03a-p1 · 2 points, graded by hand

@@ -105,8 +105,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Three processes for each core with `-n auto`: tests of limits, kernels and pages wait half of their time."""
-    return 3 * (os.cpu_count() or 1)
+    """Twice as many processes as cores with `-n auto`: tests of limits, kernels and pages wait half of their time."""
+    return 2 * (os.cpu_count() or 1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 def add_release_commands(add: Add, choose: Choose) -> None:
     """Add the commands to a parser; `choose` gives the course and the assignments that the options name."""
-    text = (
-        "Build the student's bundle; refuse when its content gives an answer away or a grader errs on too many inputs."
-    )
+    text = "Build the student's bundle; refuse when it gives an answer away or a grader errs on too many inputs."
     command = add("release", lambda options: _release(options, choose), text)
     _add_verification(command)
     text = "instead, write the released notebooks with solutions, once the last due date or extension has passed"
