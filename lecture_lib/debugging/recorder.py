@@ -246,11 +246,8 @@ class Recorder:
             # Several passes before a step add up, as they do in .grad.
             self._fresh[key] = self._fresh[key] + gradient if key in self._fresh else gradient
         ids = frozenset(map(id, leaves))
-        held = frozenset(
-            turn
-            for turn, own in enumerate(self.recording.owned if len(self._optimizers) > 1 else ())
-            if _any_gradient(self._parameters[key] for key in own)
-        )
+        owned = self.recording.owned if len(self._optimizers) > 1 else []
+        held = frozenset(turn for turn, own in enumerate(owned) if _any_gradient(self._parameters[key] for key in own))
         self.recording.events.append(Backward(value, kept, len(losses), scale, residual, ids, underflow, held))
         self._losses, self._own = [], []
 
