@@ -2022,8 +2022,9 @@ probe("03d-averages", moving_averages, mean_weights, refresh_statistics)
 # | training accuracy | at chance as well |
 #
 # The colleague wants to add dropout, since "validation is bad", and batch norm "because it always helps". Write what
-# the measurements show, which one change you would make first and how you would check that it worked, and what you say
-# to both proposals. Say also which of the five rows tells nothing here. Ten sentences are enough.
+# the measurements show, which one change you would make first and how you would check that it worked, what a fair
+# comparison of the runs needs, and what you say to both proposals. Say also which of the five rows tells nothing here.
+# Ten sentences are enough.
 #
 # Graded on: the cause, with the numbers that show it (1), the first change with its check (1), dropout (0.5), batch
 # norm with batches of 4 (0.5), the row that tells nothing (0.5), and a comparison that changes one thing at a time and
