@@ -77,6 +77,7 @@ def verify_on(
     total = sum(map(count, questions_of_assignment.values()))
     substitutes = {version: {**before.get(version, {})} for version in versions.values()}
     refused: list[Outcome] = []
+    settled = False
     messages: list[str] = []
     with tqdm(total=total, desc="verifying graders", unit="answer", disable=not progress) as bar:
         for name, questions in questions_of_assignment.items():
@@ -91,12 +92,13 @@ def verify_on(
                 more = None if name in handed_in else _others(question, outcomes, replaced.get(question.id, {}))
                 if more is None:
                     refused += outcomes
+                    settled |= name in handed_in
                     continue
                 replaced[question.id] = {**replaced.get(question.id, {}), **more}
                 sets = ", ".join(f"set {index} is replaced by set {number}" for index, number in more.items())
                 messages.append("\n".join([f"{question.id}: {sets}; please report:", *map("  {}".format, outcomes)]))
     if refused:
-        raise WrongVerdicts(refused, handed_in=any(name in handed_in for name in versions))
+        raise WrongVerdicts(refused, handed_in=settled)
     for message in messages:  # not before it is known that this is what happens
         tqdm.write(message, sys.stderr)
     return {version: replaced for version, replaced in substitutes.items() if replaced}

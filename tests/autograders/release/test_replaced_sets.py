@@ -99,6 +99,13 @@ def test_a_release_is_refused_where_no_set_may_take_the_place(monkeypatch, capsy
     assert "replaced by" not in capsys.readouterr().err
 
 
+def test_work_on_another_assignment_is_not_the_reason(monkeypatch) -> None:
+    monkeypatch.setattr(release_check, "verify", verify_erring_on(*range(5)))
+    versions, another = {ASSIGNMENT: "v1", "03a-training-recipe": "v2"}, ["03a-training-recipe"]
+    with pytest.raises(release_check.WrongVerdicts, match="more than 4 of 8 sets err"):
+        release_check.verify_on(bytes(range(32)), versions, {}, handed_in=another, progress=False)
+
+
 def test_a_process_that_ended_says_nothing_about_the_inputs(monkeypatch) -> None:
     monkeypatch.setattr(release_check, "verify", verify_erring_on(3, incident="the process was killed"))
     with pytest.raises(release_check.WrongVerdicts, match="the process was killed"):
