@@ -53,8 +53,9 @@ class Consequences(NamedTuple):
 class Description:
     """One graded question.
 
-    `visible` are the cases of the visible check, each with its name as the kind. `draw` gives the hidden cases of one
-    set. `domain` gives any case within the question's wording: every right answer agrees with the reference there.
+    `visible` are the cases of the visible check, each with its name as the kind; a function makes them where every
+    command would wait for it. `draw` gives the hidden cases of one set. `domain` gives any case within the question's
+    wording: every right answer agrees with the reference there.
     `facts` turns an observation into what the reference says, where many results are right and a case's key decides.
     `practice` makes of a hidden case one that the visible check can try, or is None where there are none to be had.
     At least `added` cases of the domain join each set, so that it holds every kind of input that is not rare there
@@ -65,7 +66,7 @@ class Description:
     parts: tuple[Graded, ...]
     reference: Simulation
     mistakes: tuple[Mistake, ...]
-    visible: tuple[Case, ...]
+    visible: tuple[Case, ...] | Callable[[], tuple[Case, ...]]
     draw: Callable[[np.random.Generator], list[Case]]
     domain: Callable[[np.random.Generator], Case]
     facts: Callable[[Case, Observation], Observation] = lambda case, observation: observation
@@ -76,6 +77,11 @@ class Description:
     def points(self) -> dict[str, float]:
         """What each graded part is worth, by its name."""
         return {part.name: part.points for part in self.parts}
+
+    @cached_property
+    def visible_cases(self) -> tuple[Case, ...]:
+        """The cases of the visible check."""
+        return self.visible() if callable(self.visible) else self.visible
 
     def draw_set(self, rng: np.random.Generator) -> list[Case]:
         """The hidden cases of one set: `draw`, again until every mistake costs the same parts as on any other set.
@@ -200,7 +206,7 @@ class Description:
         """
         tolerance = find_question(self.id).relative_tolerance
         cases = []
-        for case in self.visible:
+        for case in self.visible_cases:
             expected = nested(self.reference(case))
             forms = {name: form for mistake in self._published for name, form in mistake.forms().items()}
             mistakes = {
@@ -228,7 +234,7 @@ class Description:
 
     def _refuse_unknown_fields(self) -> None:
         """Raise DescriptionError for a graded field that the reference gives on no case: a slip in its name."""
-        cases = [*self.visible, *self.draw(np.random.default_rng(0))]
+        cases = [*self.visible_cases, *self.draw(np.random.default_rng(0))]
         given = sorted({path for case in cases for path in self.reference(case)})
         for part in self.parts:
             for path in sorted(set(part.fields) - set(given)):

@@ -229,7 +229,7 @@ def _visible_words() -> Iterator[str]:
         path = visible_cases_path(question.id)
         if path.exists():
             yield _JSON_TEXT.sub(_names_alone, path.read_text("utf-8"))
-        yield from (f"{case.kind}," for case in question.description.visible)  # as a check's lines show it
+        yield from (f"{case.kind}," for case in question.description.visible_cases)  # as a check's lines show it
         published = question.description.misconceptions(published=True).values()
         yield from (words for mistake in published for words in (mistake.what, mistake.look_at))
 

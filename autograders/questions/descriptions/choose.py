@@ -140,6 +140,17 @@ def visible(name: str, target: str, **settings: bool) -> Case:
     return with_key(Case(name, {"task": {"target": target, **usual, **settings}}))
 
 
+def visible_cases() -> tuple[Case, ...]:
+    return (
+        visible("a number", NUMBER),
+        visible("a number, with outliers, of a transformer", NUMBER, outliers=True, transformer=True),
+        visible("one of two classes, one of them rare, length unknown", TWO, rare_class=True, length_known=False),
+        visible("one of many classes", MANY),
+        visible("several classes at once, of a transformer", SEVERAL, transformer=True, length_known=False),
+        *(with_key(data_case(np.random.default_rng(3), name, f"the data set {name}", 150)) for name in TASKS),
+    )
+
+
 QUESTION = Description(
     id="03c-choose",
     parts=(
@@ -229,14 +240,7 @@ QUESTION = Description(
             lambda case: {"model.score": WRONG_SHAPE} if "x" in case.inputs else {},
         ),
     ),
-    visible=(
-        visible("a number", NUMBER),
-        visible("a number, with outliers, of a transformer", NUMBER, outliers=True, transformer=True),
-        visible("one of two classes, one of them rare, length unknown", TWO, rare_class=True, length_known=False),
-        visible("one of many classes", MANY),
-        visible("several classes at once, of a transformer", SEVERAL, transformer=True, length_known=False),
-        *(with_key(data_case(np.random.default_rng(3), name, f"the data set {name}", 150)) for name in TASKS),
-    ),
+    visible=visible_cases,
     draw=draw,
     domain=domain,
     added=8,  # a case can be a comparison of losses

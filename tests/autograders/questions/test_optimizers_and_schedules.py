@@ -52,7 +52,7 @@ def expected_paths(inputs):
 @pytest.mark.parametrize("seed", range(3))
 def test_optimizers_agree_with_pytorch(seed):
     rng = np.random.default_rng(seed)
-    cases = [*optimizers.draw(rng), *(optimizers.domain(rng) for _ in range(20)), *optimizers.QUESTION.visible]
+    cases = [*optimizers.draw(rng), *(optimizers.domain(rng) for _ in range(20)), *optimizers.QUESTION.visible_cases]
     for case in cases:
         reference = optimizers.paths(case)
         for name, expected in expected_paths(case.inputs).items():
@@ -128,7 +128,7 @@ def by_owner(model, body_rate, head_rate, weight_decay):
 def test_groups_agree_with_the_modules_themselves(seed):
     """The reference knows only the list of layers; the observation walks the model that was built from it."""
     rng = np.random.default_rng(seed)
-    for case in [*groups.draw(rng), *(groups.domain(rng) for _ in range(20)), *groups.QUESTION.visible]:
+    for case in [*groups.draw(rng), *(groups.domain(rng) for _ in range(20)), *groups.QUESTION.visible_cases]:
         observed = GROUPS.parts["groups"]({"make_groups": by_owner}, case.inputs)
         for path, expected in groups.fields(case).items():
             np.testing.assert_allclose(observed[path.split(".")[1]], expected, err_msg=path)
