@@ -42,7 +42,7 @@
 # ## Contents
 #
 # The minutes are estimates: time to read, predict and run a section, and time to answer its questions. Work through the
-# notebook in several sittings. Part one takes about 3 hours, part two about 5½ hours. The cell before section 8 lets
+# notebook in several sittings. Part one takes about 3 hours, part two about 6 hours. The cell before section 8 lets
 # you go on with a fresh kernel. If you stop within part two, run all cells above that place when you come back, which
 # takes about a minute.
 #
@@ -57,7 +57,7 @@
 # | [6 Batch](#6-Batch:-what-the-model-is-about-to-see) | 20 | [03a-contract](#Question-03a-contract-·-8-points) 15, [03a-dataset](#Question-03a-dataset-·-6-points) 20 |
 # | [7 Precision](#7-Precision:-range-and-digits) | 10 | [03a-precision](#Question-03a-precision-·-6-points) 15 |
 # | [Between the two parts: a good place to stop](#Between-the-two-parts:-a-good-place-to-stop) | | |
-# | **Part two** | **335** | |
+# | **Part two** | **360** | |
 # | [8 Accumulation](#8-Accumulation:-a-batch-that-does-not-fit) | 8 | [03a-accumulate](#Question-03a-accumulate-·-8-points) 20, [03a-p3](#Question-03a-p3-·-2-points,-graded-by-hand) 10 |
 # | [9 Clipping](#9-Clipping:-limit-the-length,-keep-the-direction) | 27 | [03a-clip](#Question-03a-clip-·-8-points) 15 |
 # | [10 Rate](#10-Rate:-how-large-a-step) | 15 | [03a-lrfinder](#Question-03a-lrfinder-·-8-points) 25 |
@@ -67,7 +67,7 @@
 # | [14 Evaluation](#14-Evaluation:-measure-and-change-nothing) | 8 | [03a-evaluate](#Question-03a-evaluate-·-8-points) 20 |
 # | [15 The best epoch](#15-The-best-epoch:-a-copy,-not-a-reference) | 12 | [03a-train](#Question-03a-train-·-9-points) 20 |
 # | [16 Save and resume](#16-Save-and-resume:-the-same-weights-to-the-last-bit) | 8 | [03a-checkpoint](#Question-03a-checkpoint-·-8-points) 20 |
-# | [17 Recipe](#17-Recipe:-one-short-function) | 15 | |
+# | [17 Recipe](#17-Recipe:-one-short-function) | 40 | |
 # | [18 Reproducibility](#18-Reproducibility:-the-same-run-tomorrow) | 12 | [03a-recipe](#Question-03a-recipe-·-6-points) 25 |
 # | [19 Two habits](#19-Two-habits-that-are-not-the-same) | 4 | [03a-p5](#Question-03a-p5-·-2-points,-graded-by-hand) 10 |
 
@@ -89,7 +89,7 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import nn
-from torch.optim.lr_scheduler import OneCycleLR
+from torch.optim.lr_scheduler import LinearLR, OneCycleLR
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 # %% tags=["setup"]
@@ -1829,8 +1829,9 @@ reveal("unscale", round(right_order / wrong_order), usual={
 # You want a large rate that is still far from the rise. This course's rule takes the range of rates in which the loss
 # is close to its minimum, and goes one third of the way from the low end of this range to the high end, on the
 # logarithmic axis. It never chooses more than a seventh of the rate at which the loss diverges. The network below is
-# a small convolutional network on digits, trained with AdamW. Predict between which powers of ten its rate lies:
-# 0.0001 and 0.001, 0.001 and 0.01, or 0.01 and 0.1. Answer with the lower of the two.
+# a small convolutional network on digits, trained with AdamW. Its loss is close to the minimum from a rate of about
+# 0.002 to about 0.05, and diverges at about 0.1. Predict between which powers of ten the rule's choice lies: 0.0001 and
+# 0.001, 0.001 and 0.01, or 0.01 and 0.1. Answer with the lower of the two.
 
 # %% tags=["demo"]
 predict("rate", None)
@@ -1858,7 +1859,7 @@ decade = 10 ** math.floor(math.log10(sweep.suggestion))
 
 # %% tags=["demo"]
 reveal("rate", decade, usual={
-    0.01: "In this decade the loss is already at its lowest or rises again.",
+    0.01: "This is the middle of the range, or a third of the way to 0.05 on a linear axis.",
     0.0001: "In this decade the loss is still falling. A larger rate learns faster.",
 })
 
@@ -2031,15 +2032,11 @@ probe("03a-lrfinder", run_sweep, choose_rate)
 # same factor 8. One long step then replaces eight short ones. That is right as long as the gradient hardly changes on
 # the way.
 #
-# Each of the next runs trains for five epochs with plain SGD. The first uses batches of 32 and rate 0.1. The second
-# uses batches of 256, and nothing else changes. Predict by what factor the validation loss is higher.
+# Each of the next runs trains for five epochs with plain SGD. The first uses batches of 32 and rate 0.1: 34 steps in
+# an epoch. The cell prints its validation loss after each epoch.
 
 # %% tags=["demo"]
-predict("batch", None)
-
-
-# %% tags=["demo"]
-def loss_of_five_epochs(batch_size, rate):
+def losses_of_five_epochs(batch_size, rate):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
     order = {"batch_size": batch_size, "shuffle": True, "seed": 0}
@@ -2047,29 +2044,39 @@ def loss_of_five_epochs(batch_size, rate):
     validation = TensorLoader(pixels[parts[1]], classes[parts[1]], batch_size=256)
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)
     history = train(model, loader, validation, optimizer, nn.CrossEntropyLoss(), epochs=5)
-    return history.rows[-1].val_loss
+    return [row.val_loss for row in history.rows]
 
+
+small = losses_of_five_epochs(32, 0.1)
+for epoch, loss in enumerate(small, start=1):
+    print(f"batches of 32, rate 0.1, after epoch {epoch}: ≈ {loss:.1f}")
+
+# %% [markdown]
+# The second run uses batches of 256, which makes 5 steps in an epoch. Nothing else changes. Predict its validation loss
+# after five epochs, with one digit after the point. How many steps has it taken by then?
 
 # %% tags=["demo"]
-small, large = loss_of_five_epochs(32, 0.1), loss_of_five_epochs(256, 0.1)
-print(f"batches of 32, rate 0.1: ≈ {small:.1f}; batches of 256, rate 0.1: ≈ {large:.1f}")
+predict("batch", None)
 
 # %% tags=["demo"]
-reveal("batch", round(large / small, 1), tolerance=1, usual={
-    1: "Then only the number of epochs would count. But there are only an eighth as many steps.",
-    8: "There are eight times fewer steps, but the loss is not proportional to their number.",
+large = losses_of_five_epochs(256, 0.1)[-1]
+
+# %% tags=["demo"]
+reveal("batch", round(large, 1), tolerance=0.1, usual={
+    0.6: "Then only the number of epochs would count. But there are only 25 steps.",
+    4.8: "The loss is not proportional to the number of steps: guessing costs ln 10 = 2.3.",
 })
 
 # %% tags=["demo"]
 everything = len(parts[0])
-scaled = loss_of_five_epochs(256, 0.8)
-whole = loss_of_five_epochs(everything, 0.1 * everything / 32)
+scaled = losses_of_five_epochs(256, 0.8)[-1]
+whole = losses_of_five_epochs(everything, 0.1 * everything / 32)[-1]
 print(f"batches of 256, rate 0.8: ≈ {scaled:.1f}")
 print(f"one batch of all {everything}, rate {0.1 * everything / 32:.1f}: ≈ {whole:.1f}")
 
 # %% [markdown]
-# The losses are about 0.6 with batches of 32 and 2.2 with batches of 256. The run with the larger batch does not
-# diverge. It is only slow. With 8 times the rate the loss is 0.9, so most of the difference is gone. The same rule
+# With batches of 32 the loss ends at about 0.6, with batches of 256 at 2.2. After five epochs the second run has taken
+# 25 steps, fewer than the first run takes in one epoch. It does not diverge. It is only slow. With 8 times the rate the loss is 0.9, so most of the difference is gone. The same rule
 # fails for the whole set in one batch. The rule gives the rate 3.4, and the loss ends at 2.4, worse than guessing (ln
 # 10 = 2.3). A step that long does not replace many short ones.
 #
@@ -2634,12 +2641,8 @@ probe("03a-train", train_keeping_best)
 #
 # *Early stopping* ends a run when the validation loss has not reached a new lowest value for some epochs. This number
 # of epochs is called the *patience*. The next cell trains on 200 digits, and a third of their labels are replaced by
-# random ones. The network can only memorise wrong labels, so the validation loss rises after some epochs. There are two
-# runs of at most 60 epochs: one without early stopping, and one with patience 5. Predict after how many epochs the
-# second run ends.
-
-# %% tags=["demo"]
-predict("patience", None)
+# random ones. The network can only memorise wrong labels, so the validation loss rises after some epochs. The first run
+# has 60 epochs and no early stopping.
 
 # %% tags=["demo"]
 few, noisy = parts[0][:200], classes[parts[0][:200]].clone()
@@ -2655,16 +2658,28 @@ def run_on_noisy_labels(patience):
     return train(model, loader, validation, optimizer, loss_fn, epochs=60, patience=patience)
 
 
-# %% tags=["demo"]
-for patience in (None, 5):
-    stopped = run_on_noisy_labels(patience)
-    best, last = stopped.best, stopped.rows[-1]
-    print(f"patience {patience}: best epoch ≈ {best.epoch}, validation loss ≈ {best.val_loss:.2f}; "
+def print_best_and_last(history):
+    best, last = history.best, history.rows[-1]
+    print(f"best epoch ≈ {best.epoch}, validation loss ≈ {best.val_loss:.2f}; "
           f"last epoch ≈ {last.epoch}, validation loss ≈ {last.val_loss:.2f}")
 
+
+print_best_and_last(run_on_noisy_labels(None))
+
+# %% [markdown]
+# The second run is the same with `patience=5`. Predict after how many epochs it ends.
+
 # %% tags=["demo"]
-reveal("patience", len(stopped.rows), "epochs", tolerance=3, usual={
-    60: "Then the validation loss would still fall now and then until the end.",
+predict("patience", None)
+
+# %% tags=["demo"]
+stopped = run_on_noisy_labels(5)
+print_best_and_last(stopped)
+
+# %% tags=["demo"]
+reveal("patience", len(stopped.rows), "epochs", tolerance=2, usual={
+    60: "Then the validation loss would have a new lowest value at least every five epochs.",
+    15: "This is the best epoch. That it is the best shows only when five more have passed.",
     5: "The patience counts from the best epoch, not from the start.",
 })
 
@@ -2891,8 +2906,10 @@ print(f"{DATA_SET}: {len(parts[0])} images to train on")
 
 # %% [markdown]
 # The recipe uses the *one-cycle* schedule: the rate rises to a maximum and falls again to almost 0. Its `step()` is
-# called after every batch, not after every epoch. The maximum is the rate that the finder chose. Predict after what
-# share of all steps the rate is highest, in percent.
+# called after every batch, not after every epoch. The maximum is the rate that the finder chose. PyTorch's
+# `OneCycleLR` has three numbers with defaults. With `pct_start=0.3` the rise takes 30 % of the steps. With
+# `div_factor=25` the first rate is the maximum divided by 25. With `final_div_factor=10000` the last rate is the
+# *first* rate divided by 10,000. Predict how many times smaller than the maximum the last rate is.
 
 # %% tags=["demo"]
 predict("one_cycle", None)
@@ -2909,12 +2926,14 @@ for _ in range(8 * len(train_loader)):
     rates.append(schedule.get_last_lr()[0])
     placeholder.step()
     schedule.step()
+highest = rates.index(max(rates)) + 1
 print(f"first rate: 1/{max(rates) / rates[0]:.0f} of the highest")
+print(f"the rate is highest in step {highest} of {len(rates)}")
 
 # %% tags=["demo"]
-reveal("one_cycle", round(100 * (rates.index(max(rates)) + 1) / len(rates)), "%", usual={
-    50: "Rise and fall need not be equally long. PyTorch's default gives the rise 30 %.",
-    0: "This is a schedule without a warm-up. One-cycle starts low.",
+reveal("one_cycle", 1000 * round(max(rates) / rates[-1] / 1000), "times", usual={
+    10_000: "This compares the last rate with the first. The first is already 25 times smaller.",
+    400: "A quotient of the two numbers. Both divide, so their product counts.",
 })
 
 # %% tags=["demo"]
@@ -2929,7 +2948,8 @@ show_figure(
 )
 
 # %% [markdown]
-# The rate starts at 1/25 of the maximum and is highest after 30 % of the steps. Each phase has a reason. The gradient
+# The rate starts at 1/25 of the maximum, is highest after 30 % of the steps, and ends at a 250,000th of the maximum. So
+# nearly the whole fall happens long before the last step. Each phase has a reason. The gradient
 # changes fastest at the start, so the first steps are short. In the middle, long steps make fast progress. At the end
 # the steps shrink, so the weights stop jumping around a minimum. PyTorch also changes the momentum (here Adam's first
 # beta) in the opposite direction. Whether one-cycle needs fewer epochs than a constant rate depends on the task.
@@ -3013,8 +3033,108 @@ best = min((row.val_loss for row in watched.history.rows), default=math.inf)
 print(f"lowest validation loss at thirty times the rate: {best:.2f}")
 print(f"lowest validation loss of the recipe: {history.best.val_loss:.2f}")
 
+
 # %% [markdown]
 # The lowest validation loss at thirty times the rate is clearly above that of the recipe, for 8 epochs each.
+#
+# ### A whole loop of your own
+#
+# You have written or watched every piece of the loop. Now write all of it once, without anything from `lecture_lib`.
+# `my_loop` trains `model` in place. It returns the validation loss after each epoch, and a copy of the best weights.
+# It is not graded. `batches` and `val_batches` are lists of pairs `(x, y)`, and their last batches are smaller. The
+# network has no batch normalisation and no dropout.
+#
+# - Three batches make a window, and each window is one step. It equals the step on all examples of the window together.
+#   The last window of an epoch is shorter (section 8).
+# - Before each step, the global norm of the gradient is clipped at 0.5 (section 9; PyTorch has `clip_grad_norm_`).
+# - `schedule.step()` runs once after each step of the optimizer, not after each batch.
+# - Each epoch ends with an evaluation in eval mode and off the tape: the mean loss over all validation examples
+#   (section 14).
+# - The weights of the epoch with the lowest validation loss are kept as a copy (section 15).
+
+# %% tags=["demo"]
+def my_loop(model, batches, val_batches, optimizer, schedule, loss_fn, epochs):
+    """Return the validation loss after each epoch, and a copy of the best epoch's weights."""
+    # Your code here.
+
+
+# %% [markdown]
+# The next three cells train the same network twice, once with `train` and once with your loop. The data are the 200 digits
+# with noisy labels of section 15, so the best epoch is not the last one. The rate rises over the first third of the
+# steps. Rounding makes differences below 0.001, a mistake in the loop makes larger ones.
+
+# %% tags=["demo"]
+def train_with(loop, epochs=10):
+    """What a loop returns for a small network and the 200 digits with noisy labels."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
+    held_out = stratified_split(digits.labels, (0.6, 0.2, 0.2), seed=0)[1]
+    batches = list(TensorLoader(digits.images[few], noisy, batch_size=45))
+    val_batches = list(
+        TensorLoader(digits.images[held_out], digits.labels[held_out], batch_size=250)
+    )
+    return loop(model, batches, val_batches, optimizer, nn.CrossEntropyLoss(), epochs)
+
+
+# %% tags=["demo"]
+def warm_up(optimizer, steps):
+    return LinearLR(optimizer, start_factor=0.05, total_iters=steps // 3)
+
+
+def reference_loop(model, batches, val_batches, optimizer, loss_fn, epochs):
+    history = train(
+        model, batches, val_batches, optimizer, loss_fn, epochs,
+        accumulate=3, max_norm=0.5, schedule=warm_up,
+    )
+    return [row.val_loss for row in history.rows], history.best_state
+
+
+def loop_with_schedule(model, batches, val_batches, optimizer, loss_fn, epochs):
+    schedule = warm_up(optimizer, epochs * math.ceil(len(batches) / 3))
+    return my_loop(model, batches, val_batches, optimizer, schedule, loss_fn, epochs)
+
+
+# %% tags=["demo"]
+(losses, weights), mine = train_with(reference_loop), train_with(loop_with_schedule)
+for epoch, loss in enumerate(losses):
+    yours = "nothing yet" if mine is None else f"≈ {mine[0][epoch]:.3f}"
+    print(f"validation loss of epoch {epoch + 1}: train ≈ {loss:.3f}, my_loop {yours}")
+if mine is not None:
+    gap = max(float((mine[1][name] - weights[name]).abs().max()) for name in weights)
+    print(f"largest difference between the best weights: {gap:.0e}")
+
+# %% [markdown]
+# If the losses differ, print the number of optimizer steps first: there are two in an epoch. With the right number of
+# steps, look at the weight of each batch in its window, then at the schedule, then at the clipping, which changes
+# nothing in the first steps. If the losses agree and the best weights differ, look at the copy.
+#
+# <details><summary>One way to write it</summary>
+#
+# ```python
+# def my_loop(model, batches, val_batches, optimizer, schedule, loss_fn, epochs):
+#     val_losses, best_weights = [], {}
+#     for _ in range(epochs):
+#         model.train()
+#         for first in range(0, len(batches), 3):
+#             window = batches[first : first + 3]
+#             examples = sum(len(y) for _, y in window)
+#             optimizer.zero_grad()
+#             for x, y in window:
+#                 (loss_fn(model(x), y) * len(y) / examples).backward()
+#             nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+#             optimizer.step()
+#             schedule.step()
+#         model.eval()
+#         with torch.no_grad():
+#             loss_sum = sum(len(y) * loss_fn(model(x), y).item() for x, y in val_batches)
+#         val_losses.append(loss_sum / sum(len(y) for _, y in val_batches))
+#         if val_losses[-1] == min(val_losses):
+#             best_weights = copy.deepcopy(model.state_dict())
+#     return val_losses, best_weights
+# ```
+#
+# </details>
 #
 # **Recap.** Find the rate, train with the one-cycle schedule, keep the weights of the lowest validation loss, and
 # report the accuracy on a test part that you did not use for any choice.

@@ -42,7 +42,9 @@ def reveal(
 
 def _shown(number: float, unit: str) -> str:
     """A number as a reader would write it."""
-    return f"{number:.4g}{' ' + unit if unit else ''}"
+    # Four digits would show a count of 250,000 as 2.5e+05.
+    count = number == round(number) and 1e4 <= abs(number) < 1e9
+    return f"{number:{',.0f' if count else '.4g'}}{' ' + unit if unit else ''}"
 
 
 def _verdict(

@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -243,7 +244,7 @@ NUMBERS = {
         "It is 1024.",
         "accuracy with clipping: ≈ 0.9",
         "It is 10 %.",
-        "It is 30 %.",
+        "It is 250,000 times.",
         "(0.1 + 0.2) + 0.3 = 0.6000000000000001",
     ],
     "03b-debug-ladder": [
@@ -274,6 +275,49 @@ def test_it_shows_the_lectures_numbers(name: str) -> None:
     shown = outputs(notebooks.read(notebooks.master_path(name)))
     for number in NUMBERS[name]:
         assert number in shown
+
+
+def recipe_notebook_up_to_its_loop() -> tuple[dict[str, Any], str]:
+    """What the cells define that 03a's comparison with a student's loop needs, and the loop that it shows folded."""
+    cells = [cell.source for cell in from_text(next(text for text in TEXTS if text.stem.startswith("03a"))).cells]
+    shown = next(source for source in cells if "<summary>One way to write it</summary>" in source)
+    names: dict[str, Any] = {}
+    for begin, end in [
+        ("import copy\n", None),
+        ("import lecture_lib.data\n", None),
+        ("digits = load_digits()\npixels", None),
+        ("few, noisy", "\n\n\ndef"),
+        ("def train_with(", None),
+        ("def warm_up(", None),
+    ]:
+        source = next(source for source in cells if source.startswith(begin))
+        exec(source.split(end)[0] if end else source, names)
+    return names, shown.split("```python\n")[1].split("```")[0]
+
+
+@pytest.mark.parametrize(
+    ("shown", "slip", "smallest"),
+    [
+        ("examples", "examples", 0),
+        (" * len(y) / examples", " / len(window)", 1e-2),
+        ("nn.utils.clip_grad_norm_(model.parameters(), 0.5)", "pass", 1e-2),
+        ("copy.deepcopy(model.state_dict())", "model.state_dict()", 1e-2),
+        ("range(0, len(batches), 3)", "range(0, len(batches) - 2, 3)", 1e-2),
+        ("            schedule.step()\n", "", 1e-2),
+    ],
+)
+def test_the_loop_that_03a_shows_ends_with_the_weights_of_train_and_its_slips_do_not(
+    shown: str, slip: str, smallest: float
+) -> None:
+    names, loop = recipe_notebook_up_to_its_loop()
+    assert shown in loop
+    exec(loop.replace(shown, slip), names)
+    (losses, weights), (own_losses, own_weights) = map(
+        names["train_with"], (names["reference_loop"], names["loop_with_schedule"])
+    )
+    gap = max(float((own_weights[name] - weights[name]).abs().max()) for name in weights)
+    assert gap > smallest if smallest else gap < 1e-3
+    assert smallest or own_losses == pytest.approx(losses, abs=1e-3)
 
 
 def test_prose_does_not_repeat_the_claims_that_are_wrong() -> None:
