@@ -3040,8 +3040,8 @@ print(f"lowest validation loss of the recipe: {history.best.val_loss:.2f}")
 # ### A whole loop of your own
 #
 # You have written or watched every piece of the loop. Now write all of it once, without anything from `lecture_lib`.
-# `my_loop` trains `model` in place. It returns the validation loss after each epoch, and a copy of the best weights.
-# It is not graded. `batches` and `val_batches` are lists of pairs `(x, y)`, and their last batches are smaller. The
+# Use lines of your own answers where they fit. `my_loop` trains `model` in place. It returns the validation loss after
+# each epoch, and a copy of the best weights. It is not graded. `batches` and `val_batches` are lists of pairs `(x, y)`, and their last batches are smaller. The
 # network has no batch normalisation and no dropout.
 #
 # - Three batches make a window, and each window is one step. It equals the step on all examples of the window together.
@@ -3108,33 +3108,6 @@ if mine is not None:
 # If the losses differ, print the number of optimizer steps first: there are two in an epoch. With the right number of
 # steps, look at the weight of each batch in its window, then at the schedule, then at the clipping, which changes
 # nothing in the first steps. If the losses agree and the best weights differ, look at the copy.
-#
-# <details><summary>One way to write it</summary>
-#
-# ```python
-# def my_loop(model, batches, val_batches, optimizer, schedule, loss_fn, epochs):
-#     val_losses, best_weights = [], {}
-#     for _ in range(epochs):
-#         model.train()
-#         for first in range(0, len(batches), 3):
-#             window = batches[first : first + 3]
-#             examples = sum(len(y) for _, y in window)
-#             optimizer.zero_grad()
-#             for x, y in window:
-#                 (loss_fn(model(x), y) * len(y) / examples).backward()
-#             nn.utils.clip_grad_norm_(model.parameters(), 0.5)
-#             optimizer.step()
-#             schedule.step()
-#         model.eval()
-#         with torch.no_grad():
-#             loss_sum = sum(len(y) * loss_fn(model(x), y).item() for x, y in val_batches)
-#         val_losses.append(loss_sum / sum(len(y) for _, y in val_batches))
-#         if val_losses[-1] == min(val_losses):
-#             best_weights = copy.deepcopy(model.state_dict())
-#     return val_losses, best_weights
-# ```
-#
-# </details>
 #
 # **Recap.** Find the rate, train with the one-cycle schedule, keep the weights of the lowest validation loss, and
 # report the accuracy on a test part that you did not use for any choice.
