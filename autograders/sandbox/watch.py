@@ -67,13 +67,14 @@ class Watch:
         finally:
             stop.set()
             watcher.join()
+            # In place of the dead kernel's error: the watch killed it, and that is nobody's answer.
+            if self._fault is not None:
+                raise self._fault
             self._end = self._usage()
             if self.ended is None:
                 self.cpu_seconds += max(self._end.cpu_seconds - start.cpu_seconds, 0.0)
                 self.ended = self._ran_out_of_memory()
             self.wall_seconds += time.monotonic() - clock - self._waited
-        if self._fault is not None:
-            raise self._fault
 
     def _guard(self, *arguments: Any) -> None:
         """Poll; without a watcher nothing would end the cell, so that the watcher's own fault ends it."""

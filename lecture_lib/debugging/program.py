@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from ..training._run.preserve import enter_train_mode, preserved_modes
+
 Batch = Any
 Loader = Iterable[Batch]
 
@@ -112,7 +114,7 @@ class Program:
             return
         if self.train_loader is None:
             raise ValueError("the program has neither a train_loader nor a train_epoch. Pass one of them.")
-        self.model.train()
+        enter_train_mode(self.model)
         for batch in self.train_loader:
             self.run_step(batch)
         if self.scheduler is not None:
@@ -124,9 +126,8 @@ class Program:
             reported = self.evaluate(self)
             return dict(reported) if isinstance(reported, Mapping) else {"value": float(reported)}
         total, outputs, targets, count = 0.0, [], [], 0
-        was = self.model.training
-        self.model.eval()
-        with torch.no_grad():
+        with preserved_modes(self.model), torch.no_grad():
+            self.model.eval()
             for batch in () if self.val_loader is None else self.val_loader:
                 x, y = self.parts(batch)
                 out = self.outputs(x)
@@ -136,7 +137,6 @@ class Program:
                 count += len(y)
                 outputs.append(out)
                 targets.append(y)
-        self.model.train(was)
         reported = {"loss": total / count} if self.loss_fn is not None and count else {}
         if self.metric is not None and count and all(isinstance(part, Tensor) for part in (*outputs, *targets)):
             reported["metric"] = float(self.metric(torch.cat(outputs), torch.cat(targets)))

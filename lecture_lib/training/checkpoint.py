@@ -8,7 +8,7 @@ import pickle
 import warnings
 import zipfile
 import zlib
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +66,8 @@ def require_plain(value: Any, where: str = "checkpoint") -> None:
         TypeError: there is such an object; the message says where in the structure.
 
     """
-    # Exact types, because weights_only=True refuses a subclass such as a defaultdict.
-    if type(value) in (dict, OrderedDict):
+    # Exact types, because weights_only=True refuses other subclasses, such as a defaultdict.
+    if type(value) in (dict, OrderedDict, Counter):
         for key, part in value.items():
             require_plain(key, f"a key of {where}")
             require_plain(part, f"{where}[{key!r}]")

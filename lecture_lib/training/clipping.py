@@ -223,9 +223,8 @@ def gradient_norms(model: nn.Module) -> dict[str, float | None]:
         own = list(module.parameters(recurse=False))
         gradients = [parameter.grad for parameter in own if parameter.grad is not None]
         if own:
-            squares = [float(torch.linalg.vector_norm(gradient)) ** 2 for gradient in gradients]
             # The root module's own name is empty.
-            norms[name or "model"] = math.sqrt(sum(squares)) if squares else None
+            norms[name or "model"] = math.hypot(*map(float, _norms(gradients))) if gradients else None
     return norms
 
 

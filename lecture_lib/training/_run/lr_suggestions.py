@@ -96,12 +96,19 @@ def suggest_learning_rates(learning_rates: Sequence[float], losses: Sequence[flo
         than 3 points or never falls by 10 % of its start: the text then says what to change in the sweep.
 
     Raises:
-        ValueError: the inputs differ in length.
+        ValueError: the inputs differ in length, a rate is not above the one before it or not above 0, or a loss is not
+            finite.
 
     """
     if len(learning_rates) != len(losses):
         raise ValueError(f"{len(learning_rates)} rates and {len(losses)} losses; each rate needs its loss.")
     longer = "Lengthen the sweep: twice the steps, or raise stop or lower start with as many steps a decade."
+    for place, (before, rate, loss) in enumerate(zip((0.0, *learning_rates), learning_rates, losses, strict=False)):
+        if not (before < rate < math.inf and math.isfinite(loss)):
+            raise ValueError(
+                f"point {place} of the curve has rate {rate} and loss {loss}; rates must rise from above 0, and losses "
+                "must be finite. Cut the curve where it diverges, as find_lr does."
+            )
     if len(losses) < 3:
         return {}, f"No suggestion: the curve has {len(losses)} point(s) and 3 are needed. {longer}"
     rates = np.asarray(learning_rates, dtype=float)

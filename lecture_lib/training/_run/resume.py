@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
@@ -90,12 +91,12 @@ class Checkpoints:
             return
         content = {
             "format": FORMAT,
-            "settings": self.settings,
+            "settings": _plain_numbers(self.settings),
             "position": {name: value for name, value in vars(state).items() if name != "streams"},
             "streams": of_each,
             "model": self.model.state_dict(),
-            "optimizer": {"class": type(self.optimizer).__name__, **self.optimizer.state_dict()},
-            "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
+            "optimizer": {"class": type(self.optimizer).__name__, **_plain_numbers(self.optimizer.state_dict())},
+            "scheduler": None if self.scheduler is None else _plain_numbers(self.scheduler.state_dict()),
             "precision": self.precision.state_dict(),
             "average": None if self.average is None else self.average.state_dict(),
             "rows": self.history.as_rows(),
@@ -121,14 +122,15 @@ class Checkpoints:
             return TrainingState()
         _require_same_settings(stored["settings"], self.settings, path)
         streams = stored["streams"][self.processes.rank]
-        restore_loader_streams(self.loader, streams["loader"])
-        # That the optimizer does not fit is noticed only after the model was restored.
-        before = copy.deepcopy(self.model.state_dict())
+        # That the model or the optimizer does not fit is noticed only after what comes before it was restored.
+        before, streams_before = copy.deepcopy(self.model.state_dict()), loader_streams(self.loader)
         try:
+            restore_loader_streams(self.loader, streams["loader"])
             restore_module(self.model, stored["model"])
             restore_optimizer(self.optimizer, stored["optimizer"])
         except BaseException:
             restore_module(self.model, before)
+            restore_loader_streams(self.loader, streams_before)
             raise
         if self.scheduler is not None:
             self.scheduler.load_state_dict(stored["scheduler"])
@@ -140,6 +142,17 @@ class Checkpoints:
             self.history.best_state = stored["best"]
         restore_random_streams(streams["random"])
         return TrainingState(**stored["position"], streams=streams["epoch"])
+
+
+def _plain_numbers(value: Any) -> Any:
+    """NumPy's numbers as Python's, which a checkpoint may hold: a rate of np.logspace is one of NumPy's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value) is dict:
+        return {_plain_numbers(key): _plain_numbers(part) for key, part in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(_plain_numbers, value))
+    return value
 
 
 def _stored(path: Path) -> dict[str, Any] | Exception | None:

@@ -29,7 +29,7 @@ from .preserve import enter_train_mode, module_modes, preserved_modes, set_modes
 from .processes import join_processes, warn_about_equal_noise
 from .progress import Progress
 from .resume import Checkpoints
-from .schedule import make_scheduler
+from .schedule import make_scheduler, remember_rates
 from .score import require_metric
 from .sharing import share
 from .state import TrainingState
@@ -210,6 +210,7 @@ class Run:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        remember_rates(self.optimizer)
         self._undo.__exit__(kind, error, traceback)
 
     @property
@@ -243,19 +244,22 @@ class Run:
         """Count a step, show it, and write a checkpoint when one is due."""
         self.state.add(window, loss_sum, taken, self._layer_norms)
         self._bar.step()
-        # On a GPU errors wait for a look, and a checkpoint must not be written before it.
         if self._checkpoints.due(self.state):
-            self._guard.look()
-            self._checkpoints.save(self.state)
+            self._save()
 
     def is_asked_to_stop(self) -> bool:
         """Whether `stop` ends the run after this step; a checkpoint is written then."""
         stop = self.options.stop
         if stop is None or not self.processes.any(stop()):
             return False
+        self._save()
         self.history.stopped = f"asked to stop after step {self.state.step}"
-        self._checkpoints.save(self.state)
         return True
+
+    def _save(self) -> None:
+        """Write a checkpoint. On a GPU errors wait for a look, and no checkpoint may hold what one would refuse."""
+        self._guard.look()
+        self._checkpoints.save(self.state)
 
     def averaged_weights(self) -> AbstractContextManager[Any]:
         """The weights that are evaluated: the average's, where there is one."""

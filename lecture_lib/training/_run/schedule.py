@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
@@ -33,6 +34,7 @@ def make_scheduler(
     if schedule is None:
         return None
     _require_function(schedule)
+    _forget_rates_before_the_users(optimizer)
     batches = count_batches(train_loader)
     if batches is None:
         raise TypeError("a schedule needs the number of steps, and train_loader has no len(). Give it one.")
@@ -49,6 +51,26 @@ def make_scheduler(
             "missing?"
         )
     return scheduler
+
+
+_LEFT: WeakKeyDictionary[Optimizer, list[float]] = WeakKeyDictionary()
+"""The rate of each parameter group at the end of the optimizer's last run."""
+
+
+def remember_rates(optimizer: Optimizer) -> None:
+    """A rate that differs from these when the next run begins was set by the user."""
+    _LEFT[optimizer] = [float(group["lr"]) for group in optimizer.param_groups]
+
+
+def _forget_rates_before_the_users(optimizer: Optimizer) -> None:
+    """Let the schedule start from a rate that was set since the last run.
+
+    Torch's schedulers start from "initial_lr", which the first of them writes into the group, and not from "lr". That
+    brings back the group's own rate after a schedule that has ended at almost 0, and would ignore one that was set.
+    """
+    for group, left in zip(optimizer.param_groups, _LEFT.get(optimizer, ()), strict=False):
+        if float(group["lr"]) != left:
+            group.pop("initial_lr", None)
 
 
 def _require_function(schedule: Any) -> None:

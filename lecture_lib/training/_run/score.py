@@ -23,6 +23,8 @@ from .terms import peel
 def accuracy(outputs: Tensor, labels: Tensor) -> float:
     """The fraction of examples whose largest output is at the label; labels of -100 are masked and do not count.
 
+    An example with an output of NaN is wrong.
+
     Args:
         outputs: logits or probabilities [B, C], C of 2 or more.
         labels: class indices [B].
@@ -38,17 +40,19 @@ def accuracy(outputs: Tensor, labels: Tensor) -> float:
     if not isinstance(outputs, Tensor) or not isinstance(labels, Tensor):
         raise TypeError(refuse_structure("metric", labels if isinstance(outputs, Tensor) else outputs))
     shapes_fit = outputs.ndim == 2 and outputs.shape[1] >= 2 and labels.shape == outputs.shape[:1]
-    if not shapes_fit or labels.is_floating_point() or len(labels) == 0:
+    if not shapes_fit or labels.is_floating_point() or labels.dtype == torch.bool or len(labels) == 0:
         raise ValueError(
             f"accuracy got outputs {list(outputs.shape)} and labels {list(labels.shape)} of {labels.dtype}; "
             "it wants outputs [B, C] with 2 classes or more and integer class indices [B]. For another "
             "task pass metric=..."
         )
+    labels = labels.long()  # an unsigned dtype would turn -100 into 156, which may be a class
     counted = int((labels != -100).sum())
     if counted == 0:
         raise ValueError(f"all {len(labels)} labels are masked (-100): there is no accuracy. Look at the labels.")
-    # No prediction is -100.
-    return (outputs.argmax(dim=1) == labels).sum().item() / counted
+    # No prediction is -100. To argmax NaN is the largest, and a diverged model would be right wherever it stands.
+    right = (outputs.argmax(dim=1) == labels) & ~outputs.isnan().any(dim=1)
+    return right.sum().item() / counted
 
 
 class Score:

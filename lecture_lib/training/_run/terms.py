@@ -87,6 +87,7 @@ class Terms:
         labels = batch.labels
         if not isinstance(labels, Tensor) or labels.is_floating_point() or labels.ndim != 1:
             return None
+        labels = labels.long()  # an unsigned dtype would compare with 156 in place of -100
         if self._known_count is not None:
             ignore_index = getattr(self._known_count, "keywords", {}).get("ignore_index")
             return None if ignore_index is None else labels == ignore_index
@@ -130,7 +131,7 @@ def _count_entries(labels: Tensor) -> float:
 def _count_classes(labels: Tensor, ignore_index: int, weight: Tensor | None) -> float:
     if labels.is_floating_point():  # probabilities [B, C, ...]: the mean is over all but the classes
         return labels.numel() / labels.shape[1] if labels.ndim > 1 else labels.numel()
-    counted = labels != ignore_index
+    counted = labels.long() != ignore_index  # as an unsigned label, -100 would be 156
     if weight is None:
         return float(counted.sum())
     indices = labels[counted & (labels >= 0) & (labels < len(weight))].long()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -94,3 +95,28 @@ def test_a_retrieval_that_finds_the_query_itself_has_full_marks_for_anything() -
 def test_full_marks_that_are_earned_or_could_not_be_missed_are_no_fault() -> None:
     assert full_marks_for_anything(recall_of(others)) is None
     assert full_marks_for_anything(recall_of(others, torch.zeros_like)) is None  # every example has one label
+
+
+def frozen_program(loss: Callable[[Tensor, Tensor], Tensor]) -> tuple[Program, nn.Module]:
+    """A program without functions of its own, whose normalisation stays in evaluation mode."""
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    model[1].eval()
+    loader = DataLoader(TensorDataset(torch.randn(20, 3), torch.arange(20) % 2), 5)
+    return Program(model, torch.optim.SGD(model.parameters(), lr=0.1), loss, loader, loader), model
+
+
+def test_a_programs_own_epoch_and_evaluation_leave_frozen_layers_frozen() -> None:
+    program, model = frozen_program(F.cross_entropy)
+    program.run_epoch()
+    program.run_evaluation()
+    assert [module.training for module in model] == [True, False, True]
+
+
+def test_an_evaluation_that_fails_leaves_the_modes() -> None:
+    def fails(outputs: Tensor, targets: Tensor) -> Tensor:
+        raise RuntimeError("no loss")
+
+    program, model = frozen_program(fails)
+    with pytest.raises(RuntimeError, match="no loss"):
+        program.run_evaluation()
+    assert [module.training for module in model] == [True, False, True]

@@ -12,7 +12,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from lecture_lib.training.clipping import clip_by_global_norm, clip_by_parameter_norm, clip_by_value, clip_threshold
+from lecture_lib.training.clipping import (
+    clip_by_global_norm,
+    clip_by_parameter_norm,
+    clip_by_value,
+    clip_threshold,
+    gradient_norms,
+)
 
 ALL = [clip_by_global_norm, clip_by_parameter_norm, clip_by_value]
 
@@ -292,3 +298,9 @@ def test_the_threshold_is_numpys_percentile_of_the_finite_norms(norms: list[floa
 def test_a_percentage_outside_its_range_is_refused(percent: float) -> None:
     with pytest.raises(ValueError, match="percent"):
         clip_threshold([1.0, 2.0], percent)
+
+
+def test_norms_by_layer_do_not_overflow_in_half_precision():
+    layer = nn.Linear(300, 300, bias=False, dtype=torch.float16)
+    layer.weight.grad = torch.full_like(layer.weight, 300)
+    assert gradient_norms(layer) == {"model": pytest.approx(90_000, rel=1e-3)}

@@ -889,3 +889,18 @@ def test_noise_of_batches_is_still_no_fall(seed, accumulate):
     assert result.suggestion is None
     assert "the loss falls by" in result.reason
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("rates", "losses"),
+    [
+        ([1e-3, 1e-2, 1e-1], [2.0, math.nan, 1.0]),
+        ([1e-3, 1e-2, 1e-1], [2.0, 1.0, math.inf]),
+        ([1e-1, 1e-2, 1e-3], [2.0, 1.0, 0.5]),
+        ([0.0, 1e-2, 1e-1], [2.0, 1.0, 0.5]),
+        ([1e-3, 1e-3, 1e-1], [2.0, 1.0, 0.5]),
+    ],
+)
+def test_a_curve_that_no_sweep_gives_is_refused_with_the_point(rates, losses):
+    with pytest.raises(ValueError, match=r"point [012] of the curve"):
+        suggest_learning_rates(rates, losses)

@@ -6,21 +6,32 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from conftest import HELPERS, ROOT
 from torch import nn
-from torch.optim.lr_scheduler import OneCycleLR
+from torch.optim.lr_scheduler import MultiStepLR, OneCycleLR
 
 from lecture_lib.data import TensorLoader
 from lecture_lib.training import train
+from lecture_lib.training._run.guard import FiniteGuard
+from lecture_lib.training._run.streams import loader_streams
 from lecture_lib.training.checkpoint import load_checkpoint
 
 pytestmark = pytest.mark.slow
+
+
+class DeferredGuard(FiniteGuard):
+    """The guard as a run on a GPU makes it."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **{**options, "deferred": True})
 
 
 def test_a_run_killed_at_any_point_resumes_bit_for_bit(tmp_path: Path, repetitions: Callable[[int, int], int]) -> None:
@@ -165,3 +176,51 @@ def test_a_damaged_checkpoint_is_named(name: str, tmp_path: Path) -> None:
     DAMAGE[name](tmp_path / "last.pt")
     with pytest.raises(ValueError, match=r"last\.pt is (damaged|refused|no checkpoint of train)"):
         program(tmp_path, resume=True)
+
+
+def test_a_stop_request_writes_no_checkpoint_of_a_step_that_a_deferred_guard_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU errors wait for a look; here the same guard on the CPU."""
+    monkeypatch.setattr("lecture_lib.training._run.run.FiniteGuard", DeferredGuard)
+    torch.manual_seed(0)
+    model = nn.Linear(6, 3)
+    x, y = torch.randn(40, 6), torch.arange(40) % 3
+    x[20] = float("nan")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loaders = TensorLoader(x, y, batch_size=8), TensorLoader(x[:8], y[:8], batch_size=8)
+    steps = iter(range(1, 100))
+    with pytest.raises(FloatingPointError):
+        train(model, *loaders, optimizer, F.cross_entropy, 2, checkpoints=tmp_path, stop=lambda: next(steps) == 4)
+    assert load_checkpoint(tmp_path / "last.pt")["position"]["step"] == 0
+
+
+def test_settings_that_are_numbers_of_numpy_and_milestones_can_be_saved_and_resumed(tmp_path: Path) -> None:
+    def milestones(optimizer: torch.optim.Optimizer, total: int) -> MultiStepLR:
+        return MultiStepLR(optimizer, [3, 6], gamma=np.float64(0.5))
+
+    options: dict[str, Any] = {
+        "epochs": np.int64(2),
+        "max_norm": np.float64(2),
+        "schedule": milestones,
+        "optimizer": partial(torch.optim.SGD, momentum=np.float64(0.9)),
+    }
+    steps = iter(range(1, 100))
+    program(tmp_path, stop=lambda: next(steps) == 4, **options)
+    model, _ = program(tmp_path, seed=7, resume=True, **options)
+    assert same(model, program(None, **options)[0])
+
+
+def test_a_refused_resume_leaves_the_loaders_stream_as_it_was(tmp_path: Path) -> None:
+    program(tmp_path)
+    x, y = torch.randn(40, 6), torch.arange(40) % 3
+    loader = TensorLoader(x, y, batch_size=8, shuffle=True, seed=5)
+    before = loader_streams(loader)
+    model = nn.Sequential(nn.Linear(6, 4), nn.Dropout(0.2), nn.Tanh(), nn.Linear(4, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(ValueError, match="weight"):
+        train(
+            model, loader, TensorLoader(x, y, batch_size=16), optimizer, F.cross_entropy, 3, checkpoints=tmp_path,
+            resume=True, schedule=lambda o, total: OneCycleLR(o, max_lr=0.2, total_steps=total, cycle_momentum=False),
+        )  # fmt: skip
+    assert all(torch.equal(now, then) for now, then in zip(loader_streams(loader), before, strict=True))

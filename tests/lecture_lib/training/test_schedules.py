@@ -422,3 +422,33 @@ def test_one_schedule_needs_no_legend_and_none_is_refused():
     plt.close(figure)
     with pytest.raises(ValueError, match="no schedule"):
         plot_schedule({}, 10)
+
+
+# ---------------------------------------------------------------- a second run with the same optimizer
+
+
+def peak_of_a_second_run(rate: float | None) -> float:
+    """The highest rate of a second run with warm-up and cosine, after `rate` was set, or nothing."""
+    model = nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = TensorLoader(torch.randn(20, 3), torch.arange(20) % 2, batch_size=2)
+    rates: list[float] = []
+
+    def schedule(optimizer, total_steps):
+        scheduler = warmup_cosine(0.2)(optimizer, total_steps)
+        step = scheduler.step
+        scheduler.step = lambda: (rates.append(optimizer.param_groups[0]["lr"]), step())
+        return scheduler
+
+    train(model, loader, loader, optimizer, F.cross_entropy, 1, schedule=schedule)
+    rates.clear()
+    if rate is not None:
+        optimizer.param_groups[0]["lr"] = rate
+    train(model, loader, loader, optimizer, F.cross_entropy, 1, schedule=schedule)
+    return max(rates)
+
+
+@pytest.mark.parametrize(("rate", "peak"), [(0.001, 0.001), (None, 0.1)])
+def test_a_second_run_starts_from_the_rate_that_was_set_since_the_first(rate, peak):
+    """Without one it starts from the group's own rate again, and not from the end of the first schedule."""
+    assert peak_of_a_second_run(rate) == pytest.approx(peak)

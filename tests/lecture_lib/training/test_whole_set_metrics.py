@@ -15,9 +15,12 @@ from sklearn.metrics import accuracy_score, f1_score, r2_score, roc_auc_score
 from torch import Tensor, nn
 
 from lecture_lib.analysis.metrics import macro_f1
+from lecture_lib.data import TensorLoader
 from lecture_lib.training import accuracy, evaluate, train
+from lecture_lib.training._run.batches import Batch
 from lecture_lib.training._run.processes import Processes
 from lecture_lib.training._run.score import Score
+from lecture_lib.training._run.terms import Terms
 
 
 def make_batches(sizes: tuple[int, ...] = (20, 20, 7), masked: float = 0.0) -> list[tuple[Tensor, Tensor]]:
@@ -257,3 +260,28 @@ def test_several_processes_see_the_whole(name: str) -> None:
         TwoProcesses.others = other
         values.append(score.value())
     assert values == pytest.approx([expected] * 2)
+
+
+def test_class_156_of_unsigned_labels_is_no_mask() -> None:
+    """As an unsigned byte, -100 is 156."""
+    generator = torch.Generator().manual_seed(0)
+    model, x = nn.Linear(4, 200), torch.randn(60, 4, generator=generator)
+    y = torch.arange(60) % 3 + 155
+    by_dtype = {
+        dtype: evaluate(model, TensorLoader(x, y.to(dtype), batch_size=7), lambda a, b: F.cross_entropy(a, b.long()))
+        for dtype in (torch.int64, torch.uint8)
+    }
+    assert by_dtype[torch.uint8] == by_dtype[torch.int64]
+    assert accuracy(F.one_hot(y, 200).float(), y.to(torch.uint8)) == 1
+    known = Terms(nn.CrossEntropyLoss(), None, matters=True)
+    assert known(Batch(x, y.to(torch.uint8), None, 0)) == 60
+
+
+def test_an_example_whose_outputs_hold_nan_is_wrong() -> None:
+    outputs = torch.tensor([[float("nan"), 1.0], [2.0, 1.0], [1.0, float("inf")]])
+    assert accuracy(outputs, torch.tensor([0, 0, 1])) == pytest.approx(2 / 3)
+
+
+def test_labels_that_are_true_or_false_are_no_class_indices() -> None:
+    with pytest.raises(ValueError, match="integer class indices"):
+        accuracy(torch.zeros(2, 2), torch.tensor([True, False]))
