@@ -194,6 +194,12 @@ def why_no_walls() -> str | None:
 
 def require_walls(without_sandbox: bool) -> bool:
     """Whether there are walls. Raises SandboxError when there are none and nobody has acknowledged that."""
+    if sys.platform != "linux":
+        # Without /proc the limits would hold nothing either.
+        raise SandboxError(
+            f"grading needs Linux, which keeps the limits on computing time and memory; this is {sys.platform}. A "
+            "container or a virtual machine will do. `autograde doctor` says what it needs."
+        )
     missing = why_no_walls()
     if missing and not without_sandbox:
         raise SandboxError(

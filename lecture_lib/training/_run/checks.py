@@ -279,7 +279,7 @@ def warn_about_replaced_layers(model: nn.Module, optimizer: Optimizer, loss_fn: 
     Either alone can be intended, and so can both where the shapes differ: the loss has a parameter of its own, or a
     part of the model is not trained.
     """
-    optimised = {id(p): p for group in optimizer.param_groups for p in group["params"]}
+    optimised = {id(p): p for p in optimised_parameters(optimizer)}
     registered = {id(p) for owner in (model, loss_fn) if isinstance(owner, nn.Module) for p in owner.parameters()}
     strangers = [p for p in optimised.values() if id(p) not in registered]
     waiting = {name: p for name, p in model.named_parameters() if p.requires_grad and id(p) not in optimised}

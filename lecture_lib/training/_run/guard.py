@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, cast
 
 import torch
@@ -165,7 +166,7 @@ class FiniteGuard:
             return
         if not self.deferred:
             # A norm is finite only if all entries are; where it is not, each of them is looked at.
-            if not math.isfinite(gradients.norm) and not all_finite(gradients.groups.values()):
+            if not (math.isfinite(gradients.norm) or gradients_are_finite(chain(*gradients.groups.values()))):
                 raise self._gradient_error()
             return
         for group in gradients.groups.values() if not scaled else ():
@@ -263,7 +264,7 @@ class FiniteGuard:
     def _gradient_error(self) -> NonFiniteError:
         """What to raise for gradients that are not finite."""
         parameters = [p for p in optimised_parameters(self.optimizer) if p.grad is not None]
-        culprit = next(p for p in parameters if p.grad is not None and not all_finite([[p.grad]]))
+        culprit = next(p for p in parameters if p.grad is not None and not gradients_are_finite([p.grad]))
         names = {id(parameter): name for name, parameter in self.model.named_parameters()}
         name = names.get(id(culprit), f"a parameter {list(culprit.shape)} outside the model")
         return NonFiniteError(
@@ -294,10 +295,10 @@ class FiniteGuard:
         )
 
 
-def all_finite(groups: Iterable[Sequence[Tensor]]) -> bool:
-    """Whether all entries of all tensors are finite."""
+def gradients_are_finite(gradients: Iterable[Tensor]) -> bool:
+    """Whether all their entries are; the norm over all of them can overflow where they are."""
     # PyTorch before 2.12 has no norm of a sparse tensor.
-    entries = (each.coalesce().values() if each.is_sparse else each for group in groups for each in group)
+    entries = (each.coalesce().values() if each.is_sparse else each for each in gradients)
     # The largest magnitude, which a tensor without entries has not.
     tensors = (tensor for tensor in entries if tensor.numel())
     return all(bool(torch.linalg.vector_norm(tensor, math.inf).isfinite()) for tensor in tensors)

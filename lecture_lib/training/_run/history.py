@@ -132,7 +132,7 @@ class History:
         metric_axis.plot(epochs, metrics, "^-.", color=GREEN, markersize=4, label="validation metric (right)")
         ax.set_xlabel("epoch")
         ax.set_ylabel("loss (mean per example)")
-        metric_axis.set_ylabel("validation metric (fraction)")
+        metric_axis.set_ylabel("validation metric")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         handles = ax.get_legend_handles_labels()[0] + metric_axis.get_legend_handles_labels()[0]
         # Above the axes, so that it hides no curve.

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ..._common.randomness import preserved_loader, preserved_random_streams
+from .checks import optimised_parameters
 from .snapshot import Snapshot, state_of
 
 
@@ -103,8 +104,8 @@ def unchanged(model: nn.Module, optimizer: Optimizer, loader: object) -> Iterato
 @contextmanager
 def _preserved_tensors(model: nn.Module, optimizer: Optimizer) -> Iterator[None]:
     # The optimizer may also train what the model does not hold, such as a temperature inside the loss.
-    optimised = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    parameters = list({id(parameter): parameter for parameter in [*model.parameters(), *optimised]}.values())
+    both = [*model.parameters(), *optimised_parameters(optimizer)]
+    parameters = list({id(parameter): parameter for parameter in both}.values())
     settings = [(parameter, parameter.requires_grad, parameter.grad) for parameter in parameters]
     buffers = {f"buffers of {name}": module._buffers for name, module in model.named_modules()}
     before = Snapshot({"weights": dict(enumerate(parameters)), **buffers, **state_of(optimizer)})

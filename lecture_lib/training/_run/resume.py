@@ -150,9 +150,7 @@ def _plain_numbers(value: Any) -> Any:
         return value.item()
     if type(value) is dict:
         return {_plain_numbers(key): _plain_numbers(part) for key, part in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(map(_plain_numbers, value))
-    return value
+    return type(value)(map(_plain_numbers, value)) if type(value) in (list, tuple) else value
 
 
 def _stored(path: Path) -> dict[str, Any] | Exception | None:

@@ -51,8 +51,7 @@ def accuracy(outputs: Tensor, labels: Tensor) -> float:
     if counted == 0:
         raise ValueError(f"all {len(labels)} labels are masked (-100): there is no accuracy. Look at the labels.")
     # No prediction is -100. To argmax NaN is the largest, and a diverged model would be right wherever it stands.
-    right = (outputs.argmax(dim=1) == labels) & ~outputs.isnan().any(dim=1)
-    return right.sum().item() / counted
+    return ((outputs.argmax(dim=1) == labels) & ~outputs.isnan().any(dim=1)).sum().item() / counted
 
 
 class Score:

@@ -432,6 +432,15 @@ def test_plain_nbgrader_refuses_too(course: Course, monkeypatch, tmp_path) -> No
     assert not course.step("autograded", "ada", ASSIGNMENT).exists()
 
 
+def test_nothing_is_graded_where_no_limit_would_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On another system than Linux, also for somebody who does without the sandbox."""
+    from autograders.sandbox import jail
+
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(jail.SandboxError, match="grading needs Linux"):
+        jail.require_walls(without_sandbox=True)
+
+
 def test_a_class_of_the_courses_own_answers_needs_no_acknowledgement(simulated: Course, monkeypatch, tmp_path) -> None:
     from autograders.sandbox import consent, jail
 
