@@ -43,15 +43,16 @@ CODE_LINES = {
     # Identities of what was drawn, of the rate that is reached, of a loss for equal outputs, of columns that fade; of
     # positions that see later ones, masks, the order of examples, a plateau's direction, R², a decoder's own target;
     # of rows whose order a model does not see; of scores that get worse while the loss falls; of ids that share rows.
-    "debugging": 7310,
+    # A climb is a class whose methods are its steps.
+    "debugging": 7340,
     "experiments": 480,
     "analysis": 625,  # with the loss around a model, and the first number that is not finite (03d)
     "commands": 620,
     # Reads the questions' cases and mistakes, knows those of any answer and of a wrong prediction; each figure has its
     # alternative text in JupyterLab, no white background, and a widget shows what it can without a kernel. A check
     # also tries a drawn set, and tells general mistakes by how wrong numbers relate to right ones,
-    # and calls a function twice.
-    "notebook": 1780,
+    # and calls a function twice. Reads predictions that are not finite, and memory that tensors share.
+    "notebook": 1800,
     "notebook/questions": 2320,  # how each question is called and observed, and what it is called on
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lecture_lib.notebook.compare import agree, difference, show
+from lecture_lib.notebook.misconceptions import NOTHING
 
 from .cases import Case, Observation, read_field
 from .graded_parts import Simulation, changed_fields, nested
@@ -57,8 +58,8 @@ def departures(
             for name in (name for name in values if (part, name) in changed):
                 value = wrong.get(part, {}).get(name, values[name])
                 observed, reason = read_field(observation, part, name)
-                if observed is None or not agree(observed, value, tolerance):
-                    text = reason if observed is None else f"observed {_short(observed)}"
+                if not agree(observed, value, tolerance):
+                    text = reason if observed is NOTHING else f"observed {_short(observed)}"
                     yield f"{part}.{name} = {_short(value)} in case {number}, {case.kind}; {text}"
 
 

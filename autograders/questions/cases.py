@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from lecture_lib.notebook.misconceptions import NOTHING
+
 Drawn = TypeVar("Drawn")
 
 Observation = Mapping[str, Any]
@@ -61,9 +63,11 @@ def why_none(observation: Observation, part: str) -> str:
 
 
 def read_field(observation: Observation, part: str, name: str) -> tuple[Any, str]:
-    """What a part returned under a name, and the reason to give where there is nothing."""
+    """What a part returned under a name, or NOTHING; and the reason to give where there is nothing."""
     fields = value(observation, part)
-    return (None, why_none(observation, part)) if fields is None else (fields.get(name), f"no {name} was returned")
+    if fields is None:
+        return NOTHING, why_none(observation, part)
+    return fields.get(name, NOTHING), f"no {name} was returned"
 
 
 def all_unanswered(observations: Iterable[Observation]) -> bool:

@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from lecture_lib.notebook.compare import agree, difference
-from lecture_lib.notebook.misconceptions import CORNER_CASE, OVERWRITES, SECOND_CALL, Fields, explains, general_mistake
+from lecture_lib.notebook.misconceptions import (
+    CORNER_CASE,
+    NOTHING,
+    OVERWRITES,
+    SECOND_CALL,
+    Fields,
+    explains,
+    general_mistake,
+)
 
 from .cases import Case, Observation, of_kind, read_field, without_values
 from .cases import value as fields_of
@@ -92,9 +100,10 @@ class Judgement:
         """What is wrong with a field on a case; "" where nothing is, or where another part charges it."""
         name, entry = split(path)
         value, reason = read_field(observation, name, entry)
-        if value is None:
+        right = expected[name][entry]
+        if value is NOTHING or (value is None and right is not None):
             return reason
-        wrong = difference(value, expected[name][entry], self.tolerance)
+        wrong = difference(value, right, self.tolerance)
         return "" if wrong is None or self._forgives(part) else without_values(wrong)
 
     def _forgives(self, part: Graded) -> bool:
@@ -122,7 +131,7 @@ class Judgement:
             for owner, fields in wrong.items():
                 for name in fields:
                     value = read_field(observation, owner, name)[0]
-                    if value is not None and agree(value, expected[owner][name], self.tolerance):
+                    if agree(value, expected[owner][name], self.tolerance):
                         return True
         return False
 
@@ -149,7 +158,9 @@ class Judgement:
     def _constant(self, path: str) -> bool:
         name, entry = split(path)
         values = [read_field(observation, name, entry)[0] for observation in self.observations]
-        values = [value for value in values if value is not None]
+        # Where None is never right, it means a missing `return` rather than an answer.
+        none_can_be_right = any(fields.get(name, {}).get(entry, NOTHING) is None for fields in self.expected)
+        values = [value for value in values if value is not NOTHING and (value is not None or none_can_be_right)]
         # One value by itself would be constant whatever was computed.
         return len(values) > 1 and all(agree(value, values[0], 0.0) for value in values)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from .faults.catalogue import FAULTS
 from .faults.fault import PARTS, Fault
-from .faults.faults import FAULTS
 from .faults.finding import Finding
 from .ladder import Climb, Result, climb, find_faults
 from .program import Program, Spec

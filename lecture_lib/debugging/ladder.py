@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -20,37 +19,23 @@ from ._engine.preserve import untouched
 from ._engine.run_data import Row
 from ._engine.rung_plots import PLOTS
 from ._engine.rung_plots import run as draw_run
+from .ascent import MEASURED, Ascent, ask
 from .faults.finding import Finding
 from .program import Program, Spec
 from .recording_symptoms import symptoms_of_recording
-from .rungs import OF_RECORDINGS, RUNGS, Rule, Rung
-from .swaps import DATA, Make, Swaps, swap_parts
-from .symptoms import located, symptoms
+from .rungs import OF_RECORDINGS, RUNGS, Rung
+from .swaps import Make, Swaps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-SWAPS_SHARE = 0.8  # of the budget; the rest is for comparisons that give what was found its name
-MEASURED = 6  # the rung that shows the metric
 UNLEARNT = (
     "The examples were not learned, and no question explains why: try a smaller and a larger rate, or more steps."
 )
 IN_FULL = {"unsure": "unsure: a bad number, unexplained"}
 COLOURS = {"holds": (BLUE, ""), "fails": (VERMILION, "//"), "unsure": (ORANGE, ".."), "not asked": (INK, "")}
-# What a fault shows on other rungs too, and is then no finding of its own.
-EXPLAINS = {
-    "D03": ("D25",),
-    "D26": ("D03", "D25", "D11"),
-    "D30": ("D25", "D03", "A11"),
-    "D34": ("E02",),
-    "D35": ("D26", "D27", "D10", "D16"),
-    "D36": ("L08",),
-    "L13": ("A16", "D11"),
-    "E03": ("D16",),
-    "P17": ("D25", "A13"),
-}
 
 
 @dataclass(frozen=True)
@@ -204,7 +189,7 @@ def find_faults(recording: Recording, spec: Spec | None = None) -> Findings:
     """
     evidence = Evidence.of_recording(recording, spec or Spec())
     rules = [rule for rung in RUNGS for rule in rung.rules if rule in OF_RECORDINGS]
-    findings = [finding for rule in rules if (finding := _ask(rule, evidence)) is not None]
+    findings = [finding for rule in rules if (finding := ask(rule, evidence)) is not None]
     # A symptom names no cause, so it is looked for only where no rule speaks.
     findings = sorted(findings, key=lambda finding: finding.rung) or symptoms_of_recording(recording)
     return Findings(findings, evidence.left_out())
@@ -235,50 +220,25 @@ def climb(
 
     """
     with untouched(program):
-        return _climb(Evidence(program, spec or Spec(), seed), go_on, make, budget)
+        ascent = Ascent(Evidence(program, spec or Spec(), seed), go_on)
+        ascent.ask_rules()
+        ascent.replace_parts(make, budget)
+        ascent.compare_runs()
+        ascent.look_for_symptoms()
+        return _report(ascent)
 
 
-def _climb(evidence: Evidence, go_on: bool, make: Make | None, budget: float) -> Climb:
-    unchecked: dict[int, list[str]] = {}
-    findings = [finding for rung in RUNGS for finding in _look(evidence, rung, rung.rules, unchecked)]
-    explained = {name for finding in findings for name in EXPLAINS.get(finding.fault or "", ())}
-    findings = [finding for finding in findings if finding.fault not in explained]
-    certain = {(finding.rung, finding.part) for finding in findings if finding.certain}
-    # A guess without a name adds nothing to what is certain of the same part.
-    findings = [cause for cause in findings if cause.certain or cause.fault or (cause.rung, cause.part) not in certain]
-    swaps = None
-    # An identity that does not hold explains the program by itself, and replacing parts costs whole trainings.
-    if not any(finding.certain for finding in findings) and budget > 0 and evidence.run.error is None:
-        evidence.end = time.process_time() + budget
-        swaps = _swap(evidence, make, SWAPS_SHARE * budget, unchecked)
-        # What differs may be meant: without certainty a finding stays only where replacing its part helps.
-        findings = [finding for finding in findings if _supported(finding, swaps)]
-    if findings and not go_on:
-        for rung in RUNGS:
-            if rung.hypotheses:
-                unchecked[rung.number].append("comparisons of runs: a certain finding already explains what is wrong")
-    for rung in RUNGS:
-        # What an identity explains needs no comparison of runs, and one comparison that explains is enough.
-        for rule in rung.hypotheses:
-            finding = _ask(rule, evidence) if go_on or not findings else None
-            if finding is not None and _supported(finding, swaps):
-                findings.append(finding)
-        unchecked[rung.number] += evidence.left_out()
-    if swaps is not None and swaps.explained is not None:
-        findings = [replace(finding, where=swaps.explained.part) for finding in findings] or [swaps.explained.finding()]
-    # True of an empty list too: a symptom is told where nothing that was found has a cause.
-    if all(finding.symptom for finding in findings) and evidence.run.error is None:
-        more = _symptoms(evidence, swaps, unchecked)
-        findings = more if not findings or any(finding.part for finding in more) else findings
-    findings = sorted((located(finding, swaps) for finding in findings), key=lambda finding: not finding.certain)
+def _report(ascent: Ascent) -> Climb:
+    """Every rung with its findings and numbers, up to the first that fails."""
+    evidence, swaps = ascent.evidence, ascent.swaps
     doubt = no_better_than_chance(evidence.program, evidence.val, evidence.run)
     results = []
     for rung in RUNGS:
-        here = [finding for finding in findings if finding.rung == rung.number]
-        numbers = _measure(evidence, rung, unchecked)
-        results.append(Result(rung, tuple(here), tuple(unchecked.get(rung.number, ())), numbers))
+        here = [finding for finding in ascent.findings if finding.rung == rung.number]
+        numbers = _measure(ascent, rung)
+        results.append(Result(rung, tuple(here), tuple(ascent.unchecked[rung.number]), numbers))
         # A guess that no replaced part was tried for must not hide what is certain above it.
-        if here and not go_on and (not certain or any(finding.certain for finding in here)):
+        if here and not ascent.go_on and (not ascent.certain or any(finding.certain for finding in here)):
             break
     if results[-1].rung.number >= MEASURED:  # the report shows the metric: nothing is vouched for beside a bad one
         results = [replace(result, doubt=doubt) for result in results]
@@ -293,62 +253,12 @@ def _climb(evidence: Evidence, go_on: bool, make: Make | None, budget: float) ->
     )
 
 
-def _swap(evidence: Evidence, make: Make | None, budget: float, unchecked: dict[int, list[str]]) -> Swaps | None:
-    try:
-        # What the rungs have found must survive a program that cannot be run with a part replaced.
-        swaps = swap_parts(evidence.program, evidence.spec, make=make, budget=budget, seed=evidence.seed)
-    except Exception as error:
-        unchecked[1].append(f"replacing parts: {why_not(error)}")
-        return None
-    unchecked[1] += [f"replacing parts: {failure}" for failure in swaps.failed]
-    if swaps.unaffordable:
-        parts = ", ".join(dict.fromkeys(part for part, _ in swaps.unaffordable))
-        left_out = f"{len(swaps.unaffordable)} replacements of parts ({parts})"
-        unchecked[1].append(f"{left_out}: {SPENT}; a larger budget= asks them too")
-    return swaps
-
-
-def _symptoms(evidence: Evidence, swaps: Swaps | None, unchecked: dict[int, list[str]]) -> list[Finding]:
-    try:
-        return symptoms(evidence, swaps)
-    except Exception as error:
-        unchecked[MEASURED].append(f"symptoms: {why_not(error)}")
-        return []
-
-
-def _supported(finding: Finding, swaps: Swaps | None) -> bool:
-    """Whether replacing parts speaks for a finding that is not certain, or was not tried."""
-    # What the author's own scores show the yardstick may not see, as where it looks at the order of outputs alone.
-    if swaps is None or finding.certain or "scores" in finding.data:
-        return True
-    if swaps.explained is not None:
-        return finding.part == swaps.explained.part and (finding.kind == "swap" or finding.part in DATA)
-    return swaps.speaks_for(finding.parts)
-
-
-def _look(evidence: Evidence, rung: Rung, rules: Sequence[Rule], unchecked: dict[int, list[str]]) -> list[Finding]:
-    findings = [finding for rule in rules if (finding := _ask(rule, evidence)) is not None]
-    unchecked.setdefault(rung.number, []).extend(evidence.left_out())
-    return findings
-
-
-def _ask(rule: Rule, evidence: Evidence) -> Finding | None:
-    try:
-        finding = rule(evidence)
-    except Exception as error:  # a rule that a program breaks must not take the others with it
-        evidence.not_asked.setdefault(why_not(error), []).append(rule.__name__.replace("_", " "))
-        evidence.refused.append(why_not(error))
-        return None
-    evidence.question_count += 1
-    return finding
-
-
-def _measure(evidence: Evidence, rung: Rung, unchecked: dict[int, list[str]]) -> dict[str, Any]:
+def _measure(ascent: Ascent, rung: Rung) -> dict[str, Any]:
     measure = MEASURES.get(rung.number)
     try:
-        return measure(evidence) if measure else {}
+        return measure(ascent.evidence) if measure else {}
     except Exception as error:
-        unchecked.setdefault(rung.number, []).append(f"{rung.name}, its numbers: {why_not(error)}")
+        ascent.unchecked[rung.number].append(f"{rung.name}, its numbers: {why_not(error)}")
         return {}
 
 

@@ -12,7 +12,7 @@ from ._engine.differences import differences
 from ._engine.instrumentation import why_not
 from ._engine.replace_training import own_loop, plain_loop
 from ._engine.replacement import NotInUseError, Profile, Replacement
-from ._engine.replacements import replacements
+from ._engine.replacement_table import replacements
 from ._engine.runs import Make
 from ._engine.split_trials import OWN, RESERVED, SEEDS, SplitTrials, clearest
 from ._engine.swap_results import DATA, FAR, SHARE, VALIDATIONS, Swaps, Trial

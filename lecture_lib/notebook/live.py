@@ -94,8 +94,7 @@ class LiveRun:
         self._say(self._last())
 
     def _last(self) -> str:
-        row = self._rows[-1]
-        return f"epoch {row.epoch}, training loss {row.train_loss:.3g}, validation loss {row.val_loss:.3g}"
+        return _losses(self._rows[-1])
 
     def _say_at_the_end(self, text: str) -> None:
         with self._last_word:
@@ -137,16 +136,25 @@ def train_live(*arguments: Any, **settings: Any) -> LiveRun | StaticRun:
 
 
 class StaticRun:
-    """A run that is over, shown as a figure."""
+    """A run that is over, shown as a figure, or as lines of text where there is nothing finite to draw."""
 
     def __init__(self, history: History) -> None:
         self.history = history
+        try:
+            figure = history.plot()
+        except ValueError as error:
+            print(f"No curves: {error}", *map(_losses, history.rows), sep="\n")
+            return
         last = history.rows[-1]
         show_figure(
-            history.plot(),
+            figure,
             caption=f"The losses of {len(history.rows)} epochs; the best one is marked.",
             alt=f"Training loss ends at {last.train_loss:.3g}, validation loss at {last.val_loss:.3g}.",
         )
+
+
+def _losses(row: Epoch) -> str:
+    return f"epoch {row.epoch}, training loss {row.train_loss:.3g}, validation loss {row.val_loss:.3g}"
 
 
 def _drawn(rows: list[Epoch]) -> bytes:

@@ -50,14 +50,14 @@ def explains(
     )
 
 
-# Not None, which an answer may return and a mistake may give.
-_NOTHING = object()
+NOTHING = object()
+"""What is observed where no value came back. Not None, which an answer may return and a mistake may give."""
 
 
 def _observed(observation: Mapping[str, Any], part: str, name: str) -> Any:
     fields = observation.get(part, {})
     values = fields.get("value") if isinstance(fields, Mapping) else None
-    return values.get(name, _NOTHING) if isinstance(values, Mapping) else _NOTHING
+    return values.get(name, NOTHING) if isinstance(values, Mapping) else NOTHING
 
 
 CORNER_CASE = "corner-case"

@@ -198,15 +198,22 @@ def is_stub(function: Callable[..., Any]) -> bool:
 @functools.lru_cache(maxsize=64)  # asked for every function in every case
 def _does_nothing(code: types.CodeType) -> bool:
     # Bytecode, not source: comments and layout make no difference, and no file is needed to read it from.
-    work = [step for step in dis.get_instructions(code) if step.opname not in {"RESUME", "NOP", "COPY_FREE_VARS"}]
-    if code.co_names == ("NotImplementedError",):
-        return any(step.opname == "RAISE_VARARGS" for step in work)
-    loads = {step.opname for step in work}
-    return (
-        loads <= {"LOAD_CONST", "RETURN_VALUE", "RETURN_CONST"}
-        and work[-1].argval in (None, Ellipsis)
-        and (work[0].argval in (None, Ellipsis))
-    )
+    return _steps(code) in _empty_bodies()
+
+
+@functools.cache
+def _empty_bodies() -> list[list[tuple[str, Any]]]:
+    # Compiled here, because each version of Python has its own bytecode.
+    bodies = "...", "return ...", *(f"raise NotImplementedError{message}" for message in ("", "()", "('text')"))
+    compiled = [compile(f"def stub(): {body}", "stub", "exec") for body in bodies]
+    return [_steps(code) for module in compiled for code in module.co_consts if isinstance(code, types.CodeType)]
+
+
+def _steps(code: types.CodeType) -> list[tuple[str, Any]]:
+    """The instructions of a function; of a constant text they say only that it is one."""
+    steps = [step for step in dis.get_instructions(code) if step.opname not in {"RESUME", "NOP", "COPY_FREE_VARS"}]
+    text = [step.opcode in dis.hasconst and isinstance(step.argval, str) for step in steps]
+    return [(step.opname, "" if is_text else step.argval) for step, is_text in zip(steps, text, strict=True)]
 
 
 def _methods(item: Any) -> list[Callable[..., Any]]:

@@ -24,6 +24,11 @@ _REDUCTION = (
     "{operation}: shape {shapes[0]}, axis={axis}: {detail}. Name each of its {x.ndim} axes at most once, or None for "
     "all."
 )
+_EMPTY_REDUCTION = (
+    "{operation}: shape {shapes[0]}, axis={axis}: there are no entries to reduce. Every reduced axis needs a length of "
+    "at least 1: look at the slice or mask that left the tensor empty."
+)
+_NOTHING_TO_JOIN = "concatenate: got no tensors. Pass at least one, for example concatenate([x, y])."
 # What NumPy's error means, by operation: `x` is the first array; the operation's options have their own names.
 _OPERATIONS = {
     **dict.fromkeys(("add", "subtract", "multiply", "divide", "power"), _BROADCAST),
@@ -49,7 +54,12 @@ def explained(error: ValueError | IndexError, operation: str, arrays: Sequence[A
     kind = ValueError if isinstance(error, ValueError) else IndexError
     shapes = [array.shape for array in arrays]
     facts = {"operation": operation, "detail": error, "shapes": shapes, "x": arrays[0] if arrays else None}
-    return kind(_OPERATIONS[operation].format(**facts, **options))
+    text = _OPERATIONS[operation]
+    if not arrays:
+        text = _NOTHING_TO_JOIN
+    elif "zero-size" in str(error):  # only NumPy's words tell an empty axis from a wrong one
+        text = _EMPTY_REDUCTION
+    return kind(text.format(**facts, **options))
 
 
 # Recording.

@@ -81,6 +81,7 @@ def evaluate(
     checks.require_model(model)
     checks.require_loader(loader, "loader")
     checks.require_loss_function(loss_fn)
+    checks.require_functions(count=count, unpack=unpack)
     device = checks.resolve_device(model, device)
     if not isinstance(precision, Precision):
         precision = choose_precision(precision, device)

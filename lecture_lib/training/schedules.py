@@ -170,7 +170,7 @@ def _momentum(group: dict[str, Any]) -> float:
 def _require_duration(value: float, name: str, least: int) -> None:
     _require_number(value, name)
     steps = isinstance(value, Integral) and value >= least
-    fraction = 0 < value < 1 or value == least
+    fraction = 0 < value < 1 or value == least == 0
     if not steps and not fraction:
         raise ValueError(
             f"{name} is {value}; pass a whole number of steps, {least} or more, or a fraction of the run below 1, such "

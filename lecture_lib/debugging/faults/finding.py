@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from .catalogue import FAULTS
 from .fault import RUNGS_OF_PARTS, Fault
-from .faults import FAULTS
 
 HOW = {
     "violation": "Something is unequal there that is equal in every sound program, whatever the data.",

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .checks import is_number
+
 
 class ExponentialMovingAverage:
     """Keep average = decay · average + (1 - decay) · weights, beginning with the weights at construction.
@@ -34,7 +36,7 @@ class ExponentialMovingAverage:
     """
 
     def __init__(self, model: nn.Module, decay: float, *, warmup: bool = True) -> None:
-        if isinstance(decay, bool) or not isinstance(decay, int | float) or not 0 <= decay < 1:
+        if not is_number(decay) or not 0 <= decay < 1:
             raise ValueError(f"decay is {decay}; pass a number from 0 to below 1, such as 0.999.")
         parameters = {name: p for name, p in model.named_parameters() if p.is_floating_point() or p.is_complex()}
         for name, parameter in parameters.items():

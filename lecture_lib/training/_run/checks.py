@@ -9,16 +9,21 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
 
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether it is a real number, NumPy's included. To Python, True is one too; as a setting it is a slip."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
 def require_whole(value: object, name: str, least: int) -> None:
     """TypeError for what is no whole number, ValueError for one below the least."""
-    if not isinstance(value, Integral):
+    if not isinstance(value, Integral) or isinstance(value, bool):
         raise TypeError(f"{name} is {value!r}, of type {type(value).__name__}; pass a whole number, {least} or more.")
     if value < least:
         raise ValueError(f"{name} is {value}; pass a whole number, {least} or more.")
@@ -27,7 +32,7 @@ def require_whole(value: object, name: str, least: int) -> None:
 def require_numbers(**settings: object) -> None:
     """TypeError for settings that are no numbers."""
     for name, value in settings.items():
-        if not isinstance(value, Real):
+        if not is_number(value):
             raise TypeError(f"{name} is {value!r}, of type {type(value).__name__}; pass a number, without quotes.")
 
 
@@ -48,7 +53,7 @@ def require_functions(**functions: object) -> None:
 
 def require_positive(value: object, name: str) -> None:
     """TypeError for what is no number, ValueError for NaN and for one that is not above 0."""
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if not is_number(value):
         raise TypeError(f"{name} is {value!r}, of type {type(value).__name__}; pass a number above 0, such as 1.0.")
     if math.isnan(value) or value <= 0:
         raise ValueError(f"{name} is {value}; pass a number above 0, such as 1.0, or leave clipping out.")

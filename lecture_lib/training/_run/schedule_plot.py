@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Mapping
 from itertools import cycle
-from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 import torch
@@ -15,6 +14,7 @@ from torch.optim import SGD
 from ..._common.palette import OKABE_ITO
 from ..._common.plotting import figure_and_axes, legend_above
 from ..types import Schedule
+from .checks import is_number, require_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,11 +41,8 @@ def schedule_rates(schedule: Schedule, total_steps: int, learning_rate: float = 
         TypeError, ValueError: an argument is of another type or out of range, or the schedule refuses the run.
 
     """
-    if isinstance(total_steps, bool) or not isinstance(total_steps, Integral):
-        raise TypeError(f"total_steps is {total_steps!r}; pass a whole number of optimizer steps, 1 or more.")
-    if total_steps < 1:
-        raise ValueError(f"total_steps is {total_steps}; pass a whole number of optimizer steps, 1 or more.")
-    if isinstance(learning_rate, bool) or not isinstance(learning_rate, Real):
+    require_whole(total_steps, "total_steps", 1)
+    if not is_number(learning_rate):
         raise TypeError(f"learning_rate is {learning_rate!r}; pass a number above 0, such as 0.1.")
     if not 0 < learning_rate < math.inf:
         raise ValueError(f"learning_rate is {learning_rate}; pass a finite number above 0, such as 0.1.")

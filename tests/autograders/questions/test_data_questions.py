@@ -119,6 +119,24 @@ def test_saved_bytes_are_those_of_a_count_by_hand() -> None:
     assert saved_bytes(model, lambda: model(x).pow(2).sum()) == inputs + outputs
 
 
+@pytest.mark.parametrize(
+    ("forward", "floats"),
+    [
+        (lambda a, weight: a.exp()[:1].pow(2).sum(), 1000),
+        (lambda a, weight: sum(part.pow(2).sum() for part in a.exp().split(500)), 1000),
+        (lambda a, weight: a.exp().expand(3, 1000).pow(2).sum(), 1000),
+        (lambda a, weight: weight[1:].pow(2).sum(), 0),
+        (lambda a, weight: weight.t().pow(2).sum() + weight[1:].exp().sum(), 20),
+        (lambda a, weight: a[100:300].pow(2).sum() + a[200:400].pow(2).sum(), 300),
+        (lambda a, weight: a[:0].pow(2).sum(), 0),
+    ],
+    ids=["slice", "parts", "expanded", "slice of a parameter", "own", "slices of an input", "empty"],
+)
+def test_saved_bytes_count_memory_once_and_no_parameter(forward, floats: int) -> None:
+    model, a = nn.Linear(10, 3, bias=False), torch.ones(1000, requires_grad=True)
+    assert saved_bytes(model, lambda: forward(a, model.weight)) == 4 * floats
+
+
 def test_the_sections_show_their_numbers() -> None:
     nb = notebooks.read(notebooks.notebook_path(ROOT / "notebooks" / "03a-training-recipe.py"))
     shown = "\n".join(output.get("text", "") for cell in nb.cells for output in cell.get("outputs", []))

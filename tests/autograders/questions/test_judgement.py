@@ -11,7 +11,8 @@ import pytest
 
 from autograders.questions.cases import Case
 from autograders.questions.description import Description
-from autograders.questions.graded_parts import nested
+from autograders.questions.graded_parts import Graded, Mistake, nested
+from autograders.questions.judgement import Judgement
 from autograders.questions.question import QUESTIONS
 from autograders.questions.seeds import generator
 
@@ -93,3 +94,52 @@ def test_a_part_for_special_cases_alone_is_a_corner_case_where_the_others_are_ri
 
     assert misconception(mixup, fresh_secret, wrong_on("box at the border")) == "corner-case"
     assert misconception(mixup, fresh_secret, wrong_on("box at the border", "box inside")) is None
+
+
+def judgement(expected: list[Any], observed: list[Mapping[str, Any]], *mistakes: Mistake) -> Judgement:
+    """Of a question with one field, `answer.best`."""
+    return Judgement(
+        graded=(Graded("best", 1.0, ("answer.best",)),),
+        mistakes=mistakes,
+        tolerance=1e-6,
+        cases=[Case("best", {})] * len(expected),
+        expected=[{"answer": {"best": value}} for value in expected],
+        observations=[{"answer": outcome} for outcome in observed],
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "outcome", "message"),
+    [
+        (None, {"value": {"best": None}}, ""),
+        (None, {"value": {"best": np.array(3.0)}}, "the value is wrong"),
+        (None, {"value": {}}, "no best was returned"),
+        (None, {"raised": "ValueError: x"}, "your code raised ValueError: x"),
+        (3.0, {"value": {"best": None}}, "no best was returned"),
+    ],
+    ids=["right", "number for none", "missing", "raised", "none for a number"],
+)
+def test_none_is_right_where_it_is_expected(value: float | None, outcome: Mapping[str, Any], message: str) -> None:
+    (part,) = judgement([value], [outcome]).parts
+    assert (part.points, part.message) == ((0.0, message) if message else (1.0, "right on 1 hidden cases (best)"))
+
+
+ALWAYS_THE_SAME = Mistake("always-the-same", "the same on every case", "it", constant=("answer.best",))
+NONE = {"value": {"best": None}}
+
+
+@pytest.mark.parametrize(
+    ("expected", "name"),
+    [([None, 3.0], "always-the-same"), ([2.0, 3.0], "nothing-returned")],
+    ids=["expected somewhere", "never expected"],
+)
+def test_none_is_a_constant_answer_only_where_it_is_an_answer(expected: list[Any], name: str) -> None:
+    assert judgement(expected, [NONE, NONE], ALWAYS_THE_SAME).misconception == name
+
+
+def test_none_where_it_is_right_contradicts_a_mistake() -> None:
+    never_none = Mistake("never-none", "always a number", "it", lambda case: {"answer.best": 5.0})
+    outcomes = [NONE, {"value": {"best": np.array(5.0)}}]
+    judged = judgement([None, 3.0], outcomes)
+    assert judged._contradicts([{"answer": {"best": 5.0}}, {"answer": {"best": 5.0}}])
+    assert judgement([None, 3.0], outcomes, never_none).misconception != "never-none"

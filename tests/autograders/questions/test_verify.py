@@ -114,6 +114,16 @@ def test_a_mistake_is_not_blamed_for_fields_that_it_does_not_change() -> None:
     assert "in case 1, " in departure
 
 
+def test_none_where_a_mistake_gives_none_is_no_departure() -> None:
+    question = QUESTIONS["03a-recipe"]
+    (mistake,) = (mistake for mistake in question.description.mistakes if mistake.id == "seed-missing")
+    cases = question.draw(Sets.secret, Sets.version, 0)
+    given = [nested({**question.description.reference(case), **mistake.simulate(case)}) for case in cases]
+    observations = [{part: {"value": values} for part, values in fields.items()} for fields in given]
+    assert any(fields["record"]["seed"] is None for fields in given)
+    assert not list(departures(question, mistake.simulate, cases, observations))
+
+
 def test_the_published_table_is_what_verify_finds() -> None:
     page = TABLES.read_text("utf-8")
     for question in QUESTIONS.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 
 import numpy as np
@@ -168,6 +169,33 @@ def stub_that_raises_with_text(x):
     raise NotImplementedError("write it")
 
 
+def stub_with_everything(x):
+    """Text."""
+    pass
+    ...
+    return None
+
+
+def stub_that_raises_before_an_answer(x):
+    raise NotImplementedError()
+    return x
+
+
+def refuses_some_arguments(x, n):
+    if n < 0:
+        raise NotImplementedError("n must not be negative")
+    return x * n
+
+
+class RefusesSomeArguments:
+    def __init__(self, n):
+        if n < 0:
+            raise NotImplementedError(f"n = {n}")
+
+    def times(self, x):
+        return x
+
+
 def returns_its_argument(x):
     return x
 
@@ -181,13 +209,25 @@ def raises_another(x):
 
 
 @pytest.mark.parametrize(
-    "stub", [stub_with_dots, stub_with_text, stub_that_passes, stub_that_raises, stub_that_raises_with_text]
+    "stub",
+    [
+        stub_with_dots,
+        stub_with_text,
+        stub_that_passes,
+        stub_that_raises,
+        stub_that_raises_with_text,
+        stub_with_everything,
+        stub_that_raises_before_an_answer,
+    ],
 )
 def test_a_stub_is_recognised(stub) -> None:
     assert is_stub(stub)
 
 
-@pytest.mark.parametrize("answer", [returns_its_argument, returns_a_number, raises_another, max])
+@pytest.mark.parametrize(
+    "answer",
+    [returns_its_argument, returns_a_number, raises_another, refuses_some_arguments, RefusesSomeArguments, max],
+)
 def test_an_answer_is_no_stub(answer) -> None:
     assert not is_stub(answer)
 
@@ -262,6 +302,60 @@ def test_a_prediction_is_compared_with_what_happened(capsys, guess, actual, mess
     predict("key", guess)
     reveal("key", actual)
     assert message in capsys.readouterr().out
+
+
+NAN, INF = math.nan, math.inf
+
+
+@pytest.mark.parametrize(
+    ("guess", "actual", "message"),
+    [
+        (NAN, NAN, "It is nan. You predicted nan: right"),
+        (INF, INF, "It is inf. You predicted inf: right"),
+        (-INF, INF, "It is inf. You predicted -inf, not inf. Find out why"),
+        (INF, 3.0, "It is 3. You predicted inf, not 3. Find out why"),
+        (NAN, 3.0, "It is 3. You predicted nan, not 3. Find out why"),
+        (3.0, INF, "It is inf. You predicted 3, not inf. Find out why"),
+        (3.0, NAN, "It is nan. You predicted 3, not nan. Find out why"),
+        (INF, NAN, "It is nan. You predicted inf, not nan. Find out why"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("tolerance", [None, 0.5])
+def test_a_number_that_is_not_finite_is_compared_too(capsys, guess, actual, message: str, tolerance) -> None:
+    predict("key", guess)
+    reveal("key", actual, tolerance=tolerance)
+    assert message in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("guess", "actual", "meaning"),
+    [
+        (INF, 3.0, "It never ends."),
+        (NAN, 3.0, "0 / 0"),
+        (3.0, INF, "Find out why"),
+        (0.1, INF, "Find out why"),
+        (1.0, 3.0, "Find out why"),
+    ],
+)
+def test_a_usual_wrong_prediction_may_not_be_finite(capsys, guess, actual, meaning: str) -> None:
+    predict("key", guess)
+    reveal("key", actual, usual={0.0: "Nothing is left.", np.float64(NAN): "0 / 0", INF: "It never ends."})
+    assert f". {meaning}" in capsys.readouterr().out
+
+
+def loss(number: float) -> torch.Tensor:
+    return torch.tensor(float(number), requires_grad=True)
+
+
+@pytest.mark.parametrize("kind", [torch.tensor, loss, np.float32, np.int64, np.array])
+@pytest.mark.parametrize("guess", [2, 20_000])
+def test_a_result_may_be_a_tensor_or_array_of_one_number(capsys, kind, guess) -> None:
+    predict("key", guess)
+    reveal("key", kind(20_000), "items", usual={2.0: "That is the dimension."})
+    verdict = "You predicted 2 items, too low by a factor of 1e+04. That is the dimension."
+    verdict = "You predicted 20,000 items: right, or close to it." if guess == 20_000 else verdict
+    assert capsys.readouterr().out.endswith(f"It is 20,000 items. {verdict}\n")
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,17 @@ def test_without_a_reader_they_are_a_figure_too(monkeypatch, capsys) -> None:
     is_a_figure(capsys)
 
 
+def test_losses_that_cannot_be_drawn_are_printed_and_the_history_is_kept(monkeypatch, capsys) -> None:
+    monkeypatch.delenv("JPY_SESSION_NAME")
+    model, loader, _, *rest = run_parts()
+    run = train_live(model, loader, TensorLoader(X * torch.nan, Y, batch_size=24), *rest)
+    assert len(run.history.rows) == 3
+    shown = capsys.readouterr().out
+    assert "none with a finite validation loss" in shown
+    for row in run.history.rows:
+        assert f"epoch {row.epoch}, training loss {row.train_loss:.3g}, validation loss nan" in shown
+
+
 def is_a_figure(capsys) -> None:
     before = threading.active_count()
     run = train_live(*run_parts())

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lecture_lib.training import evaluate, find_lr, train
+from lecture_lib.training._run.averages import ExponentialMovingAverage
+from lecture_lib.training.schedules import step_decay
 
 GENERATOR = torch.Generator().manual_seed(0)
 BATCHES = [(torch.randn(8, 6, generator=GENERATOR), torch.randint(3, (8,), generator=GENERATOR)) for _ in range(2)]
@@ -145,3 +148,23 @@ def test_evaluation_takes_the_same_care() -> None:
         evaluate(model, BATCHES, optimizer)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="loader is a CrossEntropyLoss"):
         evaluate(model, nn.CrossEntropyLoss(), BATCHES)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda model, optimizer: train(model, BATCHES, BATCHES, optimizer, F.cross_entropy, True), TypeError),
+        (lambda model, optimizer: find_lr(model, BATCHES, optimizer, F.cross_entropy, start=True), TypeError),
+        (lambda model, optimizer: evaluate(model, BATCHES, F.cross_entropy, count=5), TypeError),
+        (lambda model, optimizer: step_decay(1.0), ValueError),
+    ],
+    ids=["epochs=True", "start=True", "count=5", "a decay after the whole run"],
+)
+def test_a_setting_that_only_looks_like_one(call: Callable[..., Any], error: type[Exception]) -> None:
+    model = nn.Linear(6, 3)
+    with pytest.raises(error, match="pass a"):
+        call(model, torch.optim.SGD(model.parameters(), lr=0.1))
+
+
+def test_a_decay_may_be_one_of_numpys_numbers() -> None:
+    assert ExponentialMovingAverage(nn.Linear(2, 2), np.float32(0.5)).updates == 0
