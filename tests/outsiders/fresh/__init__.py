@@ -39,5 +39,6 @@ def all_pairs() -> list[Pair]:
     found = []
     for path in sorted(here.glob("[a-z]/[0-9]*.py")):
         module = importlib.import_module(f"{__name__}.{path.parent.name}.{path.stem}")
-        found.append(Pair(f"{path.parent.name}/{path.stem}", module.PART, module.make, module.twin))
+        parts = (module.PART,) if isinstance(module.PART, str) else tuple(module.PART)
+        found.append(Pair(f"{path.parent.name}/{path.stem}", parts, module.make, module.twin))
     return found
