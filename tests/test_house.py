@@ -43,8 +43,8 @@ CODE_LINES = {
     # Identities of what was drawn, of the rate that is reached, of a loss for equal outputs, of columns that fade; of
     # positions that see later ones, masks, the order of examples, a plateau's direction, R², a decoder's own target;
     # of rows whose order a model does not see; of scores that get worse while the loss falls; of ids that share rows.
-    # A climb is a class whose methods are its steps.
-    "debugging": 7340,
+    # A climb is a class whose methods are its steps. Test against validation, neighbours in the stored order, batches.
+    "debugging": 7420,
     "experiments": 480,
     "analysis": 625,  # with the loss around a model, and the first number that is not finite (03d)
     "commands": 620,

@@ -22,7 +22,7 @@ from .faults.evaluation_rules import (
 )
 from .faults.finding import Finding
 from .faults.id_rules import rows_shared_by_columns
-from .faults.input_rules import other_statistics, reads_its_target
+from .faults.input_rules import changes_with_its_batch, other_statistics, reads_its_target
 from .faults.label_hypotheses import gives_target_away
 from .faults.loop_rules import LOOP_RULES, hardly_any_examples
 from .faults.loss_and_metric import leads_away_from_right_answers
@@ -91,7 +91,7 @@ RUNGS = (
         1,
         "data",
         "Batches have the right shapes and types; validation shares nothing with training and looks like it.",
-        (other_statistics, reads_its_target, *DATA_RULES),
+        (other_statistics, changes_with_its_batch, reads_its_target, *DATA_RULES),
         (noisy_labels,),
     ),
     Rung(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from statistics import fmean, stdev
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ NOTHING = 0.95  # error from which on nothing is learnt, relative to a constant 
 GOOD = 0.3  # error below which an answer can be too good
 ALONE = 0.05  # error that all other columns may add together
 AWAY = 0.05  # by which a share falls below that of the untrained program, beyond chance
+DRAWS, EASIER = 40, 0.05  # resamples of a split; share of a score by which validation must be better than test
 NEARER = 0.8  # of the distance between training examples, to which validation's are nearer to them than chance allows
 
 
@@ -88,6 +90,34 @@ def easier_than_its_own(evidence: Evidence, swaps: Swaps | None) -> Finding | No
         "validation is far easier than training examples that were held out", numbers + "validation", swaps, look, where
     )
     return replace(finding, fault="D10" if where == "labels" else None)
+
+
+def easier_than_test(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
+    """The trained model scores clearly higher on validation than on test, and chance does not explain it."""
+    val, test, spec = evidence.val, evidence.test, evidence.spec
+    outputs, of_test = evidence.run.outputs[1], evidence.run.outputs_of_test
+    if val is None or test is None or outputs is None or of_test is None or min(len(outputs), len(of_test)) < FEWEST:
+        return None
+    # A test that is later still may have another answer.
+    if spec.shift_expected or spec.val_times is not None:
+        return None
+    (ours, spread), (theirs, spread_of_test) = (
+        _resampled(evidence, answers, examples.y) for answers, examples in ((outputs, val), (of_test, test))
+    )
+    if not ours - theirs > max(4 * math.hypot(spread, spread_of_test), EASIER * max(abs(ours), abs(theirs))):
+        return None
+    numbers = f"{abs(ours):.3g} on validation, {abs(theirs):.3g} on test"
+    look = "Look for what validation shares with training and test does not: rows, or statistics and labels of theirs."
+    return _symptom("validation is easier than test for the trained model", numbers, swaps, look, "split")
+
+
+def _resampled(evidence: Evidence, outputs: torch.Tensor, y: torch.Tensor) -> tuple[float, float]:
+    """Mean and spread of a score, higher for better outputs, over examples drawn with replacement."""
+    score = evidence.program.metric or (lambda answers, targets: -float(evidence.own_loss(answers, targets)))
+    generator = torch.Generator().manual_seed(evidence.seed)
+    draws = [torch.randint(len(outputs), (len(outputs),), generator=generator) for _ in range(DRAWS)]
+    scores = [float(score(outputs[rows], y[rows])) for rows in draws]
+    return fmean(scores), stdev(scores)
 
 
 def _nearness(evidence: Evidence) -> float | None:
@@ -199,6 +229,7 @@ def too_short(evidence: Evidence, swaps: Swaps | None) -> Finding | None:
 
 SYMPTOMS: tuple[Callable[[Evidence, Swaps | None], Finding | None], ...] = (
     easier_than_its_own,
+    easier_than_test,
     one_column,
     worse_than_untrained,
     by_chance,

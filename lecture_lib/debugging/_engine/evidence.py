@@ -86,6 +86,11 @@ class Evidence:
         return self._examples(self.program.val_loader, "validation")
 
     @cached_property
+    def test(self) -> Examples | None:
+        """Test examples, where the program has some."""
+        return self._examples(self.program.test_loader, "test")
+
+    @cached_property
     def plain(self) -> Examples | None:
         """Training examples without augmentation, where the program tells them apart; otherwise as they come."""
         if self.program.plain_loader is None:
@@ -123,6 +128,7 @@ class Evidence:
                 run.untrained = self._reported()
             if program.loss_fn is not None:
                 _ = self.own_loss  # taken before it is watched: what the ladder asks it is no part of the run
+            test = self.test  # read before it is watched who reads it
             watch(program, recorder, run)
             tied = untied(self)
             try:
@@ -142,6 +148,7 @@ class Evidence:
                             run.rows.append(Row(self.measure(train)[0], val_loss, metric, reported))
                 run.evaluates_a_copy = evaluates_a_copy(modes)
                 run.outputs = (self.measure(train)[2], self.measure(self.val)[2])
+                run.outputs_of_test = self.measure(test)[2]
                 recorder.recording.untied = tied or untied(self)
                 run.statistics = statistics_anew(self, run.evaluates_a_copy)
                 run.by_chance = scores_by_chance(program, self.val, run.rows[-1].reported) if run.rows else []

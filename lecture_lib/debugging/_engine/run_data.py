@@ -78,6 +78,7 @@ class Run:
         rows: an entry for each epoch.
         outputs: of the trained model in evaluation mode, for training and validation examples; None where there are
             none.
+        outputs_of_test: the same for test examples.
         error: what ended it; None where it went through.
         line: the last line of the author's that the error passed.
         statistics: loss on training examples as it is, and with new statistics of batch normalisation.
@@ -92,6 +93,7 @@ class Run:
     untrained: dict[str, float] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
     outputs: tuple[Tensor | None, Tensor | None] = (None, None)
+    outputs_of_test: Tensor | None = None
     error: BaseException | None = None
     line: str = ""
     statistics: tuple[float, float] = (math.nan, math.nan)

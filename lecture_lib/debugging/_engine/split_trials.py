@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Any
 
 import torch
+from torch.utils.data import DataLoader, IterableDataset
 
 from ...training._run.structures import tensors_of
 from .batches import alike, cut, first_rows, halves, learning_from, length, read_batches
@@ -85,8 +86,35 @@ class SplitTrials(Runs):
             except Exception as problem:
                 self.failed.append(f"{part}, {description}: {why_not(problem)}")
                 continue
-            trials.append(Trial(part, description, False, tuple(errors), tuple(without)))
+            trial = Trial(part, description, False, tuple(errors), tuple(without))
+            split = "val_loader" if source is val else "train_loader"
+            if clearest([trial]) and self._neighbours_help(split, size, trial, many):
+                self.failed.append(f"{part}, {description}: what helps is their neighbours in the stored order")
+            else:
+                trials.append(trial)
         return trials
+
+    def _neighbours_help(self, split: str, size: int, trial: Trial, epochs: float) -> bool:
+        """Whether more than half of the gain is gone when a split's first half, as stored, is to teach its second.
+
+        Windows of a series, or examples of one person, lie side by side: by chance each has a neighbour in the other
+        half. Where the two halves have other labels, as in a sorted file, nothing follows.
+        """
+        with self.fresh(0) as (program, _):
+            batches = cut(read_batches(as_stored(getattr(program, split))), size)
+            first, second = batches[: len(batches) // 2], batches[len(batches) // 2 :]
+            labels = [[program.parts(batch)[1] for batch in half] for half in (first, second)]
+        if shifted(*labels) or _other_classes(*labels):
+            return False
+        error = self.error(self.seed, learning_from(first), epochs=epochs, judges=second)
+        return error > (fmean(trial.errors) + fmean(trial.without)) / 2
+
+
+def as_stored(loader: Any) -> Any:
+    """A loader that gives the same examples in the order in which they are stored, where there is one."""
+    if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset) or loader.batch_size is None:
+        return loader
+    return DataLoader(loader.dataset, loader.batch_size, collate_fn=loader.collate_fn)
 
 
 def clearest(data: Sequence[Trial]) -> Trial | None:
@@ -105,6 +133,14 @@ def shifted(train: Sequence[Any], val: Sequence[Any]) -> bool:
     values = torch.cat([a, b]).sort().values
     below = [torch.searchsorted(ordered, values, right=True) / len(ordered) for ordered in (a, b)]
     return float((below[0] - below[1]).abs().max()) > ELSEWHERE
+
+
+def _other_classes(first: Sequence[Any], second: Sequence[Any]) -> bool:
+    """Whether the second has classes that the first does not have."""
+    if not all(isinstance(y, torch.Tensor) and not y.is_floating_point() for y in (*first, *second)):
+        return False
+    a, b = (set(torch.cat([labels.flatten() for labels in split]).tolist()) for split in (first, second))
+    return not b <= a
 
 
 def _fades(inputs: Sequence[Table], targets: Sequence[Sequence[Any]]) -> bool:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, IterableDataset
 
 from ...training._run.preserve import evaluating
 from ...training._run.structures import map_tensors, tensors_of
@@ -11,6 +15,8 @@ from .._engine.evidence import Evidence
 from .._engine.preserve import untouched
 from .finding import Finding
 from .model_rules import differ, of_others_from, outputs_of
+
+MATES = 32  # examples that are collated alone, and then with as many others
 
 
 def other_statistics(evidence: Evidence) -> Finding | None:
@@ -100,6 +106,32 @@ def reads_its_target(evidence: Evidence) -> Finding | None:
         return None
     text = "the targets are one of the inputs, and an output changes with the target of its own place"
     return Finding(None, f"{text}: give it the targets before that place only", where="inputs")
+
+
+def changes_with_its_batch(evidence: Evidence) -> Finding | None:
+    """An example of validation is fed as other numbers when other examples are collated with it."""
+    program, loader = evidence.program, evidence.program.val_loader
+    if evidence.spec.couples_samples or not isinstance(loader, DataLoader) or loader.batch_size is None:
+        return None
+    dataset: Any = loader.dataset
+    if isinstance(dataset, IterableDataset) or len(dataset) < 4:
+        return None
+    half = min(len(dataset) // 2, MATES)
+
+    def fed(count: int) -> list[Tensor]:
+        inputs, _ = program.parts(loader.collate_fn(copy.deepcopy(items[:count])))
+        return list(tensors_of(inputs))
+
+    with untouched(program, evidence.seed):
+        items = [dataset[row] for row in range(2 * half)]
+        for part, both, again in zip(fed(half), fed(2 * half), fed(2 * half), strict=True):
+            # What is padded to the longest has another shape, and what is drawn anew is another each time.
+            rows = part.is_floating_point() and part.shape[1:] == both.shape[1:] and len(part) == half
+            if rows and torch.equal(both, again) and differ(part, both[:half], both):
+                change = float((part - both[:half]).abs().max())
+                text = f"collated with {half} others an example of validation is fed as other numbers, by up to"
+                return Finding(None, f"{text} {change:.2g}: take statistics from training", where="inputs")
+    return None
 
 
 def _same(leaf: Tensor, targets: Tensor) -> bool:

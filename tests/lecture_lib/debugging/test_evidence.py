@@ -14,7 +14,9 @@ from lecture_lib.debugging import Program, Spec
 from lecture_lib.debugging._engine.events import LossCall
 from lecture_lib.debugging._engine.evidence import Evidence
 from lecture_lib.debugging._engine.run_data import Examples
+from lecture_lib.debugging.faults.input_rules import changes_with_its_batch
 from lecture_lib.debugging.faults.metric_rules import full_marks_for_anything
+from lecture_lib.debugging.faults.split_rules import shifts
 
 ROWS = 8
 
@@ -120,3 +122,47 @@ def test_an_evaluation_that_fails_leaves_the_modes() -> None:
     with pytest.raises(RuntimeError, match="no loss"):
         program.run_evaluation()
     assert [module.training for module in model] == [True, False, True]
+
+
+def standardised(x: Tensor) -> Tensor:
+    return (x - x.mean(dim=0)) / x.std(dim=0)
+
+
+@pytest.mark.parametrize(
+    ("change", "couples", "accused"),
+    [
+        (standardised, False, True),
+        (standardised, True, False),
+        (lambda x: x / 3, False, False),
+        (lambda x: x + torch.randn_like(x), False, False),
+        (lambda x: F.pad(x, (0, len(x) % 5)), False, False),
+    ],
+    ids=["its own statistics", "declared", "fixed statistics", "drawn anew", "padded"],
+)
+def test_examples_that_change_with_their_batch(
+    change: Callable[[Tensor], Tensor], couples: bool, accused: bool
+) -> None:
+    def collate(samples: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+        x, y = zip(*samples, strict=True)
+        return change(torch.stack(x)), torch.stack(y)
+
+    data = TensorDataset(torch.randn(70, 4) * torch.arange(1, 5) + torch.arange(70)[:, None], torch.arange(70) % 2)
+    model = nn.Linear(4, 2)
+    loaders = DataLoader(data, 16), DataLoader(data, 16, collate_fn=collate)
+    program = Program(model, torch.optim.SGD(model.parameters(), lr=0.1), F.cross_entropy, *loaders)
+    finding = changes_with_its_batch(Evidence(program, Spec(couples_samples=couples)))
+    assert (finding is not None) == accused
+    assert finding is None or (finding.part, finding.certain) == ("inputs", True)
+
+
+@pytest.mark.parametrize(("later", "told"), [(True, False), (False, True)])
+def test_inputs_that_drift_are_expected_where_validation_is_declared_to_be_later(later: bool, told: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(600, 4, generator=generator), torch.arange(600) % 2
+    x[400:, 0] += 1
+    loaders = [DataLoader(TensorDataset(x[rows], y[rows]), 50) for rows in (slice(0, 400), slice(400, 600))]
+    model = nn.Linear(4, 2)
+    program = Program(model, torch.optim.SGD(model.parameters(), lr=0.1), F.cross_entropy, *loaders)
+    spec = Spec(task="classification", val_times=list(range(200)) if later else None)
+    finding = shifts(Evidence(program, spec))
+    assert (finding.fault if finding else None) == ("D25" if told else None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,8 @@ from torch.utils.data import DataLoader, TensorDataset
 from lecture_lib.debugging import Climb, Program, Spec, climb
 from lecture_lib.debugging._engine import yardstick
 from lecture_lib.debugging._engine.reference_parts import reference_model, reference_step, standard_loss
-from lecture_lib.debugging._engine.split_trials import _fades
+from lecture_lib.debugging._engine.split_trials import SplitTrials, _fades, clearest
+from lecture_lib.debugging._engine.swap_results import VALIDATIONS
 from lecture_lib.debugging.swaps import Swaps, swap_parts
 
 pytestmark = pytest.mark.slow
@@ -330,3 +332,35 @@ def test_a_column_that_says_less_in_validation_is_told_from_worse_labels(
 
     (x_train, y_train), (x_val, y_val) = table((0.9, 0.5, 0.5), 0), table(told_in_val, 1)
     assert _fades([x_train, x_val], [y_train, y_val]) == faded
+
+
+def persons(seed: int, of_people: bool) -> tuple[Program, Spec]:
+    """Answers that belong to a person, whose eight examples lie side by side; nobody of validation is in training.
+
+    Without people the inputs tell the answers, and training has them the wrong way round.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    count = 200 if of_people else 1600
+    who = torch.randn(count, 6, generator=generator).repeat_interleave(1600 // count, dim=0)
+    x = who + 0.1 * torch.randn(1600, 6, generator=generator)
+    y = (who[:, 0] > 0).long()
+    if of_people:
+        y = torch.randint(2, (count,), generator=generator).repeat_interleave(1600 // count)
+    else:
+        y[:800] = 1 - y[:800]
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Linear(64, 2))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    shuffled = DataLoader(TensorDataset(x[:800], y[:800]), 32, shuffle=True, generator=generator)
+    val_loader = DataLoader(TensorDataset(x[800:], y[800:]), 200)
+    return Program(model, optimizer, F.cross_entropy, shuffled, val_loader), Spec(task="classification", epochs=10)
+
+
+@pytest.mark.parametrize("of_people", [True, False], ids=["neighbours", "labels the wrong way round"])
+def test_that_validation_teaches_itself_counts_only_without_neighbours(of_people: bool) -> None:
+    program, spec = persons(0, of_people)
+    trials = SplitTrials(program, spec, lambda seed: persons(seed, of_people), 0, time.process_time() + 60)
+    found = trials.data()
+    told = [trial.description for trial in found if clearest([trial])]
+    refused = [reason for reason in trials.failed if "neighbours" in reason]
+    assert (VALIDATIONS in told, bool(refused)) == (not of_people, of_people)

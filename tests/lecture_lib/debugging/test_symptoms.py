@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from lecture_lib.debugging.faults.named_metrics import reports_otherwise
 from lecture_lib.debugging.ladder import Result
 from lecture_lib.debugging.rungs import RUNGS
 from lecture_lib.debugging.swaps import OWN, SHORTEST, _Comparison
-from lecture_lib.debugging.symptoms import symptoms
+from lecture_lib.debugging.symptoms import easier_than_test, symptoms
 
 Change = Callable[[Tensor, Tensor], None]
 
@@ -219,3 +220,22 @@ class TestReplacements:
         comparison = _Comparison(None, Spec(), None, 0, 1e6)
         comparison.took = took
         assert comparison._length(20) == length
+
+
+@pytest.mark.parametrize(("leaks", "later", "told"), [(True, False, True), (False, False, False), (True, True, False)])
+def test_a_test_that_is_harder_than_validation(leaks: bool, later: bool, told: bool) -> None:
+    """A column holds most answers of training and validation, and none of the test's; a later test may be harder."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(1200, 8, generator=generator)
+    y = (x[:, 0] + torch.randn(1200, generator=generator) > 0).long()
+    if leaks:
+        x[:900, 7] += 2.0 * y[:900] - 1
+    train, val, test = (TensorDataset(x[rows], y[rows]) for rows in (slice(600), slice(600, 900), slice(900, 1200)))
+    evidence = eight_columns(epochs=4)
+    program = evidence.program
+    program.train_loader = DataLoader(train, 32, shuffle=True, generator=generator)
+    program.val_loader, program.test_loader = DataLoader(val, 64), DataLoader(test, 64)
+    spec = replace(evidence.spec, val_times=list(range(300)) if later else None)
+    finding = easier_than_test(Evidence(program, spec), None)
+    assert (finding is not None) == told
+    assert finding is None or (finding.part, finding.kind, finding.certain) == ("split", "symptom", False)
