@@ -38,6 +38,7 @@ from lecture_lib.debugging import (
     Program,
     Result,
     Spec,
+    ascent,
     climb,
     find_faults,
     ladder,
@@ -504,7 +505,7 @@ def test_a_rule_that_breaks_is_named_and_the_others_go_on(monkeypatch: pytest.Mo
         raise IndexError("nothing there")
 
     first = ladder.RUNGS[0]
-    monkeypatch.setattr(ladder, "RUNGS", (replace(first, rules=(broken_rule, *first.rules)), *ladder.RUNGS[1:]))
+    monkeypatch.setattr(ascent, "RUNGS", (replace(first, rules=(broken_rule, *first.rules)), *ladder.RUNGS[1:]))
     case = next(one for one in all_cases() if one.row == "G03" and one.base == "regression")
     found = climbed(case)
     assert found.results[0].unchecked[0] == "broken rule: this rule could not be asked: IndexError: nothing there"
