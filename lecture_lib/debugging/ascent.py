@@ -60,11 +60,8 @@ class Ascent:
         certain = {(finding.rung, finding.part) for finding in findings if finding.certain}
         self.certain = bool(certain)
         # A guess without a name adds nothing to what is certain of the same part.
-        self.findings = [
-            finding
-            for finding in findings
-            if finding.certain or finding.fault or (finding.rung, finding.part) not in certain
-        ]
+        kept = [cause for cause in findings if cause.certain or cause.fault or (cause.rung, cause.part) not in certain]
+        self.findings = kept
 
     def replace_parts(self, make: Make | None, budget: float) -> None:
         """Where nothing is certain yet, put good parts in place of the program's own; guesses that none supports go.
@@ -113,11 +110,8 @@ class Ascent:
         """Where nothing that was found has a cause, say which numbers are not what they should be."""
         # True of an empty list too.
         if all(finding.symptom for finding in self.findings) and self.evidence.run.error is None:
-            try:
-                more = symptoms(self.evidence, self.swaps)
-            except Exception as error:
-                self.unchecked[MEASURED].append(f"symptoms: {why_not(error)}")
-                more = []
+            more = symptoms(self.evidence, self.swaps)
+            self.unchecked[MEASURED] += self.evidence.left_out()
             if not self.findings or any(finding.part for finding in more):
                 self.findings = more
         placed = [located(finding, self.swaps) for finding in self.findings]

@@ -12,6 +12,7 @@ import torch
 
 from ._engine.chance import SCORES, no_better_than_chance
 from ._engine.evidence import Evidence
+from ._engine.instrumentation import why_not
 from ._engine.swap_results import FAR, VALIDATIONS, Swaps, Trial
 from ._engine.yardstick import error
 from .faults.finding import Finding
@@ -28,8 +29,12 @@ NEARER = 0.8  # of the distance between training examples, to which validation's
 
 def symptoms(evidence: Evidence, swaps: Swaps | None) -> list[Finding]:
     """The first symptom of the list below, the one that says most first; nothing where all numbers are as usual."""
-    for ask in SYMPTOMS:
-        finding = ask(evidence, swaps)
+    for look in SYMPTOMS:
+        try:
+            finding = look(evidence, swaps)
+        except Exception as error:  # such as an author's metric that does not take every choice of examples
+            evidence.unseen.append(f"symptoms: {why_not(error)}")
+            continue
         if finding is not None:
             return [finding]
     return []

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset
 
 from ...training._run.structures import take_rows, tensors_of
 from ..program import Program
@@ -43,6 +44,12 @@ def read_batches(loader: Any) -> list[Any]:
         if count >= MOST:
             break
     return batches
+
+
+def has_stored_examples(loader: Any) -> bool:
+    """Whether a loader makes batches of examples that can be asked for one by one."""
+    batched = isinstance(loader, DataLoader) and loader.batch_size is not None
+    return batched and not isinstance(loader.dataset, IterableDataset)
 
 
 def length(batch: Any) -> int:

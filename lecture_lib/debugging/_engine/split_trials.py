@@ -7,10 +7,10 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader
 
 from ...training._run.structures import tensors_of
-from .batches import alike, cut, first_rows, halves, learning_from, length, read_batches
+from .batches import alike, cut, first_rows, halves, has_stored_examples, learning_from, length, read_batches
 from .inspection import fingerprints
 from .instrumentation import why_not
 from .runs import Runs
@@ -106,15 +106,14 @@ class SplitTrials(Runs):
             labels = [[program.parts(batch)[1] for batch in half] for half in (first, second)]
         if shifted(*labels) or _other_classes(*labels):
             return False
-        error = self.error(self.seed, learning_from(first), epochs=epochs, judges=second)
+        error = self.error(0, learning_from(first), epochs=epochs, judges=second)
         return error > (fmean(trial.errors) + fmean(trial.without)) / 2
 
 
 def as_stored(loader: Any) -> Any:
     """A loader that gives the same examples in the order in which they are stored, where there is one."""
-    if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset) or loader.batch_size is None:
-        return loader
-    return DataLoader(loader.dataset, loader.batch_size, collate_fn=loader.collate_fn)
+    stored = has_stored_examples(loader)
+    return DataLoader(loader.dataset, loader.batch_size, collate_fn=loader.collate_fn) if stored else loader
 
 
 def clearest(data: Sequence[Trial]) -> Trial | None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, IterableDataset
 
 from ...training._run.preserve import evaluating
 from ...training._run.structures import map_tensors, tensors_of
+from .._engine.batches import has_stored_examples
 from .._engine.evidence import Evidence
 from .._engine.preserve import untouched
 from .finding import Finding
@@ -110,17 +110,15 @@ def reads_its_target(evidence: Evidence) -> Finding | None:
 
 def changes_with_its_batch(evidence: Evidence) -> Finding | None:
     """An example of validation is fed as other numbers when other examples are collated with it."""
-    program, loader = evidence.program, evidence.program.val_loader
-    if evidence.spec.couples_samples or not isinstance(loader, DataLoader) or loader.batch_size is None:
-        return None
-    dataset: Any = loader.dataset
-    if isinstance(dataset, IterableDataset) or len(dataset) < 4:
+    program = evidence.program
+    loader: Any = program.val_loader
+    dataset = loader.dataset if has_stored_examples(loader) else ()
+    if evidence.spec.couples_samples or len(dataset) < 4:
         return None
     half = min(len(dataset) // 2, MATES)
 
     def fed(count: int) -> list[Tensor]:
-        inputs, _ = program.parts(loader.collate_fn(copy.deepcopy(items[:count])))
-        return list(tensors_of(inputs))
+        return list(tensors_of(program.parts(loader.collate_fn(copy.deepcopy(items[:count])))[0]))
 
     with untouched(program, evidence.seed):
         items = [dataset[row] for row in range(2 * half)]

@@ -20,7 +20,7 @@ from lecture_lib.debugging.faults.named_metrics import reports_otherwise
 from lecture_lib.debugging.ladder import Result
 from lecture_lib.debugging.rungs import RUNGS
 from lecture_lib.debugging.swaps import OWN, SHORTEST, _Comparison
-from lecture_lib.debugging.symptoms import easier_than_test, symptoms
+from lecture_lib.debugging.symptoms import SYMPTOMS, easier_than_test, symptoms
 
 Change = Callable[[Tensor, Tensor], None]
 
@@ -239,3 +239,15 @@ def test_a_test_that_is_harder_than_validation(leaks: bool, later: bool, told: b
     finding = easier_than_test(Evidence(program, spec), None)
     assert (finding is not None) == told
     assert finding is None or (finding.part, finding.kind, finding.certain) == ("split", "symptom", False)
+
+
+def test_why_a_symptom_could_not_be_looked_for_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(evidence: Evidence, swaps: Swaps | None) -> None:
+        raise ValueError("only one class")
+
+    evidence = eight_columns(target_in_a_column)
+    expected = symptoms(evidence, swaps())
+    monkeypatch.setattr("lecture_lib.debugging.symptoms.SYMPTOMS", (broken, *SYMPTOMS))
+    evidence.left_out()
+    assert symptoms(evidence, swaps()) == expected
+    assert evidence.left_out() == ["symptoms: this rule could not be asked: ValueError: only one class"]
