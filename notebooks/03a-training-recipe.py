@@ -2576,7 +2576,7 @@ reveal("alias", named["weight"].item(), usual={
 #   other loss equals $L$, and each differs from it by at least $3 \cdot 10^{-6}\,|L|$.
 #
 # The model ends with its *last* weights. It may be in train or in eval mode when the function is called, and is trained
-# in train mode. Its `.grad` is empty at the call.
+# in train mode. The mode in which you leave it is not checked. Its `.grad` is empty at the call.
 #
 # `batches` and `val_batches` are lists of at least one pair `(x, y)`, with `x` `[n, features]` and `y` `[n, 1]` in
 # float64. The number of examples can differ from batch to batch, in both lists. `loss_fn(outputs, y)` is the mean loss
@@ -2812,11 +2812,12 @@ reveal("pickle", try_to_load("object.pt", False).split(",")[0], usual={
 # - `save_run(path, model, optimizer, scheduler, epoch)` writes a single file, at exactly `path` (an absolute path as a
 #   string, with any ending or none). If this file already exists, it is replaced. `epoch` is the number of finished
 #   epochs, 0 or more. The file must load with `torch.load(path, weights_only=True)` and hold the model's weights as
-#   tensors. Saving changes nothing in the run.
+#   tensors. Saving changes nothing in the run; this is tested with the file.
 # - `resume_run(path, model, optimizer, scheduler)` runs in another process. Of everything that `save_run` wrote or
 #   stored, only this file is available there. It gets a new model, optimizer and scheduler, made with the same
-#   arguments as the old ones; only the model starts from other values. It brings them, and torch's random stream, back
-#   to the state in which the run was saved, and returns the number of finished epochs.
+#   arguments as the old ones; only the model's parameters, frozen ones included, and its buffers have other values. It
+#   brings them, and torch's random stream, back to the state in which the run was saved, and returns the number of
+#   finished epochs.
 #
 # The model may have frozen parameters (`requires_grad` is `False`) and buffers. The buffers hold floating-point numbers
 # or integers below $2^{53}$, and all are in its `state_dict()`. The optimizer is `torch.optim.SGD` with one parameter

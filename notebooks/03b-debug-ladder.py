@@ -1094,10 +1094,10 @@ def train_epoch(step, scheduler, batches):  # one epoch, with a schedule that is
 #
 # Inputs are `[N, features]`, labels `torch.long` `[N]`; `batches` is a list of pairs and may hold batches of different
 # sizes. The rows of each part of a split may come in any order, but every row keeps its label. A fifth is rounded down,
-# so a fifth of four examples is 0. A generator with the same seed gives the same split again. Gradients may be left in
-# `.grad` before the first `"step"`. `"labels"` keeps the order of the examples. There may be only one example with a
-# label, or none. The mode in which `"evaluation"` leaves the model is not checked. Logits can be far apart, but the
-# right losses are finite.
+# so a fifth of four examples is 0. The split is still drawn with the generator: the same seed gives the same split
+# again. Gradients may be left in `.grad` before the first `"step"`. `"labels"` keeps the order of the examples. There
+# may be only one example with a label, or none. The mode in which `"evaluation"` leaves the model is not checked.
+# Logits can be far apart, but the right losses are finite.
 #
 # A program that you leave out loses only its own points. Hidden data: for each of the six, 2 points for what the
 # repaired program does. Limit: 30 seconds.

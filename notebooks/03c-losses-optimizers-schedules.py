@@ -2189,7 +2189,7 @@ show_figure(
 #   tensor [N, F], already standardised. `y` is a tensor [N]: float32 and *not* standardised for numbers, and class
 #   indices (int64) otherwise. The model is a function or module that takes new rows [M, F]. For numbers it returns a
 #   tensor [M] or [M, 1] in the unit of `y`, and for classes a tensor [M, C]. For two classes, a single logit, [M] or
-#   [M, 1], is accepted too.
+#   [M, 1], is accepted too. It is called in the mode in which you return it. Its weights need not be the same each time.
 #
 # On held-out rows the model must exceed an $R^2$ of 0.2 on diabetes, an accuracy of 0.85 on breast cancer, and 0.75 on
 # digits. Every recipe in the table that fits the task is clearly better. In eight random repetitions, each with 100

@@ -1075,7 +1075,7 @@ show_figure(
 #   the global norm *before* clipping. A norm above `limit` is scaled down to it. Otherwise nothing changes.
 #
 # `clip_gradients` may overwrite the tensors, and return them or new ones. PyTorch adds 1e-6 to the norm before it
-# divides by it. You may do so, too.
+# divides by it. You may do so, too, also where the norm equals the limit.
 #
 # Hidden cases: global norm 3 points, update ratios 3, threshold 3, norms that are not finite 2, clipped gradients 2,
 # norm before clipping 1. Limit: 30 seconds. The clipping functions of `torch.nn.utils` and `lecture_lib.training` are
@@ -1680,7 +1680,7 @@ reveal("border", error, tolerance=0.04, usual={
 #
 # - `dropout(x, p, uniform, training)` returns a tensor of the shape of `x`. In training an entry is dropped where
 #   `uniform` is *below* `p`, and the others are divided by $1-p$. In evaluation `x` is unchanged. `p` is from 0 to 1.
-#   With p = 1 everything is dropped, and the result is 0, not nan.
+#   With p = 1 everything is dropped: output and gradient are 0, not nan.
 # - `dropout_gradient(gradient, p, uniform, training)` gets the gradient of the loss with respect to the output, and
 #   returns the gradient with respect to `x`. The random numbers are the same.
 #

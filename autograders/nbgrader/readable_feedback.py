@@ -22,7 +22,7 @@ from ..plain_text import plain
 from ..questions.question import by_test_id
 from ..questions.titles import question_titles
 from ..release.history import read_history
-from ..release.releases import read_published, which_release
+from ..release.publications import read_published, which_release
 from ..results.banner import state_banner
 from ..results.gradebook import extension_of, lateness_of, penalty_of
 from .safe_page_exporter import FOLD, HEADING, UNFOLD

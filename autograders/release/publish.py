@@ -14,7 +14,7 @@ from ..notebooks import ROOT
 from .checkout import clean_commit, committed_files
 from .online import put_online
 from .release import Draft, drafted, enter, refuse_leaks
-from .releases import add_published
+from .publications import add_published
 from .repository import Repository
 from .student_folder import FOLDERS, library_version, write_stamp
 

@@ -21,7 +21,7 @@ from ..nbgrader.scores import SubmissionScores, maxima, question_of, scores_of
 from ..plain_text import plain
 from ..reasons import Kind, Reason
 from ..release.history import History, PastRelease, in_words, read_history
-from ..release.releases import Published, read_published, which_release
+from ..release.publications import Published, read_published, which_release
 from ..tables import read_table, write_table
 from .question_rows import QUESTION_COLUMNS, question_rows
 from .row import COLUMNS, Entry, Row
