@@ -96,7 +96,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 import lecture_lib.data
 from lecture_lib import tape
 from lecture_lib.analysis import diagnose
-from lecture_lib.analysis.metrics import auroc, macro_f1, mae, rmse
+from lecture_lib.analysis.metrics import auprc, auroc, macro_f1, mae, rmse
 from lecture_lib.data import TensorLoader, cifar10, fashion_mnist, load_digits, stratified_split
 from lecture_lib.experiments import RunRecord, content_id, set_seed
 from lecture_lib.notebook import (
@@ -1591,7 +1591,7 @@ reveal("exploded", round(100 * scores["not clipped"]), "%", tolerance=3, usual={
 figure, axis = plt.subplots(figsize=(5.5, 3))
 for (name, values), line, colour in zip(norms.items(), ("-", "--"), OKABE_ITO, strict=False):
     axis.plot(values, line, color=colour, label=name)
-axis.axhline(1, color="grey", linestyle=":", label="max_norm")
+axis.axhline(1, color="grey", linestyle=":", label="limit of the norm, 1")
 axis.set(yscale="log", xlabel="optimizer step", ylabel="gradient norm before clipping")
 axis.legend()
 show_figure(
@@ -1941,8 +1941,8 @@ print(f"steepest central difference at {rates[1 + slopes.index(min(slopes))]:g}"
 #
 # ### Question 03a-lrfinder · 8 points
 #
-# Write two functions. `run_sweep(model, batches, loss_fn, start, stop, steps)` runs a sweep and returns two lists,
-# the rates and the losses.
+# Write `run_sweep(model, batches, loss_fn, start, stop, steps)`. It runs a sweep and returns two lists, the rates and
+# the losses. (In 03b you write the rule that chooses a rate from them.)
 #
 # - The `steps` rates (two or more) grow by a constant factor; the first is `start` and the last is `stop`.
 # - Step `i` uses batch `i` of the list `batches` of pairs `(x, y)`. After its last batch the list starts again; there
@@ -1957,15 +1957,9 @@ print(f"steepest central difference at {rates[1 + slopes.index(min(slopes))]:g}"
 # - Afterwards the weights, the mode of every module and all buffers (including those that `state_dict()` leaves out) are
 #   the same as before. You may sweep a deep copy of the model instead.
 #
-# `choose_rate(rates, losses)` takes two lists of one or more Python floats, as many losses as rates, all finite and
-# positive. The rates grow, and the lowest loss occurs only once. The function returns a tenth of the rate with the
-# lowest loss. If the curve hardly falls, it returns `None`. This means that the lowest loss is more than 90 % of the
-# first. (The lowest loss is never within 0.1 % of this limit.)
-#
 # Gradients and torch's random stream are not checked afterwards. Rates and losses may be kept in float32.
 #
-# Hidden cases: the rates 1 point, the losses 2, the early end 1, everything put back 2, the choice 1, no suggestion 1.
-# Limit: 30 seconds.
+# Hidden cases: the rates 1 point, the losses 3, the early end 2, everything put back 2. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -2000,21 +1994,12 @@ def run_sweep(model, batches, loss_fn, start, stop, steps):
     ### END SOLUTION
 
 
-def choose_rate(rates, losses):
-    """Return a tenth of the rate with the lowest loss, or None when the curve hardly falls."""
-    ### BEGIN SOLUTION
-    if min(losses) > 0.9 * losses[0]:
-        return None
-    return rates[losses.index(min(losses))] / 10
-    ### END SOLUTION
-
-
 # %% nbgrader={"grade": true, "grade_id": "03a-lrfinder-test", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false}
-check("03a-lrfinder", run_sweep, choose_rate)
+check("03a-lrfinder", run_sweep)
 ### BEGIN HIDDEN TESTS
 from autograders.probes import probe
 
-probe("03a-lrfinder", run_sweep, choose_rate)
+probe("03a-lrfinder", run_sweep)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -2213,7 +2198,8 @@ reveal("calibration", min(losses, key=losses.get), usual={
 #
 # The second case has imbalanced classes: 95 healthy people and 5 ill ones. Two models give everybody a probability of
 # being ill. Model A gives everybody 0.05. Model B gives the ill people 0.30 and the healthy ones 0.03. No probability is
-# above 0.5, so both models call everybody healthy, and both have accuracy 0.95. Two other metrics show the difference.
+# above 0.5, so both models call everybody healthy, and both have accuracy 0.95. Three other metrics follow; two of them
+# show the difference.
 #
 # - *F1* of a class compares the examples that belong to the class with those that are predicted to belong to it. It
 #   is twice the number of correct predictions of the class, divided by the sum of the two counts: examples of the
@@ -2222,6 +2208,8 @@ reveal("calibration", min(losses, key=losses.get), usual={
 #   one.
 # - *AUROC*, the area under the ROC curve, is the chance that an ill person has a higher probability than a healthy one
 #   (a tie counts as half). Guessing gives 0.5.
+# - *AUPRC*, the area under the precision-recall curve, is the mean precision over all thresholds. Precision is the
+#   fraction of those called ill who are ill. Guessing gives the fraction of ill people, here 0.05.
 
 # %% tags=["demo"]
 ill = torch.tensor([0] * 95 + [1] * 5)
@@ -2230,7 +2218,8 @@ says_ill = {"A": torch.full((100,), 0.05), "B": torch.where(ill == 1, 0.30, 0.03
 # %% tags=["demo"]
 for name, p in says_ill.items():
     p = torch.stack([1 - p, p], dim=1)
-    print(f"{name}: loss {nn.functional.nll_loss(p.log(), ill):.2f}, AUROC {auroc(p, ill):.2f}")
+    loss = nn.functional.nll_loss(p.log(), ill)
+    print(f"{name}: loss {loss:.2f}, AUROC {auroc(p, ill):.2f}, AUPRC {auprc(p, ill):.2f}")
     for threshold in (0.5, 0.2):
         called = nn.functional.one_hot((p[:, 1] > threshold).long(), 2)
         right = (called.argmax(1) == ill).float().mean()
@@ -2238,10 +2227,11 @@ for name, p in says_ill.items():
         print(f"   called ill above {threshold}: accuracy {right:.2f}, macro F1 {f1:.2f}")
 
 # %% [markdown]
-# With the threshold 0.5, both models have accuracy 0.95 and macro F1 0.49. AUROC tells them apart: 0.50 for A, which
-# knows nothing about any single person, and 1.00 for B. With the threshold 0.2, B finds all five ill people, and its
-# macro F1 is 1.00. The threshold changes accuracy and F1. It changes neither the loss nor AUROC, which use the
-# probabilities themselves. So report the threshold with an F1, and choose it on validation data.
+# With the threshold 0.5, both models have accuracy 0.95 and macro F1 0.49. AUROC and AUPRC tell them apart: A, which
+# knows nothing about any single person, gets what guessing gives (0.50 and 0.05), and B gets 1.00. With the threshold
+# 0.2, B finds all five ill people, and its macro F1 is 1.00. The threshold changes accuracy and F1. It does not change
+# the loss, AUROC or AUPRC, which use the probabilities themselves. So report the threshold with an F1, and choose it on
+# validation data.
 #
 # The third case is regression: the best constant prediction for 1, 2, 3, 4 and 100. The squared error is lowest at the
 # mean, 22. The absolute error is lowest at the median, 3. Which one is better depends on whether one large error is

@@ -49,7 +49,7 @@ PATTERNS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "improves then worsens": (
-        "Classic overfitting: from some epoch on, the model learns its training examples by heart.",
+        "Classic overfitting: from some epoch on, the model memorises its training examples.",
         (
             "take the best epoch's weights: history.best_state, and stop early: patience=5",
             "add augmentation or more data",

@@ -1,4 +1,4 @@
-"""Ceiling analysis: which stage of a pipeline holds the whole back."""
+"""Ceiling analysis: which stage of a pipeline limits the result."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class TensorLoader:
                 f"batch_size of at most {self.examples}, or drop_last=False."
             )
         if shuffle and seed is None:
-            raise ValueError("shuffle=True needs seed=..., a whole number, so that the order can be had again.")
+            raise ValueError("shuffle=True needs seed=..., a whole number, so that the order can be repeated.")
         if seed is not None and not shuffle:
             raise ValueError(f"seed={seed} changes nothing without shuffle=True. Pass both or neither.")
         self.tensors = tensors

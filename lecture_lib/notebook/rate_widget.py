@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from .._common.palette import ORANGE
 from .._common.pictures import image_tag
 from .._common.plotting import legend_above
+from ..training._run.lr_suggestions import trend
 from .figures import as_png, display_caption, show_figure
 from .widgets import display_widget, widget_data
 
@@ -27,7 +29,7 @@ def choose_rate_by_hand(sweep: LRFinderResult) -> None:
     figure.set_size_inches(6, 3.4)
     rate = sweep.suggestion
     suggestion = "No rate can be read from this sweep" if rate is None else f"The library would take {rate:.1e}"
-    lowest = "" if rate is None else f" The loss is lowest at {_rate_of_lowest(sweep):.1e}."
+    lowest = "" if rate is None else f" The trend is lowest at {sweep.lowest:.1e}."
     alt = (
         f"Loss over learning rates from {sweep.learning_rates[0]:.1e} to {sweep.learning_rates[-1]:.1e}, "
         f"{len(sweep.losses)} steps. {suggestion}.{lowest}"
@@ -67,7 +69,7 @@ def rate_widget(sweep: LRFinderResult) -> Any:
     picture, words = ipywidgets.HTML(), ipywidgets.Label()
 
     def moved(_: object = None) -> None:
-        words.value = describe_choice(rates, sweep.losses, slider.value)
+        words.value = describe_choice(sweep, slider.value)
         alt = f"The curve with a line at {words.value}"
         picture.value = image_tag(_picture(sweep, slider.value), "png", alt)
 
@@ -76,36 +78,26 @@ def rate_widget(sweep: LRFinderResult) -> Any:
     return ipywidgets.VBox([slider, words, picture])
 
 
-def describe_choice(rates: Sequence[float], losses: Sequence[float], rate: float) -> str:
+def describe_choice(sweep: LRFinderResult, rate: float) -> str:
     """What a rate means on a finder's curve, in a sentence.
 
     Args:
-        rates: of the sweep, rising, [N].
-        losses: at each rate, [N].
+        sweep: from `find_lr`, with at least one loss.
         rate: the choice.
 
     Returns:
-        How far the loss has fallen there, and how far below the lowest loss the rate is.
+        How far the trend of the loss has fallen there, and how far the rate is from that of the lowest point.
 
     """
-    finite = [(at, loss) for at, loss in zip(rates, losses, strict=True) if math.isfinite(loss)]
-    if not finite:
-        return f"{rate:.1e}: the sweep has no finite loss to compare with."
-    lowest_rate, lowest = min(finite, key=lambda pair: pair[1])
-    # The loss of one batch is noisy: the median of five neighbours stands for it.
-    nearest = min(range(len(finite)), key=lambda index: abs(math.log(finite[index][0] / rate)))
-    around = sorted(loss for _, loss in finite[max(0, nearest - 2) : nearest + 3])
-    here, fall = around[len(around) // 2], finite[0][1] - lowest
+    rates, smooth = np.array(sweep.learning_rates), trend(sweep.learning_rates, sweep.losses)
+    fall = smooth[0] - smooth.min()
+    here = smooth[np.abs(np.log(rates / rate)).argmin()]
     share = (
-        f"{max(0.0, (finite[0][1] - here) / fall):.0%} of the fall has happened" if fall > 0 else "the loss never falls"
+        f"{max(0.0, (smooth[0] - here) / fall):.0%} of the fall has happened" if fall > 0 else "the loss never falls"
     )
-    times = lowest_rate / rate
+    times = rates[smooth.argmin()] / rate
     where = f"{times:.1f} times below" if times >= 1 else f"{1 / times:.1f} times above"
-    return f"{rate:.1e}: {share}; {where} the rate of the lowest loss."
-
-
-def _rate_of_lowest(sweep: LRFinderResult) -> float:
-    return min(zip(sweep.losses, sweep.learning_rates, strict=True))[1]
+    return f"{rate:.1e}: {share}; {where} the rate of the lowest point."
 
 
 def _picture(sweep: LRFinderResult, rate: float) -> bytes:

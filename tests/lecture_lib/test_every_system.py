@@ -1,7 +1,9 @@
 """What students run works on Windows and macOS too: nothing of it needs a POSIX system, and odd folders do no harm.
 
 No such system is at hand here. The first test reads the code, the second takes away what Windows does not have, and
-works in a folder whose name has a space and letters outside ASCII, with files that have Windows' line endings.
+works in a folder whose name has a space and letters outside ASCII, with files that have Windows' line endings. A file
+of ours that is opened without its encoding, which Windows would read in its code page, is an error. The third test
+reads what an editable install leaves as Python on Windows does.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -76,8 +79,10 @@ def test_a_use_is_seen(source: str) -> None:
 
 
 WITHOUT = f"""
-import os, signal, sys, threading  # what Python itself loads first keeps what it has
+import os, signal, sys, threading, warnings  # what Python itself loads first keeps what it has
 import multiprocessing, subprocess, tempfile
+# Not with -W, which knows no module within a package; other people's packages may open files as they like.
+warnings.filterwarnings("error", category=EncodingWarning, module=r"lecture_lib|__main__$")
 for module in {sorted(MODULES)!r}:
     sys.modules[module] = None
 for name in {sorted(FUNCTIONS)!r}:
@@ -134,7 +139,7 @@ def test_a_student_works_without_what_windows_lacks(released: Course, tmp_path: 
         ],
     }.items():
         done = subprocess.run(
-            [sys.executable, "-X", "utf8", *arguments],
+            [sys.executable, "-X", "utf8", "-X", "warn_default_encoding", *arguments],
             cwd=folder,
             env=variables,
             capture_output=True,
@@ -148,3 +153,36 @@ def test_a_student_works_without_what_windows_lacks(released: Course, tmp_path: 
         notebooks = [name for name in archive.namelist() if name.endswith(".ipynb")]
         assert len(notebooks) == len(list((released.bundle / "notebooks").glob("*.ipynb")))
         assert all(json.loads(archive.read(name))["cells"] for name in notebooks)
+
+
+BUILD = "import sys, hatchling.build; print(getattr(hatchling.build, sys.argv[1])(sys.argv[2]))"
+READ = """
+import io, site, sys, types
+def open_text(stream, encoding):
+    return io.TextIOWrapper(stream, encoding="cp1252" if encoding == "locale" else encoding)
+site.io = types.SimpleNamespace(open_code=io.open_code, TextIOWrapper=open_text)
+site.addpackage(sys.argv[1], sys.argv[2], set())
+print(sys.argv[3] in sys.path)
+"""
+
+
+def test_in_a_folder_with_other_letters_an_editable_install_needs_python_3_13(released: Course, tmp_path: Path) -> None:
+    """The remedy in the students' README: hatchling writes UTF-8, which Python before 3.13 reads in the code page."""
+    bundle = tmp_path / "Übung"
+    shutil.copytree(released.bundle, bundle)
+    sites = {}
+    for hook in ("build_editable", "build_wheel"):
+        sites[hook] = tmp_path / hook
+        command = [sys.executable, "-c", BUILD, hook, str(tmp_path)]
+        built = subprocess.run(command, cwd=bundle, capture_output=True, text=True, check=True).stdout.split()[-1]
+        with zipfile.ZipFile(tmp_path / built) as archive:
+            archive.extractall(sites[hook])
+    (path_file,) = sites["build_editable"].glob("*.pth")
+    assert path_file.read_bytes() == str(bundle).encode()
+    command = [sys.executable, "-c", READ, str(path_file.parent), path_file.name, str(bundle)]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    assert found == str(sys.version_info >= (3, 13))
+    assert not list(sites["build_wheel"].glob("*.pth"))
+    assert (sites["build_wheel"] / "lecture_lib" / "__init__.py").exists()
+    remedy = " ".join((bundle / "README.md").read_text("utf-8").split())
+    assert "take Python 3.13. With Python 3.11 or 3.12, use `pip install .`" in remedy

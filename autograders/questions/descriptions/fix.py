@@ -250,7 +250,7 @@ QUESTION = Description(
         ),
         Mistake(
             "empty-fifth",
-            "of fewer than five examples, all went into the validation part: a fifth of them is none",
+            "of fewer than five examples, all went into the validation part: a fifth of four, rounded down, is 0",
             "what order[-0:] gives",
             of("split", no_training),
         ),

@@ -1,4 +1,4 @@
-"""03a-lrfinder: the sweep's rates and losses, where it ends, what it puts back, and choices on given curves.
+"""03a-lrfinder: the sweep's rates and losses, where it ends, and what it puts back.
 
 The reference is least squares on centred inputs by hand in NumPy: no autograd, no optimizer.
 """
@@ -22,18 +22,14 @@ from .lrfinder_cases import (
     MODES,
     MODULES,
     NOT_FINITE,
-    RISES_FIRST,
-    SHAPES,
     ZERO,
     by_hand,
-    choose,
-    curve,
     problem,
     sweep,
 )
 
 BUFFERS = tuple(f"track.0.0.{name}" for name in ("running_mean", "batches", "latest"))
-RATES, LOSSES, CHOICE = "sweep.log10_rates", "sweep.losses", "choice.log10_rate"
+RATES, LOSSES = "sweep.log10_rates", "sweep.losses"
 
 
 def swept(**how: Any) -> Simulation:
@@ -62,13 +58,9 @@ def left(*, weights: bool = False, buffers: Sequence[str] = (), modes: str = "")
     return simulate
 
 
-def choosing(**how: Any) -> Simulation:
-    return lambda case: {CHOICE: choose(case.inputs, **how)}
-
-
 def reference(case: Case) -> Mapping[str, Any]:
     kept = {"restored.weights": [case.inputs["weight"], case.inputs["bias"]], "restored.trained": "yes"}
-    return {**swept()(case), **left()(case), **kept, **choosing()(case)}
+    return {**swept()(case), **left()(case), **kept}
 
 
 def facts(case: Case, observation: Observation) -> Observation:
@@ -80,7 +72,6 @@ def facts(case: Case, observation: Observation) -> Observation:
     return {**observation, "restored": {"value": {**restored, "trained": learned}}}
 
 
-# What a set holds: sweeps that go to their end with curves that allow a choice, the others with those that do not.
 SWEEPS: dict[str, tuple[tuple[Any, ...], ...]] = {
     FULL: (("train", 4, 21), ("eval", 1), ("mixed", 30), ("mixed", 3, 2)),
     DIVERGING: (("eval",), ("mixed", 30)),
@@ -88,32 +79,19 @@ SWEEPS: dict[str, tuple[tuple[Any, ...], ...]] = {
     EXACT: (("mixed",),),
     ZERO: (("eval",),),
 }
-FALLING = tuple(f"{FULL}; a curve that {shape}" for shape in SHAPES[:4])
-LEVEL = tuple(
-    f"{sweeps}; a curve that {shape}"
-    for sweeps, shape in zip((DIVERGING, DIVERGING, NOT_FINITE, EXACT, ZERO), SHAPES[4:], strict=True)
-)
 
 
 def draw(rng: np.random.Generator) -> list[Case]:
-    """Every set has each mode, one batch and more batches than steps, each early end and each shape of a curve."""
-    sweeps = [(name, how) for name, hows in SWEEPS.items() for how in hows]
-    cases = [
-        Case(kind, problem(rng, name, *how) | curve(rng, kind.split(" that ")[1]))
-        for kind, (name, how) in zip((*FALLING, *LEVEL), sweeps, strict=True)
-    ]
+    """Every set has each mode, one batch and more batches than steps, and each early end."""
+    cases = [Case(name, problem(rng, name, *how)) for name, hows in SWEEPS.items() for how in hows]
     return [cases[index] for index in rng.permutation(len(cases))]
 
 
 def domain(rng: np.random.Generator) -> Case:
-    """Any sweep with any curve of these shapes, whose losses are thousands or parts of a thousand in some cases."""
+    """Any sweep."""
     sweeps = list(SWEEPS)[rng.integers(len(SWEEPS))]
     batches = int(rng.integers(2, 31)) if sweeps == FULL else [None, 30][rng.integers(2)]
-    shape = [*SHAPES, RISES_FIRST][rng.integers(len(SHAPES) + 1)]
-    drawn = problem(rng, sweeps, list(MODES)[rng.integers(3)], batches) | curve(rng, shape)
-    unit = float(rng.choice([1.0, 2.0**-14, 2.0**14], p=[0.6, 0.2, 0.2]))
-    kind = f"a curve that {shape}" if shape == RISES_FIRST else "domain"
-    return Case(kind, {**drawn, "curve_losses": [unit * loss for loss in drawn["curve_losses"]]})
+    return Case("domain", problem(rng, sweeps, list(MODES)[rng.integers(3)], batches))
 
 
 def visible(
@@ -122,32 +100,22 @@ def visible(
     modes: str,
     ends: tuple[float, float],
     steps: int,
-    curve: dict[float, float],
     flat: Sequence[int] = (),
     penalty: float = 0.0,
 ) -> Case:
     how = {"modes": MODES[modes], "start": ends[0], "stop": ends[1], "steps": steps, "penalty": penalty}
-    curves = {"curve_rates": list(curve), "curve_losses": list(curve.values())}
-    return Case(name, by_hand(targets, flat, **how) | curves)
+    return Case(name, by_hand(targets, flat, **how))
 
-
-TABLE = {1e-4: 3.2, 1e-3: 2.5, 1e-2: 1.1, 1e-1: 0.9, 1.0: 2.8}
-HALF_DECADES = {1e-3: 2.3, 10**-2.5: 1.4, 1e-2: 1.2, 10**-1.5: 1.0, 1e-1: 0.8, 10**-0.5: 3.0}
-NEVER_FALLS = {1e-3: 2.3, 1e-2: 2.31, 1e-1: 2.29, 1.0: 2.12, 10.0: 5.0}
-RISES = {1e-3: 2.3, 1e-2: 2.4, 1e-1: 2.6, 1.0: 3.0, 10.0: 9.0}
-FALLS_LITTLE = {1e-3: 4.0, 1e-2: 3.8, 1e-1: 3.5, 1.0: 3.7, 10.0: 9.0}
 
 RESTORED = ("restored.weights", "restored.parameters", "restored.buffers", "restored.modes", "restored.trained")
 
 QUESTION = Description(
     id="03a-lrfinder",
     parts=(
-        Graded("rates", 1, (RATES,), on=FALLING),
-        Graded("losses", 2, (LOSSES,), on=FALLING),
-        Graded("early end", 1, (RATES, LOSSES), on=LEVEL),
+        Graded("rates", 1, (RATES,), on=(FULL,)),
+        Graded("losses", 3, (LOSSES,), on=(FULL,)),
+        Graded("early end", 2, (RATES, LOSSES), on=(DIVERGING, NOT_FINITE, EXACT, ZERO)),
         Graded("restored", 2, RESTORED),
-        Graded("choice", 1, (CHOICE,), on=FALLING),
-        Graded("no suggestion", 1, (CHOICE,), on=LEVEL, unless=("never-suggests",)),
     ),
     reference=reference,
     mistakes=(
@@ -281,98 +249,28 @@ QUESTION = Description(
             left(modes="train"),
             also=tuple(left(modes=modes) for modes in ("root", "eval", "deep")),
         ),
-        Mistake(
-            "at-minimum",
-            "the rate is the one of the lowest loss, at the edge of the rise",
-            "how far before the minimum the rule goes",
-            choosing(rule="minimum"),
-            also=(choosing(rule="minimum", always=True),),
-        ),
-        Mistake(
-            "step-before",
-            "the rate is one step of the sweep before the minimum, which is a decade in the lecture's table only",
-            "the second curve: how many steps make a decade there",
-            choosing(rule="step before"),
-            also=(choosing(rule="step before", always=True),),
-        ),
-        Mistake(
-            "steepest",
-            "the rate is where the loss falls most between two neighbours: a rule as well, and another one",
-            "which rule the question states",
-            choosing(rule="steepest"),
-            also=(choosing(rule="steepest", always=True),),
-        ),
-        Mistake(
-            "always-suggests",
-            "a rate was chosen from a curve that never falls",
-            "how far the lowest loss of such a curve lies below the first",
-            choosing(always=True),
-        ),
-        Mistake(
-            "any-fall",
-            "a rate was chosen from a curve that falls by less than a tenth of its first loss",
-            "the share of the first loss that the question states",
-            choosing(least=1e-9),
-        ),
-        Mistake(
-            "end-not-lowest",
-            "a curve that ends above its start was taken for one that never falls: nearly every sweep ends so",
-            "which loss is compared with the first one",
-            choosing(fall="end"),
-            also=(choosing(fall="end at all"),),
-        ),
-        Mistake(
-            "never-suggests",
-            "no rate was chosen from a curve that falls",
-            "whether your function returns what it has found",
-            lambda case: {CHOICE: "no rate"},
-        ),
     ),
     visible=(
+        visible("five steps from 0.001 to 0.1, a model in eval mode", [1.0, 1.5], "eval", (1e-3, 1e-1), 5),
+        visible("the rate of 100 diverges, one module in eval mode", [1.0], "mixed", (1e-3, 1e3), 7),
+        visible("the third batch holds a NaN", [1.0, 1.0, np.nan], "train", (1e-3, 1e-1), 5),
         visible(
-            "five steps from 0.001 to 0.1, a model in eval mode; the lecture's table",
-            [1.0, 1.5],
-            "eval",
-            (1e-3, 1e-1),
-            5,
-            TABLE,
-        ),
-        visible(
-            "the rate of 100 diverges, one module in eval mode; a curve in half decades",
-            [1.0],
-            "mixed",
-            (1e-3, 1e3),
-            7,
-            HALF_DECADES,
-        ),
-        visible(
-            "the third batch holds a NaN; a curve that never falls",
-            [1.0, 1.0, np.nan],
-            "train",
-            (1e-3, 1e-1),
-            5,
-            NEVER_FALLS,
-        ),
-        visible(
-            "five labels, of which the fourth gives more than four times the lowest loss; a penalty on outputs; "
-            "a curve that falls by an eighth",
+            "five labels, of which the fourth gives more than four times the lowest loss; a penalty on outputs",
             [1.0, 0.5, 0.9, 1.1, 2.1],
             "eval",
             (1e-3, 1e-2),
             6,
-            FALLS_LITTLE,
             penalty=0.5,
         ),
         visible(
-            "the third and fourth batch hold the input 3 twice: their losses are 1 and 4; the table's last loss is 3",
+            "the third and fourth batch hold the input 3 twice: their losses are 1 and 4",
             [1.5, 1.5, 1.0, 2.0, 1.5],
             "mixed",
             (1e-3, 1e-2),
             5,
-            TABLE | {1.0: 3.0},
             (2, 3),
         ),
-        visible("two steps; a curve that only rises", [1.0, 1.5, 2.0], "train", (1e-2, 1e-1), 2, RISES),
+        visible("two steps", [1.0, 1.5, 2.0], "train", (1e-2, 1e-1), 2),
     ),
     draw=draw,
     domain=domain,

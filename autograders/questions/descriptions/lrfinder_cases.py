@@ -1,4 +1,4 @@
-"""What 03a-lrfinder is described by: problems and curves, and a sweep done by hand, rightly or with a known mistake."""
+"""What 03a-lrfinder is described by: problems, and a sweep done by hand, rightly or with a known mistake."""
 
 from __future__ import annotations
 
@@ -88,21 +88,6 @@ def loss_of(outputs: np.ndarray, labels: np.ndarray, penalty: float) -> tuple[fl
     error = outputs - labels
     loss = float((error**2).mean() + penalty * (outputs**2).mean())
     return loss, 2 * (error + penalty * outputs) / len(outputs)
-
-
-def choose(
-    inputs: Inputs, *, rule: str = "decade", always: bool = False, fall: str = "lowest", least: float = 0.1
-) -> Any:
-    """log10 of the chosen rate, or "no rate"; as the arguments say."""
-    logs, losses = np.log10(inputs["curve_rates"]), np.asarray(inputs["curve_losses"])
-    lowest = int(losses.argmin())
-    decides = {"lowest": losses[lowest], "end": losses[-1]}
-    fallen = losses[-1] < losses[0] if fall == "end at all" else decides[fall] <= (1 - least) * losses[0]
-    if not fallen and not always:
-        return "no rate"
-    steepest = 1 + int(np.diff(losses).argmin()) if len(losses) > 1 else 0
-    at = {"minimum": lowest, "step before": max(lowest - 1, 0), "steepest": steepest}
-    return float(logs[lowest] - 1) if rule == "decade" else float(logs[at[rule]])
 
 
 FULL, DIVERGING, NOT_FINITE = "to the upper end", "a diverging loss", "a loss that is not finite"
@@ -226,63 +211,3 @@ def goes_to_its_end(inputs: Inputs) -> bool:
     return not (ratios(full) > 0.91 * DIVERGED).any() and all(
         len(losses) == len(right) and np.abs(losses - right).max() > 1e-4 * max(right) for losses in variant_losses
     )
-
-
-SHAPES = (
-    "falls",
-    "falls, then diverges",
-    "still falls at the end",
-    "falls by just more than a tenth",
-    "falls by just less than a tenth",
-    "never falls",
-    "only rises",
-    "has two points",
-    "has one point",
-)
-
-
-RISES_FIRST = "rises first and falls back to its start"
-
-
-def curve(rng: np.random.Generator, shape: str) -> dict[str, Any]:
-    """A finder's curve of that shape, on which the known rules disagree by a fifth of a decade or more."""
-
-    def apart(inputs: Inputs) -> bool:
-        chosen = [choose(inputs, rule=rule) for rule in ("decade", "minimum", "step before", "steepest")]
-        return "no rate" in chosen or min(abs(a - b) for i, a in enumerate(chosen) for b in chosen[:i]) > 0.2
-
-    return draw_until(lambda: any_curve(rng, shape), apart, most=2000)
-
-
-def any_curve(rng: np.random.Generator, shape: str) -> dict[str, Any]:
-    count, top = int(rng.integers(12, 24)), rng.uniform(2.0, 4.0)
-    logs = np.linspace(rng.uniform(-7, -6), rng.uniform(-1, 1), count)
-    noise = 1 + 0.01 * rng.uniform(-1, 1, count)
-    way = np.linspace(0, 1, count)
-    fall = rng.uniform(0.4, 0.8) / (1 + np.exp(-20 * (way - rng.uniform(0.3, 0.5))))
-    losses = top * (1 - fall) * noise
-    if shape == "falls, then diverges":
-        late = way > (edge := rng.uniform(0.75, 0.9))
-        losses[late] *= 1 + (way[late] - edge) / (1 - edge) * 12
-        losses[-1] = top * rng.uniform(1.5, 3.0)
-    elif shape == "falls":  # the end is above the minimum and below the start
-        losses[-1] = 0.5 * (losses.min() + top)
-        losses[2] = losses.min() * (1 + 1e-6)
-    elif shape == "still falls at the end":
-        losses = top * (1 - rng.uniform(0.5, 0.7) * (1 - np.exp(-3 * way))) * noise
-        losses[-1] = 0.97 * losses.min()
-    elif shape.startswith("falls by"):
-        share = 0.101 if "more" in shape else 0.099
-        losses = top * (1 - share * rng.uniform(0.0, 0.9, count))
-        losses[0], losses[int(rng.integers(4, count - 1))] = top, top * (1 - share)
-    elif shape == "never falls":
-        losses = top * (1 + 0.025 * rng.uniform(-1, 1, count))
-        losses[-1] = 0.98 * losses[0]
-    elif shape == RISES_FIRST:
-        losses = top * (1 + rng.uniform(0.5, 2.0) * np.sin(np.pi * way) ** 2) * noise
-        losses[0], losses[-1] = top, rng.uniform(0.92, 1.0) * top
-    else:  # only rises
-        losses = top * (1 + rng.uniform(0.5, 2.0) * way**3) * noise
-    if shape.startswith("has"):
-        logs, losses = logs[: (kept := 1 if "one" in shape else 2)], top * (1 - 0.05 * way[:kept])
-    return {"curve_rates": [float(rate) for rate in 10**logs], "curve_losses": [float(loss) for loss in losses]}

@@ -292,7 +292,7 @@ QUESTION = Description(
         Mistake(
             "best-loss",
             "the lowest loss on the way was taken; this program reached the floor and lost it again",
-            "which step's loss says that the batch is known by heart now",
+            "which step's loss says that the batch is memorised now",
             verdict(lambda key: np.nanmin(np.abs(key["gaps"])) <= TOLERANCE),
         ),
         Mistake(

@@ -242,7 +242,7 @@ QUESTION = Description(
         Mistake(
             "no-autocast",
             "the output has the weights' dtype: the forward pass did not run under autocast",
-            "which lines stand inside the autocast context, and which dtype it is given",
+            "which lines are inside the autocast context, and which dtype it is given",
             lambda case: {
                 **after(case, gradient(case, autocast=False)),
                 **dtypes(case, **dict.fromkeys(TENSORS, case.inputs["stored"])),

@@ -294,9 +294,9 @@ QUESTION = Description(
         ),
         Mistake(
             "at-the-minimum",
-            "the rate of the lowest loss was chosen: one step further the sweep diverges, and a training stays there "
-            "for thousands of steps",
-            "how far from the edge your choice is",
+            "the rate of the lowest loss was chosen: chance decides which point of the valley's bottom is the lowest, "
+            "and a training takes thousands of steps at the rate, where the sweep took one",
+            "how far your choice is from the rate at which the loss rises again",
             choosing(unless_flat(lambda rates, losses: rates[losses.argmin()])),
         ),
         Mistake(
@@ -313,7 +313,7 @@ QUESTION = Description(
         ),
         Mistake(
             "position",
-            "a position in the array came back, not the rate that stands there",
+            "a position in the array came back, not the rate at this position",
             "the difference between argmin and what it points to",
             choosing(unless_flat(lambda rates, losses: int(losses.argmin()))),
         ),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
 from ...data.contract import CONTRACTS, check_contract
@@ -19,7 +21,7 @@ from .preserve import untouched
 from .run_data import Examples, Row, index_left_out
 from .yardstick import lowest_loss
 
-BATCH = 32  # examples that are learnt by heart
+BATCH = 32  # examples that are memorised
 STEPS = 150  # of the program's own, on that batch
 SUBSET = 256  # examples of rung 4
 SUBSET_STEPS = 120  # on them
@@ -85,7 +87,7 @@ def baselines(evidence: Evidence) -> dict[str, Any]:
 
 
 def one_batch(evidence: Evidence) -> dict[str, Any]:
-    """Rung 3: whether one batch of mixed classes is learnt by heart, against the attainable loss."""
+    """Rung 3: whether one batch of mixed classes is memorised, against the attainable loss."""
     train, program = evidence.train, evidence.program
     if train is None or evidence.run.error is not None:
         return {}
@@ -187,15 +189,36 @@ def rates(evidence: Evidence) -> dict[str, Any]:
     for reason in (several_optimizers, closures, unseen_updates):
         if text := reason(evidence.run.recording, evidence.spec):
             raise NotAskedError(text)
-    used = [group["lr"] for group in program.optimizers[0].param_groups]
-    with untouched(program, evidence.seed):
+    optimizer = program.optimizers[0]
+    used = [group["lr"] for group in optimizer.param_groups]
+    with untouched(program, evidence.seed), _without_scheduler(optimizer):
         loader, loss_fn = shuffled(evidence.train), evidence.own_loss
         try:
-            result = find_lr(_AsFed(program), loader, program.optimizers[0], loss_fn, steps=SWEEP)
-        except (ValueError, TypeError) as error:  # such as an optimizer whose rate a scheduler sets
+            result = find_lr(_AsFed(program), loader, optimizer, loss_fn, steps=SWEEP)
+        except (ValueError, TypeError) as error:
             raise NotAskedError(f"the finder refuses: {error}") from error
     rates, losses = list(result.learning_rates), list(result.losses)
     return {"used": used, "suggested": result.suggestion, "why": result.reason, "rates": rates, "losses": losses}
+
+
+@contextmanager
+def _without_scheduler(optimizer: Optimizer) -> Iterator[None]:
+    """The optimizer as it was before a scheduler was attached: with its own step, and the rates that it was made with.
+
+    A scheduler puts a wrapper that counts in the place of `step`, by which the finder knows it, and may have set the
+    first rate to 0 for a warm-up.
+    """
+    wrapped = vars(optimizer).pop("step", None)
+    rates = [group["lr"] for group in optimizer.param_groups]
+    for group in optimizer.param_groups:
+        group["lr"] = group.get("initial_lr", group["lr"])
+    try:
+        yield
+    finally:
+        if wrapped is not None:
+            optimizer.step = wrapped  # type: ignore[method-assign]
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate
 
 
 def run(evidence: Evidence) -> dict[str, Any]:

@@ -12,7 +12,7 @@ WHY = {
         "does not beat these, or does not change its answer when its inputs change, has learnt nothing yet."
     ),
     3: (
-        "A sound program can learn one small batch by heart. If it cannot, no amount of data helps: the loss, the "
+        "A sound program can memorise one small batch. If it cannot, no amount of data helps: the loss, the "
         "gradient or the step is not what it is meant to be. The batch must hold several classes, or one constant "
         "answer would do; and with smoothed or mixed labels the loss can only fall to its floor, not to 0."
     ),

@@ -93,7 +93,7 @@ MODEL = {
         3,
         ("model",),
         "too small a model",
-        "It cannot learn one batch by heart; four times as wide it can.",
+        "It cannot memorise one batch; four times as wide it can.",
         "Widen the narrowest layer.",
     ),
     "A21": Fault(

@@ -20,7 +20,7 @@ def memorised(evidence: Evidence) -> Finding | None:
     best = min(range(len(losses)), key=losses.__getitem__)
     rise = (losses[-1] - losses[best]) / evidence.constant_loss
     falling = rows[-1].train_loss < rows[best].train_loss
-    # Where training examples are known by heart, nothing more can come of it, and a small rise is enough.
+    # Where training examples are memorised, nothing more can come of it, and a small rise is enough.
     smallest = 0.05 if rows[-1].train_loss < 0.01 * evidence.constant_loss else 0.15
     if best > 0.7 * len(losses) or rise < smallest or not falling or losses[-1] < 1.2 * losses[best]:
         return None

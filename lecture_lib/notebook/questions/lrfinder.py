@@ -104,11 +104,6 @@ def trained(computed: Iterable[float], inputs: Inputs) -> str:
     return "yes"
 
 
-def _choice(functions: Functions, inputs: Inputs) -> dict[str, Any]:
-    rate = functions["choose_rate"](list(inputs["curve_rates"]), list(inputs["curve_losses"]))
-    return {"log10_rate": "no rate" if rate is None else _log10([rate])[0]}
-
-
 def _log10(rates: Iterable[Any]) -> np.ndarray:
     """Rates differ by factors, so they are compared by their logarithms."""
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -123,10 +118,9 @@ def _finite(numbers: Iterable[Any]) -> np.ndarray:
 
 QUESTION = PublicQuestion(
     id="03a-lrfinder",
-    title="sweep the learning rate and choose one",
-    functions=("run_sweep", "choose_rate"),
-    repeatable=("choose_rate",),
-    parts={"sweep": _sweep, "restored": _restored, "choice": _choice, "computed": _computed},
+    title="sweep the learning rate",
+    functions=("run_sweep",),
+    parts={"sweep": _sweep, "restored": _restored, "computed": _computed},
     ready_made=(
         "lecture_lib.training.find_lr",
         "lecture_lib.training.lr_finder.sweep_rates",

@@ -47,7 +47,7 @@ def gap_after(steps: int, classes: int = 4, seed: int = 3, **settings: Any) -> f
 
 
 def small_run(images: Tensor, labels: Tensor, seed: int, permuted: bool = False) -> tuple[float, float]:
-    """Learn 72 images by heart, and validate on 300 others.
+    """Memorise 72 images, and validate on 300 others.
 
     Args:
         images: [N, 1, 8, 8].

@@ -54,6 +54,16 @@ class LRFinderResult:
         """
         return self.suggestions.get(DEFAULT)
 
+    @property
+    def lowest(self) -> float | None:
+        """The rate at which the trend of the losses is lowest, or None for a sweep without losses.
+
+        Not the rate of the lowest single loss, which chance chooses among the batches of the valley's bottom.
+        """
+        if not self.losses:
+            return None
+        return self.learning_rates[int(np.argmin(trend(self.learning_rates, self.losses)))]
+
     def plot(self, ax: Axes | None = None) -> Figure:
         """Draw the loss of each batch (faint), its trend over the rate, and every suggestion, the default boldly.
 

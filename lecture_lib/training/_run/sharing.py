@@ -70,7 +70,7 @@ class Share:
             or isinstance(loader.dataset, IterableDataset)
         ):
             raise TypeError(
-                f"{name} is a {type(loader).__name__} of which no shares can be read. With several processes pass a "
+                f"{name} is a {type(loader).__name__}, which cannot be divided among processes. Pass a "
                 "TensorLoader, or a DataLoader with a batch_size over a data set with __getitem__."
             )
         if isinstance(loader.sampler, DistributedSampler):

@@ -190,6 +190,17 @@ def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "0.4 GB free, 1 are enough. Do this: remove" in str(doctor._disk(tmp_path))
 
 
+def test_a_folder_outside_the_code_page_is_printed(fakes: Path) -> None:
+    folder = fakes / "演習"
+    folder.mkdir()
+    environment = {**os.environ, "PYTHONIOENCODING": "cp1252", "PYTHONPATH": f"{fakes}{os.pathsep}{ROOT}"}
+    command = [sys.executable, "-m", "lecture_lib", "doctor"]
+    done = subprocess.run(command, capture_output=True, check=False, cwd=folder, env=environment)
+    assert b"Traceback" not in done.stderr, done.stderr
+    assert rb"write access: " in done.stdout
+    assert rb"\u6f14\u7fd2" in done.stdout
+
+
 @pytest.mark.parametrize(("holds", "code", "last"), [(True, 0, "all is well"), (False, 1, "1 of 2 need something")])
 def test_the_exit_code_says_whether_all_is_well(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], holds: bool, code: int, last: str

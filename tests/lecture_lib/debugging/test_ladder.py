@@ -298,6 +298,21 @@ def test_every_rule_and_measure_leaves_the_program_as_it_was() -> None:
     assert not moved
 
 
+def test_the_finder_sweeps_the_rates_of_an_optimizer_with_a_scheduler() -> None:
+    """Even one that starts at a rate of 0; afterwards the scheduler counts the optimizer's steps as before."""
+    program, spec = make("digits", 3)
+    with threadpool_limits(1):
+        alone = MEASURES[5](Evidence(program, spec, 0))
+    program, spec = make("digits", 3)
+    optimizer = program.optimizers[0]
+    program.scheduler = LambdaLR(optimizer, lambda step: min(1.0, step / 100))
+    evidence, counted = Evidence(program, spec, 0), optimizer.step
+    with threadpool_limits(1):
+        assert MEASURES[5](evidence)["suggested"] == alone["suggested"]
+    assert optimizer.step == counted
+    assert optimizer.param_groups[0]["lr"] == 0.0
+
+
 def test_the_first_rung_shows_how_a_batch_differs_from_the_lectures() -> None:
     program, spec = make("digits", 3)
     assert MEASURES[1](Evidence(program, spec, 0))["unlike the lecture's batches"] == []

@@ -11,7 +11,7 @@ from lecture_lib.notebook.rate_widget import describe_choice, rate_widget
 from lecture_lib.training import LRFinderResult, suggest_learning_rates
 
 RATES = tuple(10 ** (-5 + number / 10) for number in range(51))
-LOSSES = tuple(2.0 if rate < 1e-3 else 2.0 - 0.5 * math.log10(rate / 1e-3) for rate in RATES)
+LOSSES = tuple(2.0 - max(0.0, 1.0 - abs(math.log10(rate / 0.1))) for rate in RATES)  # a valley around 0.1
 
 
 def sweep(losses: tuple[float, ...] = LOSSES) -> LRFinderResult:
@@ -33,18 +33,24 @@ def test_moving_the_slider_redraws_the_curve_and_says_what_the_choice_means() ->
 @pytest.mark.parametrize(
     ("rate", "text"),
     [
-        (1e-1, "1.0e-01: 67% of the fall has happened; 10.0 times below the rate of the lowest loss."),
-        (1e-4, "1.0e-04: 0% of the fall has happened; 10000.0 times below the rate of the lowest loss."),
-        (10.0, "10.0 times above the rate of the lowest loss."),
+        (1e-1, "1.0e-01: 100% of the fall has happened; 1.0 times below the rate of the lowest point."),
+        (1e-4, "1.0e-04: 0% of the fall has happened; 1000.0 times below the rate of the lowest point."),
+        (10.0, "100.0 times above the rate of the lowest point."),
     ],
 )
 def test_a_choice_is_told_in_words(rate: float, text: str) -> None:
-    assert text in describe_choice(RATES, LOSSES, rate)
+    assert text in describe_choice(sweep(), rate)
 
 
-def test_curves_that_allow_no_words_are_told_too() -> None:
-    assert "never falls" in describe_choice(RATES, (2.0,) * 51, 1e-2)
-    assert "no finite loss" in describe_choice(RATES, (math.nan,) * 51, 1e-2)
+def test_a_flat_curve_is_told_too() -> None:
+    assert "never falls" in describe_choice(sweep((2.0,) * 51), 1e-2)
+
+
+def test_one_lucky_batch_is_not_the_lowest_point() -> None:
+    lucky = tuple(0.9 if place == 36 else loss for place, loss in enumerate(LOSSES))
+    assert RATES[lucky.index(min(lucky))] < 0.05
+    assert sweep(lucky).lowest == pytest.approx(0.1)
+    assert "10.0 times below the rate of the lowest point" in describe_choice(sweep(lucky), 1e-2)
 
 
 @pytest.mark.parametrize("losses", [LOSSES, (2.0,) * 51], ids=["falls", "flat"])

@@ -141,7 +141,7 @@ def test_or_is_skipped_by_all(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("list", "TypeError: train_loader is a list of which no shares can be read. With several processes pass"),
+        ("list", "TypeError: train_loader is a list, which cannot be divided among processes. Pass"),
         ("sampler", "TypeError: train_loader has a DistributedSampler, which counts some examples twice."),
         ("other settings", "ValueError: accumulate is"),
         ("other data", "ValueError: the number of examples of train_loader is"),
@@ -223,7 +223,7 @@ class Stream(IterableDataset[int]):
 
 @pytest.mark.parametrize("loader", [DataLoader(Stream(), 2), DataLoader(torch.arange(4), batch_size=None)])  # type: ignore[arg-type]
 def test_loaders_without_shares(loader: Any) -> None:
-    with pytest.raises(TypeError, match="of which no shares can be read"):
+    with pytest.raises(TypeError, match="cannot be divided among processes"):
         Share(loader, Processes(0, 2), "train_loader")
 
 
