@@ -2,6 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 DEMO := build/demo
+# Where there is no GPU, uv takes the CPU build of PyTorch, which is much smaller, from download.pytorch.org. Where that
+# address cannot be reached, it takes the build of the package index.
+UV_TORCH_BACKEND ?= auto
+export UV_TORCH_BACKEND
 
 .PHONY: setup run test test-fast test-full test-question learn lab text notebooks site bench lint
 
@@ -10,8 +14,10 @@ setup: .venv/.ready
 .venv/.ready: pyproject.toml hatch_build.py
 	$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "Python 3.11 to 3.13 is needed, this is " + sys.version.split()[0])'
 	if command -v uv >/dev/null; then \
-	  uv venv --quiet --seed --clear --python "$$(command -v $(PYTHON))" .venv && \
-	  uv pip install --python $(BIN)/python --editable ".[dev]"; \
+	  rm -rf .venv && \
+	  uv venv --quiet --seed --python "$$(command -v $(PYTHON))" .venv && \
+	  { uv pip install --python $(BIN)/python --editable ".[dev]" || { unset UV_TORCH_BACKEND; \
+	    uv pip install --python $(BIN)/python --editable ".[dev]"; }; }; \
 	else \
 	  $(PYTHON) -m venv .venv && \
 	  $(BIN)/python -m pip install --quiet --upgrade pip && \

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import keyword
+import re
 import shutil
 from pathlib import Path
 from string import Template
@@ -17,6 +18,10 @@ from .setting import ANSWERS, DESCRIPTIONS, NOTEBOOKS, PUBLIC_HALVES, ROOT
 _COPIED = ("lecture_lib", "autograders", "assets", "binder")
 _FILES = ("LICENSE", "LICENSE-prose", "hatch_build.py", "nbgrader_config.py", "pyproject.toml", ".gitignore")
 _ABOUT_QUESTIONS = ("what-is-learned.md", "rubrics.md")  # pages of the guide that are about this course's questions
+_OF_ORIGINAL = re.compile(
+    r"^<!-- original course: begin -->\n.*?^<!-- original course: end -->\n+", re.MULTILINE | re.DOTALL
+)
+"""What a page of the guide says about this course's questions, checkout and measurements."""
 _TAKEN = {*_COPIED, "tests", "lessons", "hidden", "torch", "numpy"}
 
 
@@ -81,6 +86,8 @@ def _copy_what_is_general(folder: Path, package: str, title: str) -> None:
     for name in _FILES:
         shutil.copyfile(ROOT / name, folder / name)
     readme, tables = folder / "autograders" / "README.md", folder / TABLES.relative_to(ROOT)
+    for page in (folder / "autograders" / "guide").glob("*.md"):
+        page.write_text(_OF_ORIGINAL.sub("", page.read_text("utf-8")).rstrip() + "\n", "utf-8")
     lines = readme.read_text("utf-8").splitlines(keepends=True)
     unlinked = (line for line in lines if not any(f"](guide/{page})" in line for page in _ABOUT_QUESTIONS))
     readme.write_text("".join(unlinked), "utf-8")

@@ -806,7 +806,8 @@ after = {}
 for name, at in choices.items():
     losses = [loss_after_four_epochs(at, seed) for seed in range(3)]
     after[name] = np.mean(losses)
-    print(f"{name}, ≈ {at:.4f}: loss ≈ {after[name]:.1f}, from ≈ {min(losses):.1f} to ≈ {max(losses):.1f}")
+    print(f"{name}, ≈ {at:.4f}: loss ≈ {after[name]:.1f} "
+          f"(≈ {min(losses):.1f} to ≈ {max(losses):.1f})")
 
 # %% tags=["demo"]
 reveal("mistake", max(after, key=after.get), usual={

@@ -142,7 +142,11 @@ def _anchor(heading: str) -> str:
 
 
 def _with_links(text: str, of: str, texts: list[str]) -> str:
-    """Links to what has a page stay; the others, to code and folders, become plain text."""
+    """Links to what has a page stay; the others, to code and folders, become plain text.
+
+    Raises CourseError when a link leads to a file or folder that does not exist.
+
+    """
 
     def kept(match: re.Match[str]) -> str:
         words, target = match.groups()
@@ -150,6 +154,8 @@ def _with_links(text: str, of: str, texts: list[str]) -> str:
         if not path or "://" in target or target.startswith("mailto:"):
             return match[0]
         place = os.path.normpath(Path(of).parent / path)
+        if not (ROOT / place).exists():
+            raise CourseError(f"{of}: the link to {target} leads nowhere; there is no {place}. Correct the link.")
         return match[0] if place in texts or place.startswith("assets/readme") else words
 
     return _LINK.sub(kept, text)
@@ -174,7 +180,7 @@ def _index(names: list[str], packages: list[str], guides: list[str], texts: list
         "README.md": "what the course is, and how well it works",
         "lecture_lib/README.md": "the library: in which order to read it, how it was measured, what it does not do",
         "CONTRIBUTING.md": "how the code is laid out, and how it is tested",
-        "autograders/guide/notebooks-and-questions.md": "how to change a notebook, and how to add a question",
+        "autograders/guide/notebooks-and-questions.md": "how to change a notebook or add a question; what `make` does",
         "autograders/guide/another-course.md": "a course of your own with this library and these graders",
         "autograders/guide/how-a-verdict-is-reached.md": "cases, parts, misconceptions, and when one is named",
         "autograders/guide/answer-bank.md": "how the graders themselves are tried, and with what result",

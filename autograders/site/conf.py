@@ -4,6 +4,7 @@ Sphinx with MyST-NB: both are maintained, read notebooks and Markdown as they ar
 """
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,8 @@ def _for_the_keyboard(app: Any, exception: Exception | None) -> None:
         text = text.replace("<pre>", '<pre tabindex="0">').replace(
             '<div class="table-wrapper', '<div tabindex="0" class="table-wrapper'
         )
+        # A table that a cell printed has no wrapper. On a phone it scrolls by itself.
+        text = re.sub(r"<table(?![^>]*docutils)", '<table tabindex="0"', text)
         path.write_text(text, "utf-8")
 
 

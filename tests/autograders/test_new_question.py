@@ -316,3 +316,29 @@ def test_another_courses_guide_links_to_its_own_pages_and_names_no_question_of_o
     assert not broken
     assert len(pages) > 10
     assert "| 03a-" not in (guide / "guide" / "answer-tables.md").read_text("utf-8")
+
+
+# Pages that explain how questions are graded. The others name a notebook only as an example in a command.
+ON_GRADING = {"answer-bank.md", "answer-tables.md", "scores-and-sandbox.md", "how-a-verdict-is-reached.md"}
+PLACES = r"`(?:[^`\n]* )?((?:autograders|lecture_lib|tests|assets|binder)/[\w./-]+)[^`\n]*`"
+
+
+def test_another_courses_guide_names_what_the_course_has(tmp_path: Path) -> None:
+    """Where a section is about the questions, the files or the figures of the original course, it says so."""
+    write_course(tmp_path / "course", "my_course", "Title")
+    guide = tmp_path / "course" / "autograders"
+    targets = set(re.findall(r"^([a-z-]+):", (tmp_path / "course" / "Makefile").read_text("utf-8"), re.MULTILINE))
+    foreign = []
+    for page in (guide / "README.md", *(guide / "guide").glob("*.md")):
+        text = page.read_text("utf-8")
+        foreign += [
+            f"{page.name}: make {target}" for target in re.findall(r"`make ([a-z-]+)", text) if target not in targets
+        ]
+        foreign += [f"{page.name}: {mark}" for mark in re.findall(r"<!-- original course: .*", text)]
+        for section in re.split(r"^(?=##)", text, flags=re.MULTILINE):
+            if "original course" not in section:
+                named = [place for place in re.findall(PLACES, section) if not re.search(r"NAME|ID", place)]
+                foreign += [f"{page.name}: {place}" for place in named if not (tmp_path / "course" / place).exists()]
+                asked = re.findall(r"\b03[a-d]\b\S*", section) if page.name in ON_GRADING else []
+                foreign += [f"{page.name}: {question}" for question in asked]
+    assert foreign == []

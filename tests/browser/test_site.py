@@ -24,7 +24,10 @@ pytestmark = pytest.mark.slow
 pytest.importorskip("myst_nb", reason="the site's packages are not installed (the extra `site`)")
 
 PHONE, DESKTOP = {"width": 375, "height": 800}, {"width": 1366, "height": 900}
-SEEN = ("index", f"notebooks/{assignments()[0]}", "autograders/README", "library/training")
+EXAMINED = ("index", f"notebooks/{assignments()[0]}", "autograders/README", "library/training")
+SEEN = (*EXAMINED, *(f"notebooks/{name}" for name in assignments()[1:]))
+OF_WIDTH = {"runOnly": {"type": "rule", "values": ["scrollable-region-focusable", "target-size", "meta-viewport"]}}
+"""The rules of axe-core whose result depends on the width. All of its rules take half a minute for a notebook."""
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +141,13 @@ def browser() -> Iterator[Any]:
         yield started
 
 
+def narrow_violations(page: Any) -> list[dict[str, Any]]:
+    """What axe-core finds on an open page of a phone's width, whatever its colours."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    return Axe().run(page, options=OF_WIDTH).response["violations"]
+
+
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_pages_can_be_read(browser: Any, pages: Path, size: dict[str, int], theme: str) -> None:
@@ -152,11 +162,27 @@ def test_pages_can_be_read(browser: Any, pages: Path, size: dict[str, int], them
         formulas = page.evaluate("[...document.querySelectorAll('math')].filter(m => m.clientHeight === 0).length")
         if name.startswith("notebooks") and (formulas or not page.query_selector("math")):
             wrong.append((name, "formulas that are not shown", formulas))
-        if size == DESKTOP:
+        if size == DESKTOP and name in EXAMINED:
             wrong += [(name, line, "") for line in violations(page)]
+        elif size == PHONE and theme == "light":
+            wrong += [(name, rule["id"], rule["nodes"][0]["target"]) for rule in narrow_violations(page)]
     page.close()
     assert wrong == []
     assert [address for address in fetched if not address.startswith(("file:", "data:"))] == []
+
+
+def test_a_link_to_a_page_stays_and_one_to_code_becomes_plain_text() -> None:
+    text = "[guide](guide/publish.md#publish), [code](new_course.py), [web](https://example.org), [here](#several)"
+    shown = site._with_links(text, "autograders/README.md", ["autograders/guide/publish.md"])
+    assert shown == "[guide](guide/publish.md#publish), code, [web](https://example.org), [here](#several)"
+
+
+@pytest.mark.parametrize(
+    "target", ["guide/no-such-page.md", "no_such_code.py", "../no-such-folder/", "publish.md#publish"]
+)
+def test_a_link_that_leads_nowhere_is_refused(target: str) -> None:
+    with pytest.raises(CourseError, match=rf"^autograders/README.md: the link to {re.escape(target)} leads nowhere"):
+        site._with_links(f"[words]({target})", "autograders/README.md", [])
 
 
 def test_a_folder_with_something_else_is_kept(tmp_path: Path) -> None:
