@@ -1071,6 +1071,7 @@ reveal("raising", raising, tolerance=0, usual={
     0: "PyTorch refuses to mix two devices.",
 })
 
+
 # %% [markdown]
 # Only the last of the five raises an error. Layers in a plain list are not registered: `parameters()` does not return
 # them, so the optimizer never trains them.
@@ -1092,6 +1093,7 @@ for name in ("pixels", "list", "frozen", "dead", "device"):
     before, after = signs(*faulty(name)), signs(*repair(name, *faulty(name)))
     changed = {sign: value for sign, value in after.items() if value != sound.get(sign)}
     print(f"{name}:", "as it came" if after == before else changed or "repaired")
+
 
 # %% [markdown]
 # <details><summary>The five lines</summary>
@@ -2226,6 +2228,7 @@ probe("03b-ablate", ablate_one)
 
 # %% tags=["demo", "nbval-ignore-output"]
 print(climb(digits_program(), Spec(task="classification", classes=10, epochs=10), budget=0))
+
 
 # %% [markdown]
 # Next comes our own program, in the form that `climb` takes.
