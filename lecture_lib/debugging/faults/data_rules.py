@@ -132,6 +132,9 @@ def ordered_by_class(evidence: Evidence) -> Finding | None:
     if labels.shape[1] != 1:
         return None
     y = labels[:, 0].long().numpy()
+    if evidence.spec.accumulate > 1:
+        # A step mixes several micro-batches, so each may be of one kind; one after the other must not be.
+        y = y[:: evidence.train.batch_size]
     n = len(y)
     shares = np.unique(y, return_counts=True)[1] / n
     if len(shares) < 2 or n < 20:
@@ -143,9 +146,8 @@ def ordered_by_class(evidence: Evidence) -> Finding | None:
     z = (changes - expected) / deviation
     if z > -8:
         return None
-    return Finding(
-        "D15", f"the label changes {changes} times in {n} examples; shuffled: about {expected:.0f}", {"z": z}
-    )
+    what = "examples" if evidence.spec.accumulate == 1 else "micro-batches"
+    return Finding("D15", f"the label changes {changes} times in {n} {what}; shuffled: about {expected:.0f}", {"z": z})
 
 
 def _ordered_by_value(y: Tensor) -> Finding | None:

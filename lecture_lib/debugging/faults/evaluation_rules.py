@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from .._engine.assumptions import NotAskedError, draws_again, several_optimizers
@@ -58,10 +58,24 @@ def trained_in_evaluation_mode(evidence: Evidence) -> Finding | None:
     for number, events in enumerate(between(evidence.run.recording.events, "epoch"), 1):
         for event in events:
             if isinstance(event, Forward) and event.grad:
-                asleep = [name for name in event.evaluating if not declared(name, evidence.spec.eval_modules)]
+                asleep = [
+                    name
+                    for name in event.evaluating
+                    if not declared(name, evidence.spec.eval_modules) and not _frozen(evidence.program.model, name)
+                ]
                 if asleep:
                     return Finding("G25", f"epoch {number} trained with layer {asleep[0]!r} in evaluation mode")
     return None
+
+
+def _frozen(model: nn.Module, name: str) -> bool:
+    """Whether a layer, or the nearest module around it that has parameters, trains none: its statistics rest, too."""
+    while name:
+        parameters = list(model.get_submodule(name).parameters())
+        if parameters:
+            return not any(parameter.requires_grad for parameter in parameters)
+        name = name.rpartition(".")[0]
+    return False
 
 
 def validation_is_random(evidence: Evidence) -> Finding | None:

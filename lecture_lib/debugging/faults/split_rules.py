@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -228,20 +229,21 @@ def _drawn_anew(evidence: Evidence) -> bool:
 
 def shifts(evidence: Evidence) -> Finding | None:
     """D25, D26, D27: inputs, shares of the classes, or the rule differ between the splits."""
-    plain = evidence.plain
-    if plain is None or evidence.val is None or evidence.spec.shift_expected:
+    if evidence.plain is None or evidence.val is None or evidence.spec.shift_expected:
         return None
+    plain = _one_for_each_group(evidence.plain, evidence.spec.train_groups, evidence.seed)
+    val = _one_for_each_group(evidence.val, evidence.spec.val_groups, evidence.seed)
     task, labels = evidence.spec.task, None
     if task == "sequence" and not plain.x.is_floating_point():
-        ids = int(max(plain.x.max(), evidence.val.x.max())) + 1
-        x, v = (_counts(examples.x, ids) for examples in (plain, evidence.val))
+        ids = int(max(plain.x.max(), val.x.max())) + 1
+        x, v = (_counts(examples.x, ids) for examples in (plain, val))
     elif plain.x.is_floating_point() and task in ("classification", "regression"):
-        x, v = plain.flat(), evidence.val.flat()
+        x, v = plain.flat(), val.flat()
     else:
         return None
     if x.shape[1] != v.shape[1] or not (np.isfinite(x).all() and np.isfinite(v).all()):
         return None
-    y, w = plain.y, evidence.val.y
+    y, w = plain.y, val.y
     if task == "classification" and y.ndim == 1 and not y.is_floating_point():
         labels = (y.numpy(), w.numpy())
     elif task == "regression" and y[0].numel() == 1:
@@ -250,7 +252,7 @@ def shifts(evidence: Evidence) -> Finding | None:
         labels = (np.searchsorted(edges, train_targets), np.searchsorted(edges, val_targets))
     report = shift_report(x, v, labels=labels, seed=evidence.seed)
     if task == "sequence" and report.primary is None:
-        reports = [_of_one_word(plain, evidence.val, ids, seed) for seed in (evidence.seed, evidence.seed + 1)]
+        reports = [_of_one_word(plain, val, ids, seed) for seed in (evidence.seed, evidence.seed + 1)]
         # One word of each sentence says little of a language with few words: two random draws must say the same.
         report = reports[0] if reports[0].primary == reports[1].primary else report
     fault = {"covariate": "D25", "label": "D26", "concept": "D27"}.get(report.primary or "")
@@ -266,6 +268,14 @@ def shifts(evidence: Evidence) -> Finding | None:
     if fault == "D27" and (shift.effect or 0) < 0:
         fault = "D10"  # training labels surprise more than validation's do
     return Finding(fault, shift.evidence, {"effect": shift.effect, "p_value": shift.p_value}, certain=False)
+
+
+def _one_for_each_group(examples: Examples, groups: Sequence[Any] | None, seed: int) -> Examples:
+    """As many examples, drawn at random, as there are groups: those of one patient are no evidence of their own."""
+    if groups is None:
+        return examples
+    generator = torch.Generator().manual_seed(seed)
+    return examples.part(torch.randperm(len(examples.y), generator=generator)[: len(set(groups))])
 
 
 def _predictable(evidence: Evidence) -> bool:

@@ -50,9 +50,11 @@ from lecture_lib.debugging._engine.events import Backward, LossCall, Step
 from lecture_lib.debugging._engine.evidence import Evidence
 from lecture_lib.debugging._engine.measures import MEASURES
 from lecture_lib.debugging._engine.preserve import untouched
+from lecture_lib.debugging.faults.data_rules import ordered_by_class
 from lecture_lib.debugging.faults.evaluation_rules import trained_in_evaluation_mode
 from lecture_lib.debugging.faults.loss_rules import unstable
 from lecture_lib.debugging.faults.metric_rules import metric_prefers_worse_answers
+from lecture_lib.debugging.faults.split_rules import shifts
 from lecture_lib.debugging.rungs import RUNGS
 
 pytestmark = pytest.mark.slow
@@ -586,6 +588,62 @@ def test_a_layer_that_trains_in_evaluation_mode_is_named_as_a_layer() -> None:
     found = trained_in_evaluation_mode(evidence)
     assert found is not None
     assert found.evidence == "epoch 1 trained with layer '1' in evaluation mode"
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_a_frozen_body_rests_in_evaluation_mode(frozen: bool) -> None:
+    """Its batch normalisation and its dropout belong there; those of a body that learns do not."""
+    x, y = two_moons()
+    body = nn.Sequential(nn.Linear(2, 16), nn.BatchNorm1d(16), nn.Sequential(nn.ReLU(), nn.Dropout(0.1)))
+    body.requires_grad_(not frozen)
+    model = nn.Sequential(body, nn.Linear(16, 2))
+
+    def train_epoch(program: Program) -> None:
+        model.train()
+        body.eval()
+        for batch in loader:
+            program.run_step(batch)
+
+    loader = TensorLoader(x, y, batch_size=50, shuffle=True, seed=0)
+    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
+    program = Program(model, optimizer, F.cross_entropy, loader, train_epoch=train_epoch)
+    found = trained_in_evaluation_mode(Evidence(program, Spec(task="classification", epochs=1, frozen=("0.*",))))
+    assert (found is None) == frozen
+
+
+@pytest.mark.parametrize(
+    ("order", "accumulate", "named"), [("sorted", 4, True), ("mixed", 4, False), ("mixed", 1, True)]
+)
+def test_micro_batches_of_one_class_are_mixed_by_accumulation(order: str, accumulate: int, named: bool) -> None:
+    """A step over four of them sees several classes, unless they come one class after another."""
+    batches = [(torch.randn(5, 3), torch.full((5,), number % 4)) for number in range(80)]
+    if order == "sorted":
+        batches.sort(key=lambda batch: int(batch[1][0]))
+    else:
+        random.Random(0).shuffle(batches)
+    model = nn.Linear(3, 4)
+    program = Program(model, torch.optim.SGD(model.parameters(), lr=0.01), F.cross_entropy, batches)
+    spec = Spec(task="classification", classes=4, epochs=1, accumulate=accumulate)
+    assert (ordered_by_class(Evidence(program, spec)) is not None) == named
+
+
+def test_rows_of_one_group_are_no_evidence_of_a_shift() -> None:
+    """Twelve scans of each of 50 patients, whose classes happen to have other shares than those of 50 others."""
+    generator = torch.Generator().manual_seed(0)
+    loaders = []
+    for ill in (17, 25):
+        y = (torch.arange(50) < ill).long().repeat_interleave(12)
+        x = torch.randn(600, 4, generator=generator) + 2.0 * y[:, None]
+        loaders.append(TensorLoader(x, y, batch_size=50, shuffle=True, seed=0))
+    model = nn.Linear(4, 2)
+    program = Program(model, torch.optim.SGD(model.parameters(), lr=0.1), F.cross_entropy, *loaders)
+    patients = torch.arange(50).repeat_interleave(12).tolist()
+    groups = {"train_groups": patients, "val_groups": [patient + 50 for patient in patients]}
+    spec = Spec(task="classification", classes=2, epochs=1)
+    assert shifts(Evidence(program, replace(spec, **groups))) is None
+    found = shifts(Evidence(program, spec))
+    assert found is not None
+    assert found.fault == "D26"
 
 
 def test_what_is_not_learnt_without_a_known_cause_is_unsure() -> None:
