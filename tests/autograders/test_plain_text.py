@@ -17,7 +17,7 @@ from autograders.grading.journal import read_record, write_record
 from autograders.intake.roster import Roster
 from autograders.plain_text import plain
 from autograders.reasons import Kind, Reason
-from autograders.results.gradebook import table, write_csv
+from autograders.results.class_tables import table, write_csv
 from autograders.tables import cell_text, original, read_table, write_table
 
 pytestmark = pytest.mark.slow

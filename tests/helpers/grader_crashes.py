@@ -31,7 +31,7 @@ from autograders.grading.journal import read_record
 from autograders.notebooks import STAMP
 from autograders.probes import MIME
 from autograders.questions.question import by_test_id
-from autograders.results.gradebook import write_csv
+from autograders.results.class_tables import write_csv
 from autograders.sandbox.execute import ProbedExecute
 from autograders.writer import RUN_VARIABLE
 

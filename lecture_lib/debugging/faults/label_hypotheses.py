@@ -84,4 +84,7 @@ def _word_gives_tag_away(evidence: Evidence) -> Finding | None:
     several = len(set(wanted)) > 1
     if right < 0.995 or not several or shifts_labels(evidence):
         return None
-    return Finding("D21", f"the id of a word alone names {right:.1%} of its labels", {"score": right})
+    text, where = f"the id of a word alone names {right:.1%} of its labels", ""
+    if words == wanted:
+        text, where = f"{text}: each label is the word at its own place, not the next one", "labels"
+    return Finding("D21", text, {"score": right}, where=where)

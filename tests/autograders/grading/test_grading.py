@@ -15,7 +15,9 @@ from autograders.grading.journal import read_record
 from autograders.probes import MIME
 from autograders.questions.question import QUESTIONS, by_test_id
 from autograders.questions.simulate import simulate
-from autograders.results.gradebook import compare_known, question_points, rows, write_csv
+from autograders.results.class_tables import write_csv
+from autograders.results.known_scores import compare_known, question_points
+from autograders.results.rows import rows
 
 pytestmark = pytest.mark.slow
 

@@ -20,7 +20,8 @@ from autograders.grading.journal import DamagedRecord, look_up, read_record, wri
 from autograders.grading.states import State
 from autograders.nbgrader.nbgrader_api import ConversionError
 from autograders.reasons import Kind, Reason
-from autograders.results.gradebook import question_points, rows
+from autograders.results.known_scores import question_points
+from autograders.results.rows import rows
 
 pytestmark = pytest.mark.slow
 

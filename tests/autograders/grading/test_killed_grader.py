@@ -18,8 +18,9 @@ from conftest import HELPERS, MIXED, ROOT, MixedClass, autograde, copy_course
 
 from autograders import writer
 from autograders.course import Course, CourseError
+from autograders.files import is_part
 from autograders.questions.simulate import simulate
-from autograders.results.gradebook import compare_known
+from autograders.results.known_scores import compare_known
 from autograders.writer import RUN_VARIABLE, only_writer
 
 pytestmark = pytest.mark.slow
@@ -79,14 +80,14 @@ def test_killed_while_two_processes_grade(released: Course, tmp_path: Path) -> N
 HOLDER = """
 import os, subprocess, sys, tempfile
 from autograders.course import Course
-from autograders.files import write_text_atomically
+from autograders.files import open_part
 from autograders.writer import only_writer
 from pathlib import Path
 course = Course(Path(sys.argv[1]))
 with only_writer(course, "grade"):
     child = subprocess.Popen(["sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL)
     (course.root / "journal" / "x").mkdir(parents=True, exist_ok=True)
-    (course.root / "journal" / "x" / ".ada.json.abc.part").write_text("half")
+    os.close(open_part(course.root / "journal" / "x")[0])
     (course.staged / "ada").mkdir(parents=True)
     print(child.pid, tempfile.mkdtemp(), flush=True)
     sys.stdin.read()
@@ -141,7 +142,7 @@ def test_a_dead_holder_keeps_nothing(course: Course, holder) -> None:
         assert not folder.exists()
         assert not folder.parent.exists()
         assert not course.staged.exists()
-        assert not list(course.root.rglob("*.part"))
+        assert not [path for path in course.root.rglob("*") if is_part(path.name)]
     assert RUN_VARIABLE not in os.environ
 
 

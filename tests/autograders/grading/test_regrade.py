@@ -26,8 +26,9 @@ from autograders.questions.graded_parts import Graded
 from autograders.questions.question import QUESTIONS, answer_to
 from autograders.questions.seeds import read_secret
 from autograders.results.explanation import explain_points
-from autograders.results.gradebook import question_points, rows
+from autograders.results.known_scores import question_points
 from autograders.results.report import assignment_report
+from autograders.results.rows import rows
 from autograders.sandbox.execute import ProbedExecute
 
 pytestmark = pytest.mark.slow

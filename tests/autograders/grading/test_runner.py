@@ -34,7 +34,8 @@ from autograders.grading.grade import grade
 from autograders.grading.job import Packer, environment
 from autograders.grading.worker import grade_parcel
 from autograders.questions.simulate import simulate
-from autograders.results.gradebook import compare_known, write_csv
+from autograders.results.class_tables import write_csv
+from autograders.results.known_scores import compare_known
 
 pytestmark = pytest.mark.slow
 

@@ -14,11 +14,12 @@ from conftest import MIXED, ROOT, MixedClass, copy_course
 
 from autograders.__main__ import main
 from autograders.course import Course
-from autograders.grading.states import MEANINGS, State, lateness, state_of
+from autograders.grading.states import MEANINGS, State, state_of
 from autograders.nbgrader.database import open_gradebook
 from autograders.questions.verdict import Verdict
 from autograders.reasons import Kind, Reason
-from autograders.results.gradebook import question_points, write_csv
+from autograders.results.class_tables import write_csv
+from autograders.results.known_scores import question_points
 from autograders.results.page_inputs import PageInputs
 
 pytestmark = pytest.mark.slow
@@ -145,22 +146,6 @@ def test_a_record_without_kinds_keeps_its_sentences() -> None:
     assert state == State.PARTIAL
     assert {reason.kind for reason in reasons} == {Kind.OTHER}
     assert list(map(str, reasons)) == ["cell 3: the kernel died: x", "q0: out of time: x"]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "penalty", "words"),
-    [
-        (30, None, "handed in less than a minute after the due date"),
-        (93_784, 10.0, "handed in 1 d 2 h 3 min after the due date, 10 points taken off"),
-    ],
-)
-def test_lateness_in_words(seconds: float, penalty: float | None, words: str) -> None:
-    assert str(lateness(seconds, penalty)) == words
-
-
-@pytest.mark.parametrize("seconds", [0, -5])
-def test_what_came_in_time_has_no_lateness(seconds: float) -> None:
-    assert lateness(seconds, 3.0) is None
 
 
 def test_a_late_submission_is_called_late_and_says_by_how_much(course: Course) -> None:

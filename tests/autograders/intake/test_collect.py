@@ -35,11 +35,13 @@ from autograders.__main__ import main
 from autograders.course import Course, CourseError
 from autograders.grading.journal import read_record
 from autograders.intake.collect import Collected, collect
+from autograders.intake.confirm import waiting
 from autograders.intake.reading.archives import Archive, RefusedArchive
 from autograders.intake.roster import Roster
 from autograders.intake.uploads import uploads_in
 from autograders.nbgrader.database import open_gradebook
-from autograders.results.gradebook import question_points, write_csv
+from autograders.results.class_tables import write_csv
+from autograders.results.known_scores import question_points
 
 pytestmark = pytest.mark.slow
 
@@ -344,7 +346,7 @@ def test_a_file_that_was_let_go_is_read_again_where_it_lies(light: Course, good:
     zipped(inner, {f"{FIRST}.ipynb": good + b" "})
     folder = write_tree(tmp_path / "in", {"ada/plain.ipynb": good})
     zipped(folder / "export.zip", {"x.ipynb": good + b"\n", "y.zip": inner.getvalue(), "z.zip": packed("zoe", good)})
-    uploads = list(uploads_in([folder], [FIRST], [FIRST], archive_times=False))
+    uploads = list(uploads_in([folder], [FIRST], [FIRST], Roster(light), archive_times=False))
     assert len(uploads) == 4
     light_uploads = [upload.let_go() for upload in uploads]
     assert all(upload.held == b"" for upload in light_uploads)
@@ -440,7 +442,12 @@ def test_a_packed_file_that_waits_for_a_person_waits_as_a_whole(
     assert submitted(light) == {("ada", FIRST): good}
     assert found["b.zip"].notebooks == ()
     assert "different hands" in str(found["b.zip"].problem)
-    assert main(["confirm", "--course", str(light.root), "--student", "ada", "--file", "0"]) == 0
+    arguments = ["confirm", "--course", str(light.root), "--student", "ada", "--file", "0"]
+    # The same number is another file in each assignment.
+    assert main(arguments) == 1
+    assert len(waiting(light, kept_assignments())) == 2
+    for assignment in (FIRST, SECOND):
+        assert main([*arguments, "--assignment", assignment]) == 0
     assert submitted(light) == {("ada", FIRST): good}, "the person took Ada's, and nothing of the other"
     run(light, tmp_path / "2")
     assert submitted(light) == {("ada", FIRST): good}

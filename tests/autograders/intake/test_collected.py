@@ -16,7 +16,8 @@ from autograders.__main__ import main
 from autograders.course import Course, CourseError
 from autograders.intake.confirm import confirm, waiting
 from autograders.intake.notes import read_not_placed, read_note
-from autograders.results.gradebook import rows, write_csv
+from autograders.results.class_tables import write_csv
+from autograders.results.rows import rows
 
 pytestmark = pytest.mark.slow
 

@@ -13,8 +13,8 @@ from helpers.submissions import ACCUMULATE, CLIP, FIRST, handed_in
 
 from autograders.course import Course
 from autograders.grading.journal import read_record
-from autograders.results.gradebook import rows
 from autograders.results.row import Row
+from autograders.results.rows import rows
 from autograders.sandbox.jail import why_no_walls
 
 pytestmark = [

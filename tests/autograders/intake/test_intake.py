@@ -416,7 +416,7 @@ def test_a_timestamp_that_is_a_pipe_or_a_link_is_not_opened(tmp_path: Path) -> N
         ("assignment,due\n03a,tomorrow", "line 2: 'tomorrow' is not a due date"),
         ("assignment,due\n03a,2026-03-01 12:00", "with the zone"),
         ("assignment,due,late_penalty\n03a,2026-03-01 12:00 UTC,half", "nbgrader has none and zero"),
-        ("name,date\n", "'assignment' and 'due' are needed"),
+        ("name,date\n", "no column 'assignment'"),
     ],
 )
 def test_a_due_date_that_cannot_be_read_is_refused_with_the_remedy(tmp_path: Path, lines: str, message: str) -> None:

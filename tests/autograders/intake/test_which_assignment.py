@@ -193,7 +193,7 @@ def test_what_only_both_notebooks_ask_for_is_decided_by_the_files_name_or_asked(
         "cell_type": "code",
         "metadata": {},
         "outputs": [],
-        "source": "def choose_rate(rates, losses):\n    return 1",
+        "source": "def measure(model, loader):\n    return 1",
     }
     content = json.dumps({"nbformat": 4, "nbformat_minor": 0, "metadata": {}, "cells": [code]})
     full.roster.write_text("id\nada\nben\nzoe\n", "utf-8")

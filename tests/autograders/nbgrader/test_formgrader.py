@@ -19,7 +19,7 @@ from helpers.server_process import TOKEN
 
 from autograders.course import Course
 from autograders.grading.job import Packer
-from autograders.results.gradebook import rows
+from autograders.results.rows import rows
 from autograders.tables import read_table
 
 pytestmark = pytest.mark.slow

@@ -22,7 +22,7 @@ from autograders.nbgrader.database import open_gradebook
 from autograders.nbgrader.gradebook_lock import GradebookLocked, explain_locks
 from autograders.nbgrader.nbgrader_api import ConversionError
 from autograders.release.course_check import check_course
-from autograders.results.gradebook import write_csv
+from autograders.results.class_tables import write_csv
 
 pytestmark = pytest.mark.slow
 

@@ -27,8 +27,8 @@ from autograders.questions.verdict_cache import Result
 from autograders.questions.verify import Outcome, Sets
 from autograders.release import install_cell, publish, release_check
 from autograders.release.checkout import CheckoutError, clean_commit, committed_files
-from autograders.release.publish import Release
 from autograders.release.publications import read_published, which_release
+from autograders.release.publish import Release
 from autograders.release.repository import Repository, RepositoryError
 from lecture_lib.commands.doctor import PYTHONS
 

@@ -17,6 +17,7 @@ from helpers.submissions import ACCUMULATE, WORDS, cell_of
 
 from autograders.__main__ import main
 from autograders.course import Course
+from autograders.grading.journal import read_record, write_record
 from autograders.nbgrader.safe_page_exporter import SafePageExporter, _rendered
 from autograders.results.formulas import mathml
 from autograders.results.safe_html import clean_fragment
@@ -131,6 +132,27 @@ def test_a_text_that_takes_the_reader_of_markdown_long_is_shown_as_it_is(
     text = page_of(course, "right").read_text("utf-8")
     assert UNBOUNDED in text
     assert "behind the environments" in text
+
+
+def test_a_page_with_hundreds_of_remarks_begins_like_any_other(mixed_graded: MixedClass, tmp_path: Path) -> None:
+    course = copy_course(mixed_graded.course, tmp_path / "course")
+    record = read_record(course, MIXED, "right")
+    assert record is not None
+    record.notes = [f"also handed in, not graded: {'folder/' * 40}{number}.png: a picture" for number in range(300)]
+    record.notes[1] = "\\begin{a}" * 5000
+    write_record(course, record)
+    with chromium() as browser:
+        page = browser.new_page(viewport=LAPTOP)
+        page.goto(page_of(course, "right").as_uri())
+        shown = page.inner_text("body")
+        listed = page.evaluate("() => [...document.querySelector('ul').children].map(entry => entry.innerText)")
+        rows = page.evaluate("() => document.querySelector('table').rows.length")
+    assert shown.split("\n\n")[0] == MIXED
+    assert "<h1>" not in shown
+    assert rows == 4
+    assert len(listed) == 13
+    assert listed[-1] == "and 288 more"
+    assert max(map(len, listed)) < 700
 
 
 def test_a_text_that_was_rendered_before_has_its_own_formulas_again() -> None:

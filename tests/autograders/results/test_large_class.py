@@ -13,14 +13,16 @@ from helpers.large_class import multiply
 
 from autograders.course import Course, CourseError
 from autograders.grading.journal import DamagedRecord, look_up, read_record
+from autograders.grading.lateness import lateness_of
 from autograders.grading.pending import find_pending
 from autograders.intake.roster import Roster
 from autograders.nbgrader.database import open_gradebook
 from autograders.nbgrader.scores import maxima, scores_of
 from autograders.questions.question import QUESTIONS
 from autograders.questions.titles import question_titles
-from autograders.results.gradebook import rows, write_csv
+from autograders.results.class_tables import write_csv
 from autograders.results.report_page import write_report
+from autograders.results.rows import rows
 from autograders.tables import read_table
 
 pytestmark = pytest.mark.slow
@@ -36,7 +38,8 @@ def test_the_scores_of_one_query_are_those_of_nbgrader_s_own_properties(graded: 
                 ours = scores[submission.student.id]
                 assert ours.score == submission.score
                 assert sum(maxima(gradebook, assignment).values()) == submission.max_score
-                assert ours.total_seconds_late == submission.total_seconds_late
+                assert lateness_of(ours, None, "").seconds == submission.total_seconds_late
+                assert scores_of(gradebook, assignment, submission.student.id) == {submission.student.id: ours}
                 grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
                 theirs = [(grade.name.removesuffix("-test"), grade.auto_score, grade.manual_score) for grade in grades]
                 assert [(one.question, one.auto_score, one.manual_score) for one in ours.questions] == theirs

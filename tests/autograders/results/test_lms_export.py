@@ -25,7 +25,9 @@ from autograders.course import Course
 from autograders.files import write_text_atomically
 from autograders.intake.notes import Note, digest_of, write_note
 from autograders.intake.roster import Roster
-from autograders.results.gradebook import rows
+from autograders.results.lms_export import _differs
+from autograders.results.row import points_text
+from autograders.results.rows import rows
 from autograders.tables import read_table
 
 pytestmark = pytest.mark.slow
@@ -270,3 +272,37 @@ def test_a_score_that_waits_for_a_person_stays_here(
     assert f"a question waits for a person: {', '.join(sorted(open_by_hand)[:3])}" in capsys.readouterr().out
     read = canvas_reads((course.root / "export" / "canvas.csv").read_text("utf-8"))
     assert not {NUMBER[student] for student in open_by_hand} & read.keys()
+
+
+FAMILY = "family@example.org"
+
+
+def test_an_address_of_two_students_is_nobody_s(
+    course: Course, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The roster's names tell the lines apart; where a line has another name, no score is given to either."""
+    shared = ("right", "wrong")
+    addresses = {person.id: FAMILY if person.id in shared else f"{person.id}@example.org" for person in PEOPLE}
+    roster = [f"{person.id},{person.name},{addresses[person.id]}\n" for person in PEOPLE]
+    course.roster.write_text(f"id,name,email\n{''.join(roster)}", "utf-8")
+    text = moodle_worksheet(PEOPLE, maximum=maximum(course))
+    for person in PEOPLE:
+        own = f"{person.id},{person.id}@example.org"
+        text = text.replace(own, f",{FAMILY if person.id in shared else f'{person.id}@example.org'}")
+    assert autograde(course, "export", "--moodle", put(tmp_path / "w.csv", text)) == 0
+    read = moodle_reads((course.root / "export" / f"moodle-{MIXED}.csv").read_text("utf-8"))
+    assert {number: float(grade) for number, grade in read.items()} == {
+        NUMBER[student]: score for student, score in scores(course).items()
+    }
+    assert (
+        autograde(course, "export", "--moodle", put(tmp_path / "w.csv", text.replace("Ada Love", "Ada B. Love"))) == 1
+    )
+    assert "several students of the roster have the address of Ada B. Lovelace" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("score", [0.0, 7.005, 15.0, 100.0, 9999.994, 12345.67, 99999.99, 123456.78, 1234567.5])
+def test_a_score_that_was_written_no_longer_differs(score: float) -> None:
+    assert abs(float(points_text(score)) - score) <= 0.0051
+    assert not _differs(points_text(score), score)
+    assert not _differs(points_text(score).replace(".", ","), score)
+    assert _differs(points_text(score + 0.01), score)

@@ -17,7 +17,7 @@ from autograders.__main__ import main
 from autograders.course import Course
 from autograders.questions.question import QUESTIONS
 from autograders.reasons import Kind, Reason
-from autograders.results.gradebook import write_csv
+from autograders.results.class_tables import write_csv
 from autograders.results.report import BUCKETS, assignment_report, cut
 from autograders.results.report_page import write_report
 

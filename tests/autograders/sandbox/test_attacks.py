@@ -28,7 +28,7 @@ from autograders.grading.journal import Record, read_record
 from autograders.grading.states import State
 from autograders.nbgrader import configuration
 from autograders.questions.question import answer_to
-from autograders.results.gradebook import question_points
+from autograders.results.known_scores import question_points
 from autograders.sandbox.jail import why_no_walls
 
 ASSIGNMENT = "03a-training-recipe"

@@ -18,7 +18,7 @@ from autograders.course import WITHOUT_SANDBOX_VARIABLE, Course
 from autograders.grading.journal import read_record
 from autograders.grading.states import State
 from autograders.reasons import Kind, Reason
-from autograders.results.gradebook import question_points
+from autograders.results.known_scores import question_points
 from autograders.sandbox import watch
 from autograders.sandbox.doctor import examine, report
 from autograders.sandbox.jail import Place, environment, why_no_walls

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,13 @@ from helpers.large_class import multiply
 from autograders.__main__ import main
 from autograders.course import Course, CourseError
 from autograders.files import write_text_atomically
+from autograders.grading.journal import read_record, write_record
 from autograders.grading.pending import find_pending
+from autograders.intake.intake import submission_digest
 from autograders.intake.notes import Note, write_note
 from autograders.nbgrader.database import open_gradebook
-from autograders.results.gradebook import rows
 from autograders.results.row import Row
+from autograders.results.rows import rows
 from autograders.tables import read_table
 from autograders.term.backup import back_up, restore
 from autograders.term.encryption import MAGIC, PIECE, EncryptedReader, EncryptedWriter
@@ -63,6 +66,10 @@ def test_an_extension_counts_at_once_and_is_told(course: Course, capsys: pytest.
     full = row_of(course, ON_TIME)
     assert full.score
     (course.step("submitted", ON_TIME, MIXED) / "timestamp.txt").write_text("2026-03-03 12:00:00 UTC\n", "utf-8")
+    record = read_record(course, MIXED, ON_TIME)
+    assert record is not None
+    # As if it had been graded with this time.
+    write_record(course, replace(record, digest=submission_digest(course, MIXED, ON_TIME)))
     extend(course, ON_TIME, MIXED, "none")
     assert (row_of(course, ON_TIME).state, row_of(course, ON_TIME).score) == ("late", 0)
     assert main(["extend", ON_TIME, MIXED, "--until", "2026-03-02 13:00 +0100", "--course", str(course.root)]) == 0
@@ -93,6 +100,8 @@ def test_an_extension_counts_at_once_and_is_told(course: Course, capsys: pytest.
         ("2026-03-01 12:00 UTC", WHO, "next week", "'next week' is not a time"),
         ("2026-03-01 12:00 UTC", WHO, "2026-03-01 13:00 +0100", "is not after the due date, 2026-03-01 12:00 UTC"),
         ("2026-03-01 12:00 UTC", "nobody", "2026-03-02 12:00 UTC", "nobody has the id 'nobody'"),
+        ("2026-03-01 12:00 UTC", "", "2026-03-02 12:00 UTC", "nobody has the id ''"),
+        ("2026-03-01 12:00 UTC", ".", "2026-03-02 12:00 UTC", "nobody has the id '.'"),
         ("", WHO, "2026-03-02 12:00 UTC", "has no due date, so nothing is late"),
     ],
 )

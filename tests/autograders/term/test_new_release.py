@@ -21,9 +21,9 @@ from autograders.nbgrader.scores import question_of
 from autograders.questions.question import QUESTIONS
 from autograders.release.history import read_history
 from autograders.release.release import release
-from autograders.results.gradebook import rows
 from autograders.results.question_rows import BY_HAND, WAITING
 from autograders.results.row import Row
+from autograders.results.rows import rows
 from autograders.tables import read_table
 
 pytestmark = pytest.mark.slow

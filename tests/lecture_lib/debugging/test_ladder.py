@@ -52,6 +52,7 @@ from lecture_lib.debugging._engine.measures import MEASURES
 from lecture_lib.debugging._engine.preserve import untouched
 from lecture_lib.debugging.faults.data_rules import ordered_by_class
 from lecture_lib.debugging.faults.evaluation_rules import trained_in_evaluation_mode
+from lecture_lib.debugging.faults.label_hypotheses import gives_target_away
 from lecture_lib.debugging.faults.loss_rules import unstable
 from lecture_lib.debugging.faults.metric_rules import metric_prefers_worse_answers
 from lecture_lib.debugging.faults.split_rules import shifts
@@ -644,6 +645,19 @@ def test_rows_of_one_group_are_no_evidence_of_a_shift() -> None:
     found = shifts(Evidence(program, spec))
     assert found is not None
     assert found.fault == "D26"
+
+
+@pytest.mark.parametrize(("names", "part"), [(torch.arange(9), "labels"), (torch.arange(9).flip(0), "inputs")])
+def test_labels_that_are_the_words_themselves_are_not_shifted(names: Tensor, part: str) -> None:
+    """Where a label is another name of its word, the inputs give it away; where it is the word, labels lack a shift."""
+    words = torch.randint(9, (200, 12), generator=torch.Generator().manual_seed(0))
+    loaders = [TensorLoader(words[rows], names[words[rows]], batch_size=50) for rows in (slice(100), slice(100, 200))]
+    model = nn.Sequential(nn.Embedding(9, 8), nn.Linear(8, 9))
+    loss_fn = lambda outputs, y: F.cross_entropy(outputs.flatten(0, 1), y.flatten())  # noqa: E731
+    program = Program(model, torch.optim.Adam(model.parameters()), loss_fn, *loaders)
+    found = gives_target_away(Evidence(program, Spec(task="sequence", classes=9, epochs=1, causal=True)))
+    assert found is not None
+    assert found.part == part
 
 
 def test_what_is_not_learnt_without_a_known_cause_is_unsure() -> None:
