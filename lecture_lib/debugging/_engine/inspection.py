@@ -94,3 +94,13 @@ def all_warnings() -> Iterator[list[str]]:
         yield texts
     finally:
         warnings.showwarning = original
+
+
+def is_frozen(model: nn.Module, name: str) -> bool:
+    """Whether a layer, or the nearest module around it that has parameters, trains none: its statistics rest, too."""
+    while name:
+        parameters = list(model.get_submodule(name).parameters())
+        if parameters:
+            return not any(parameter.requires_grad for parameter in parameters)
+        name = name.rpartition(".")[0]
+    return False

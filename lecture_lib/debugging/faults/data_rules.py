@@ -146,8 +146,8 @@ def ordered_by_class(evidence: Evidence) -> Finding | None:
     z = (changes - expected) / deviation
     if z > -8:
         return None
-    what = "examples" if evidence.spec.accumulate == 1 else "micro-batches"
-    return Finding("D15", f"the label changes {changes} times in {n} {what}; shuffled: about {expected:.0f}", {"z": z})
+    unit = "examples" if evidence.spec.accumulate == 1 else "micro-batches"
+    return Finding("D15", f"the label changes {changes} times in {n} {unit}; shuffled: about {expected:.0f}", {"z": z})
 
 
 def _ordered_by_value(y: Tensor) -> Finding | None:

@@ -7,13 +7,13 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.data import DataLoader
 
 from .._engine.assumptions import NotAskedError, draws_again, several_optimizers
 from .._engine.events import Event, Forward, Mark, Step
 from .._engine.evidence import Evidence
-from .._engine.inspection import fingerprints
+from .._engine.inspection import fingerprints, is_frozen
 from .._engine.normalisation import norms_of
 from .._engine.preserve import untouched
 from .._engine.reference_parts import declared
@@ -58,24 +58,11 @@ def trained_in_evaluation_mode(evidence: Evidence) -> Finding | None:
     for number, events in enumerate(between(evidence.run.recording.events, "epoch"), 1):
         for event in events:
             if isinstance(event, Forward) and event.grad:
-                asleep = [
-                    name
-                    for name in event.evaluating
-                    if not declared(name, evidence.spec.eval_modules) and not _frozen(evidence.program.model, name)
-                ]
+                meant, model = evidence.spec.eval_modules, evidence.program.model
+                asleep = [name for name in event.evaluating if not (declared(name, meant) or is_frozen(model, name))]
                 if asleep:
                     return Finding("G25", f"epoch {number} trained with layer {asleep[0]!r} in evaluation mode")
     return None
-
-
-def _frozen(model: nn.Module, name: str) -> bool:
-    """Whether a layer, or the nearest module around it that has parameters, trains none: its statistics rest, too."""
-    while name:
-        parameters = list(model.get_submodule(name).parameters())
-        if parameters:
-            return not any(parameter.requires_grad for parameter in parameters)
-        name = name.rpartition(".")[0]
-    return False
 
 
 def validation_is_random(evidence: Evidence) -> Finding | None:
