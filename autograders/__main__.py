@@ -158,6 +158,8 @@ def _course_to_release(options: argparse.Namespace) -> tuple[Course, list[str]]:
     for name in options.assignment or ():
         master_path(name)
     course = Course(options.course.resolve()) if options.course else Course.default()
+    # Somebody who names an assignment twice wants it once.
+    options.assignment = list(dict.fromkeys(options.assignment or ()))
     return course, options.assignment or default_assignments()
 
 
@@ -216,7 +218,8 @@ def _feedback(options: argparse.Namespace) -> int:
 def _gradebook(options: argparse.Namespace) -> int:
     from .grading.states import State
     from .release.history import read_history
-    from .results.gradebook import compare_known, releases_in_use, table, write_csv, write_wide
+    from .results.class_tables import releases_in_use, table, write_csv, write_wide
+    from .results.known_scores import compare_known
 
     course, assignments = _course(options)
     rows = write_csv(course, assignments)

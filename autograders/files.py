@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
+import socket
 import tempfile
+import zlib
 from pathlib import Path
 
-PART = ".part"
-"""The ending of a file that is being written. One that is left over is of a process that was killed."""
+_PART = re.compile(r"\.\w{8}\.([0-9a-f]{8})\.(\d+)\.autograde-part")
+"""The name of a file that is being written: random signs, the machine and the process. Nobody hands in such a name."""
 
 
 def write_text_atomically(path: Path, text: str) -> None:
@@ -21,21 +24,53 @@ def write_text_atomically(path: Path, text: str) -> None:
 def write_bytes_atomically(path: Path, content: bytes) -> None:
     """Write `content` to `path`: a reader, also after a crash, sees the old content or the new, never a half."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.", suffix=PART)
+    descriptor, temporary = open_part(path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             # Before the file gets its name: after a power cut there would otherwise be the name and no content.
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)  # noqa: PTH101 - mkstemp made it 0600
-        os.replace(temporary, path)  # noqa: PTH105 - the atomic one
+        temporary.chmod(0o644)  # mkstemp made it 0600
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
+def open_part(folder: Path) -> tuple[int, Path]:
+    """A new file in `folder` for what becomes a file when it is whole: the descriptor and the path."""
+    descriptor, name = tempfile.mkstemp(dir=folder, prefix=".", suffix=f".{_machine()}.{os.getpid()}.autograde-part")
+    return descriptor, Path(name)
+
+
+def is_part(name: str) -> bool:
+    """Whether a file of this name was never finished, or is being written."""
+    return _PART.fullmatch(name) is not None
+
+
 def remove_half_written(folder: Path) -> None:
-    """Remove what killed processes left half written under `folder`. Call it only while nobody writes there."""
-    for path in folder.rglob(f".*{PART}"):
-        path.unlink(missing_ok=True)
+    """Remove what processes of this machine that are dead left half written under `folder`.
+
+    Others may be writing there meanwhile, on this machine or on another that shares the folder.
+    """
+    for place, _, names in os.walk(folder):
+        for name in names:
+            part = _PART.fullmatch(name)
+            if part is not None and part[1] == _machine() and not is_running(int(part[2])):
+                Path(place, name).unlink(missing_ok=True)
+
+
+def is_running(process: int) -> bool:
+    """Whether a process of this machine has this number."""
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _machine() -> str:
+    return f"{zlib.crc32(socket.gethostname().encode()):08x}"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from .course import Course, CourseError
-from .files import remove_half_written
+from .files import is_running, remove_half_written
 
 RUN_VARIABLE = "LECTURE_RUN"
 """Every process that a grading run starts inherits its id here, so that those of a killed run can be found."""
@@ -87,18 +87,8 @@ def _take(file: TextIO, course: Course) -> None:
 
 def _lives(holder: dict[str, Any]) -> bool:
     """Whether the process that noted itself still runs; one on another host cannot be asked and counts as alive."""
-    if not holder:
-        return False
     # Process numbers mean nothing across machines that share the folder.
-    if holder.get("host") != socket.gethostname():
-        return True
-    try:
-        os.kill(holder["pid"], 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
+    return bool(holder) and (holder.get("host") != socket.gethostname() or is_running(holder["pid"]))
 
 
 def short(folder: Path, most: int = 50) -> Path:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from ..course import Course
+from ..course import Course, CourseError
 from ..plain_text import plain
 
 Add = Callable[..., argparse.ArgumentParser]
@@ -22,7 +22,9 @@ def add_class_commands(add: Add, choose: Choose) -> None:
         "List files under one id from different hands, which wait for a person; with --student and --file, settle one.",
     )
     command.add_argument("--student", metavar="ID", help="whose files to settle")
-    command.add_argument("--file", type=int, metavar="N", help="the number of the file that counts, as listed")
+    command.add_argument(
+        "--file", type=int, metavar="N", help="the number of the file that counts, as listed; for one assignment"
+    )
 
     command = add(
         "regrade",
@@ -64,12 +66,18 @@ def _confirm(options: argparse.Namespace, choose: Choose) -> int:
     course, assignments = choose(options)
     entries = waiting(course, assignments)
     if options.student is not None and options.file is not None:
-        for entry in [entry for entry in entries if entry.student == options.student]:
-            result = confirm(course, entry.assignment, entry.student, options.file)
-            print(plain(f"{entry.student}, {entry.assignment}: {result}; `autograde grade` grades it"))
-        return OK if any(entry.student == options.student for entry in entries) else FAILED
+        own = [entry.assignment for entry in entries if entry.student == options.student]
+        if len(own) != 1:
+            # The same number is another file in each assignment.
+            remedy = f"({', '.join(own)}): add --assignment NAME" if own else "(`autograde confirm` lists what does)"
+            raise CourseError(f"{len(own)} submissions of {options.student} wait for a person {remedy}.")
+        result = confirm(course, own[0], options.student, options.file)
+        print(plain(f"{options.student}, {own[0]}: {result}; `autograde grade` grades it"))
+        return OK
     for entry in entries:
         print(plain(f"{entry.student}, {entry.assignment}: {entry.note.why_held}"))
+        if entry.note.is_damaged:
+            continue
         if course.notebook("submitted", entry.assignment, entry.student).is_file():
             file, origin = entry.note.file or "put there by hand", entry.note.origin or "unknown"
             print(plain(f"  0: {file} ({origin}), counts until now"))

@@ -72,13 +72,13 @@ def _try(options: argparse.Namespace) -> int:
 
 
 def _grade(options: argparse.Namespace, choose: Choose) -> int:
-    from ..grading.pending import check_call, find_pending
+    from ..grading.pending import changed_due_dates, check_call, find_pending
     from ..writer import only_writer
 
     course, assignments = choose(options)
     check_call(course, assignments, options.student)
     summary, todo = find_pending(course, assignments, options.student, force=options.force)
-    if todo:
+    if todo or changed_due_dates(course, assignments):
         summary = _grade_all(options, course, assignments)
     else:
         with only_writer(course, "grade"):

@@ -80,7 +80,7 @@ def _roster(options: argparse.Namespace, choose: Choose) -> int:
 
 
 def _export(options: argparse.Namespace, choose: Choose) -> int:
-    from ..results.gradebook import text_table
+    from ..results.class_tables import text_table
     from ..results.lms_export import canvas_export, moodle_export
 
     course, assignments = choose(options)

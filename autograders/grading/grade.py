@@ -9,13 +9,14 @@ from concurrent.futures import Executor
 from .. import notebooks
 from ..course import Course
 from ..intake.intake import submission_digest
+from ..nbgrader.nbgrader_api import penalise_again
 from ..release.course_check import check_course
 from ..sandbox.consent import with_consent
 from ..writer import only_writer
 from .attempt import enter, grade_here, record_of
 from .job import Packer, Parcel
 from .journal import Record, write_record
-from .pending import Job, Summary, check_call, find_pending
+from .pending import Job, Summary, changed_due_dates, check_call, find_pending
 from .runner import ExecutorCrew, Processes, outcomes
 
 
@@ -29,7 +30,7 @@ def grade(
     workers: int = 1,
     executor: Executor | None = None,
 ) -> Summary:
-    """Grade every submission that the journal does not have yet.
+    """Grade every submission that the journal does not have yet, and enter due dates that have changed.
 
     A submission that cannot be read or graded is set aside with its reason; the others are graded. `force` grades
     again what is done. Notebooks run one after the other in this process, or in `workers` processes of this machine;
@@ -60,6 +61,8 @@ def _grade(
 ) -> Summary:
     from tqdm import tqdm
 
+    for name in changed_due_dates(course, assignments):
+        penalise_again(course, name)
     versions = {name: notebooks.read_version(course.notebook("source", name)) for name in assignments}
     summary, todo = find_pending(course, assignments, students, force=force)
     graded = _graded(course, todo, versions, workers, executor)

@@ -97,6 +97,14 @@ def find_pending(
     return summary, todo
 
 
+def changed_due_dates(course: Course, assignments: Sequence[str]) -> list[str]:
+    """The assignments whose penalties in the gradebook are of another due date than that of assignments.csv."""
+    due = due_dates(course)
+    with open_gradebook(course) as gradebook:
+        entered = {entry.name: entry.duedate for entry in gradebook.assignments}
+    return [name for name in assignments if name in due and name in entered and due[name].date != entered[name]]
+
+
 def _is_done(course: Course, record: Record, version: str) -> bool:
     """Whether a submission needs no grading: its record is of this file, and the graded notebook is in its place."""
     place = record.assignment, record.student

@@ -19,7 +19,7 @@ from ..notebooks import STAMP
 from ..questions.question import QUESTIONS, Question, by_test_id, inputs_digest
 from ..questions.seeds import CourseSets
 from ..questions.verdict import Verdict
-from ..results.gradebook import text_table
+from ..results.class_tables import text_table
 from ..writer import only_writer
 from .journal import Record, read_record, write_record
 from .states import state_of

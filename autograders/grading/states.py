@@ -42,8 +42,6 @@ MEANINGS: Mapping[str, str] = {
     State.NOT_GRADED: "handed in and not graded yet",
     State.MISSING: "nothing was handed in",
 }
-MARKED_SECONDS = 1.0
-"""How late a submission counts that is marked as late without a time."""
 SET_ASIDE = (State.UNREADABLE, State.FAILED, State.TO_CONFIRM)
 """States without a score: a person has to look."""
 INCIDENTS = (State.PARTIAL, State.OUT_OF_TIME, State.CRASHED, State.TAMPERED)
@@ -72,20 +70,3 @@ def state_of(
     if Kind.OUT_OF_TIME in kinds:
         return State.OUT_OF_TIME, reasons
     return (State.PARTIAL if met else State.GRADED), reasons
-
-
-def lateness(seconds: float, penalty: float | None, marked_by: str = "") -> Reason | None:
-    """How late a submission is; None when it is not.
-
-    `marked_by` says who calls it late where no time of handing in does.
-    """
-    deduction = f", {penalty:g} points taken off" if penalty else ""
-    if marked_by and seconds <= MARKED_SECONDS:
-        return Reason(Kind.MARKED_LATE, f"{marked_by} marks it as handed in late{deduction}")
-    if seconds <= 0:
-        return None
-    days, rest = divmod(round(seconds), 86_400)
-    hours, rest = divmod(rest, 3_600)
-    units = " ".join(f"{count} {unit}" for count, unit in ((days, "d"), (hours, "h"), (rest // 60, "min")) if count)
-    after = units or "less than a minute"
-    return Reason(Kind.LATE, f"handed in {after} after the due date{deduction}", after)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..course import Course, CourseError, released
 from ..notebooks import assignments as all_assignments
+from ..writer import only_writer
 from .desk import Desk
 from .notes import NotPlaced, update_not_placed
 from .placement import PlacedNotebook, Placement, Unplaced
@@ -59,7 +60,8 @@ def collect(
             Moodle's grading worksheet.
         archive_times: whether the times of the files in an LMS's zip are the times of handing in.
 
-    Raises CourseError when the roster, the mapping or the due dates cannot be used, or an assignment was not released.
+    Raises CourseError when the roster, the mapping or the due dates cannot be used, an assignment was not released, or
+    another command is writing.
 
     """
     wanted = list(assignments)
@@ -71,13 +73,25 @@ def collect(
     for path in paths:
         if any(path.resolve() == own.resolve() for own in (course.root, course.step("source"), course.step("release"))):
             raise CourseError(f"{path} is the course's own folder, with its solutions; name the one that you were sent")
-    owners = Owners(Roster(course), mapping)
+    with only_writer(course, "collect"):
+        return _collect(course, paths, wanted, Owners(Roster(course), mapping), archive_times)
+
+
+def _collect(
+    course: Course, paths: Sequence[Path], wanted: Sequence[str], owners: Owners, archive_times: bool
+) -> list[Collected]:
     placement = Placement(course, wanted, owners)
     files: dict[tuple[str, str], _StudentFiles] = {}
     without_assignment: list[tuple[str, Upload]] = []
     results: list[Collected] = []
     not_placed: list[NotPlaced] = []
-    for upload in uploads_in(paths, wanted, released(course), archive_times=archive_times):
+
+    def set_aside(upload: Upload, reason: str, student: str | None, assignment: str | None) -> None:
+        results.append(Collected(upload.source, upload.label, student, (), reason))
+        digest = upload.digest if upload.has_content else ""
+        not_placed.append(NotPlaced(upload.label, digest, reason, student, assignment))
+
+    for upload in uploads_in(paths, wanted, released(course), owners.roster, archive_times=archive_times):
         try:
             if upload.problem is None:
                 placed = placement.place(upload)
@@ -87,8 +101,7 @@ def collect(
             else:
                 without_assignment.append((placement.claim(upload).student, upload.let_go()))
         except Unplaced as error:
-            results.append(Collected(upload.source, upload.label, None, (), str(error)))
-            not_placed.append(NotPlaced(upload.label, upload.digest if upload.has_content else "", str(error)))
+            set_aside(upload, str(error), error.student, error.assignment or placement.about(upload))
     for student, upload in without_assignment:
         # A file that does not say for which assignment it is belongs beside the student's notebooks, or to each.
         about = placement.about(upload)
@@ -101,14 +114,17 @@ def collect(
     for (student, assignment), submission in files.items():
         disputed, why = desks[student, assignment].disputed(submission.notebooks)
         doubts |= {(student, item.upload.source, item.upload.label): why for item in disputed}
+    settled: set[str] = set()
     for (student, assignment), submission in files.items():
-        results += _take(desks[student, assignment], assignment, student, submission, owners.roster, doubts)
-    placed_digests = {placed.upload.digest for submission in files.values() for placed in submission.notebooks}
-    update_not_placed(
-        course,
-        not_placed,
-        placed_digests | {upload.digest for _, upload in without_assignment if upload.has_content},
-    )
+        desk = desks[student, assignment]
+        uploads = [*(item.upload for item in submission.notebooks), *submission.ungraded]
+        if desk.refusal:
+            for upload in uploads:
+                set_aside(upload, desk.refusal, student, assignment)
+        else:
+            results += _take(desk, assignment, student, submission, owners.roster, doubts)
+            settled |= {upload.digest for upload in uploads if upload.has_content}
+    update_not_placed(course, not_placed, lambda entry: entry.digest in settled)
     return _by_file(results)
 
 
@@ -131,6 +147,8 @@ def _take(
         name, notes = (item.upload.source, item.upload.label, student), tuple(result.notes)
         if item in result.held:
             results.append(Collected(*name, (), f"{result.why_held} `autograde confirm` shows and settles it"))
+        elif item in result.rejected:
+            results.append(Collected(*name, (), desk.rejection(item)))
         # The notes are about the student's files together, so they are said once, with the notebook that counts.
         elif item is result.chosen or result.chosen is None:
             results.append(Collected(*name, (assignment,), None, notes))
@@ -158,6 +176,6 @@ def _by_file(results: list[Collected]) -> list[Collected]:
         else:
             notes = tuple(dict.fromkeys([*before.notes, *result.notes]))
             names = tuple(dict.fromkeys([*before.notebooks, *result.notebooks]))
-            problem = before.problem or result.problem
+            problem = "; ".join(dict.fromkeys(filter(None, [before.problem, result.problem]))) or None
             merged[key] = Collected(before.file, before.label, before.student, names, problem, notes)
     return sorted(merged.values(), key=lambda result: (str(result.file), result.label))

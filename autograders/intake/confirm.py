@@ -46,40 +46,39 @@ def confirm(course: Course, assignment: str, student: str, number: int) -> str:
         note = read_note(course, assignment, student)
         if note is None or not note.held:
             raise CourseError(f"nothing of {student} waits for {assignment}: `autograde confirm` lists what does.")
+        if note.is_damaged:
+            raise CourseError(note.why_held)
         target = course.notebook("submitted", assignment, student)
         if not IN_PLACE <= number <= len(note.held):
             raise CourseError(
                 f"{student}, {assignment}: there is no file {number}; choose {IN_PLACE} to {len(note.held)}."
             )
-        # Read before anything is written: `_put` replaces the notebook in place.
-        contents = [held_path(course, assignment, student, held).read_bytes() for held in note.held]
-        earlier = [target.read_bytes()] if target.is_file() else []
+        held = [held_path(course, assignment, student, notebook).read_bytes() for notebook in note.held]
+        in_place = [target.read_bytes()] if target.is_file() else []
+        chosen = [held[number - 1]] if number != IN_PLACE else in_place
+        counts = digest_of(chosen[0]) if chosen else ""
+        # A copy of the notebook that counts is not another attempt.
+        others = [content for content in [*held, *in_place] if digest_of(content) != counts]
+        # First, so that the notebook in place is kept before another replaces it.
+        for content in others:
+            path = course.root / "attempts" / student / assignment / f"{digest_of(content)[:12]}.ipynb"
+            write_bytes_atomically(path, content)
         if number != IN_PLACE:
             choice = note.held[number - 1]
-            _put(course, assignment, student, contents.pop(number - 1), choice.time)
-            note.file, note.digest, note.late = choice.file, choice.digest, choice.late
-            contents += earlier
-        for content in contents:
-            # A copy of the notebook that counts is not another attempt.
-            if digest_of(content) != note.digest:
-                name = f"{digest_of(content)[:12]}.ipynb"
-                write_bytes_atomically(course.root / "attempts" / student / assignment / name, content)
-        if number == IN_PLACE and earlier:
-            note.digest = digest_of(earlier[0])
-        note.origin = next((held.origin for held in note.held if held.digest == note.digest), note.origin)
+            _put(course, assignment, student, chosen[0], choice.time)
+            note.file, note.late = choice.file, choice.late
+        note.digest = counts or note.digest
+        note.origin = next((notebook.origin for notebook in note.held if notebook.digest == counts), note.origin)
         # Collecting the same files again must not ask the same question again.
-        note.rejected = sorted({*note.rejected, *(digest_of(content) for content in contents)} - {note.digest})
-        held, note.held, note.why_held = note.held, [], ""
-        none_counts = number == IN_PLACE and not earlier
-        chosen_name = "none" if none_counts else note.file or "the one in place"
-        note.notes = [*note.notes, f"of {len(held) + len(earlier)} files a person chose {chosen_name}"]
+        note.rejected = sorted({*note.rejected, *map(digest_of, others)} - {note.digest})
+        settled, note.held, note.why_held = note.held, [], ""
+        name = (note.file or "the notebook in place") if chosen else "none"
+        note.notes = [*note.notes, f"of {len(held) + len(in_place)} files a person chose {name}"]
         write_note(course, assignment, student, note)
         # Last, so that a command that was killed can be repeated: until the note is written, the files are needed.
-        for notebook in held:
+        for notebook in settled:
             held_path(course, assignment, student, notebook).unlink(missing_ok=True)
-        if none_counts:
-            return "none of the files counts"
-        return f"{note.file or 'the notebook in place'} counts"
+        return f"{name} counts" if chosen else "none of the files counts"
 
 
 def _put(course: Course, assignment: str, student: str, content: bytes, time: str) -> None:

@@ -16,16 +16,19 @@ from ..files import write_text_atomically
 from ..plain_text import plain
 from ..reasons import Kind, Reason
 from .copies import most_complete
-from .notes import note_in_force
+from .notes import digest_at, digest_of, note_in_force
 from .reading.archives import Archive, RefusedArchive, entries, is_folder, kind_of, read_file
 from .reading.decoding import Unreadable
 from .reading.identify import has_cells_of, stamp_of
 from .reading.limited_reading import read_notebook, related
 from .reading.reading import ReadNotebook
-from .reading.submission_limits import MAX_BYTES, MAX_NOTEBOOKS
+from .reading.submission_limits import MAX_NOTEBOOKS
 from .times import TIMESTAMP
 
 __all__ = ["Received", "Unreadable", "receive", "stage", "submission_digest", "submitted_students"]
+
+_NOTHING = digest_of(b"")
+"""The digest of a file whose content does not count, or that cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,16 @@ class Received:
 
 def submitted_students(course: Course, assignment: str) -> list[str]:
     """The students who have a folder for this assignment (or something in its place), in order."""
-    return sorted(path.parent.name for path in course.step("submitted", "").glob(f"*/{assignment}"))
+    return sorted(path.name for path in course.step("submitted", "").glob("*") if _is_there(path / assignment))
+
+
+def _is_there(path: Path) -> bool:
+    """Whether something is at a path, also where it may not be looked at: it is not missing then."""
+    try:
+        path.lstat()
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    return True
 
 
 def submission_digest(course: Course, assignment: str, student: str) -> str | None:
@@ -56,22 +68,13 @@ def submission_digest(course: Course, assignment: str, student: str) -> str | No
     names = [entry.name for entry in entries(folder) if entry.problem is None]
     # The usual case, a notebook alone: the digest of its bytes, which `sha256sum` gives too.
     if names == [exact.name] and not marked:
-        return _file_digest(exact)
+        return digest_at(exact) or _NOTHING
     digest = hashlib.sha256(marked.encode())
     for name in names:
         counts = _is_notebook(name) or name == TIMESTAMP
-        content = _file_digest(folder / name) if counts else hashlib.sha256().hexdigest()
+        content = (digest_at(folder / name) if counts else None) or _NOTHING
         digest.update(f"{name}\x1f{content}\x1e".encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
-
-
-def _file_digest(path: Path) -> str:
-    """A digest of a file's bytes; of one that is too large to be read, of its size."""
-    with path.open("rb") as file:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            return hashlib.sha256(f"{size} bytes".encode()).hexdigest()
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def receive(course: Course, assignment: str, student: str) -> Received:

@@ -12,7 +12,7 @@ from pathlib import Path
 from ..course import Course, CourseError
 from ..files import write_text_atomically
 from ..plain_text import some
-from ..tables import separator_of, write_table
+from ..tables import read_csv, write_table
 from .roster import Roster, is_path_safe, normal_id
 
 ROLES = ("id", "name", "email", "lms_id")
@@ -70,34 +70,13 @@ class LmsTable:
 
 def read_lms_table(path: Path) -> LmsTable:
     """Read an export. Raises CourseError, with the remedy, for another encoding or form."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise CourseError(f"{path} does not exist") from None
-    if content.startswith(b"PK"):
-        raise CourseError(f"{path} is a workbook or an archive, not a CSV: save it as CSV in UTF-8.")
-    try:
-        is_utf16 = content.startswith((b"\xff\xfe", b"\xfe\xff"))
-        text = content.decode("utf-16" if is_utf16 else "utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise CourseError(
-            f"{path}: not UTF-8 (byte {error.start}). Download it again, or save it as CSV in UTF-8."
-        ) from None
-    first = text.partition("\n")[0]
-    separator = separator_of(first)
-    lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator))
-    if not lines or len(lines[0]) < 2:
+    table = read_csv(path)
+    if len(table.header) < 2:
+        first = " ".join(table.header)
         raise CourseError(
             f"{path}: no columns separated by a comma, a semicolon or a tab; its first line: {first!r:.80}"
         )
-    header = [name.strip() for name in lines[0]]
-    for number, line in enumerate(lines[1:], 2):
-        if line and len(line) != len(header):
-            raise CourseError(
-                f"{path}: line {number} has {len(line)} cells, the header {len(header)}. It was cut off, or a text "
-                "holds the separator: download it again."
-            )
-    return LmsTable(path, header, [line for line in lines[1:] if any(map(str.strip, line))], separator)
+    return LmsTable(path, table.header, table.lines, table.separator)
 
 
 def is_person(name: str) -> bool:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import stat
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..course import Course, CourseError
 from ..files import write_text_atomically
 from ..plain_text import plain
+from .reading.submission_limits import MAX_BYTES
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,11 @@ class Note:
     """Digests of notebooks that a person did not choose."""
 
     @property
+    def is_damaged(self) -> bool:
+        """Whether the note cannot be read: what it said of the student's files is unknown, so a person decides."""
+        return any(not notebook.digest for notebook in self.held)
+
+    @property
     def remarks(self) -> list[str]:
         """Everything to report beside the submission's state."""
         return [*self.notes, *(f"also handed in, not graded: {file.file}: {file.reason}" for file in self.others)]
@@ -67,19 +75,25 @@ def held_path(course: Course, assignment: str, student: str, held: HeldNotebook)
 
 
 def read_note(course: Course, assignment: str, student: str) -> Note | None:
-    """The note, or None when nothing was collected. Raises CourseError when it is damaged."""
+    """The note, or None when nothing was collected. A damaged one waits for a person: it must not stop the others."""
     path = note_path(course, assignment, student)
     try:
         content = json.loads(path.read_text("utf-8"))
-        # Another version of this package may have written fewer fields, or more.
-        values = {entry.name: content[entry.name] for entry in fields(Note) if entry.name in content}
+        values = _known_fields(Note, content)
         values["others"] = [UngradedFile(**file) for file in values.get("others", [])]
         values["held"] = [HeldNotebook(**notebook) for notebook in values.get("held", [])]
         return Note(**values)
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, AttributeError) as error:
-        raise CourseError(f"{path} is damaged ({error}): remove it and collect the student's files again.") from None
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        place = path.relative_to(course.root)
+        why = f"{place} is damaged ({type(error).__name__}): remove it and collect the student's files again."
+        return Note(held=[HeldNotebook(str(place), "", "the course's folder")], why_held=why)
+
+
+def _known_fields(kind: Any, content: dict[str, Any]) -> dict[str, Any]:
+    """What this version knows of an entry: another may have written fewer fields, or more."""
+    return {entry.name: content[entry.name] for entry in fields(kind) if entry.name in content}
 
 
 def write_note(course: Course, assignment: str, student: str, note: Note) -> None:
@@ -97,10 +111,8 @@ def note_in_force(course: Course, assignment: str, student: str) -> Note | None:
     note = read_note(course, assignment, student)
     if note is None or not note.digest:
         return note
-    target = course.notebook("submitted", assignment, student)
-    if target.is_file() and not target.is_symlink():
-        return note if digest_of(target.read_bytes()) == note.digest else None
-    return note if note.held else None
+    digest = digest_at(course.notebook("submitted", assignment, student))
+    return note if digest == note.digest or (digest is None and note.held) else None
 
 
 def is_waiting(course: Course, assignment: str, student: str) -> bool:
@@ -114,34 +126,53 @@ def digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def digest_at(path: Path) -> str | None:
+    """The digest of a file, or of its size where it is too large to be graded; None where no file can be read."""
+    try:
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        with path.open("rb") as file:
+            if status.st_size > MAX_BYTES:
+                return digest_of(f"{status.st_size} bytes".encode())
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
 @dataclass(frozen=True)
 class NotPlaced:
     """A file whose student or assignment is unknown, and the reason."""
 
     file: str
     digest: str
+    """"" when nothing of the file is kept."""
     reason: str
+    student: str | None = None
+    assignment: str | None = None
+    """Whose it is, and for which assignment, where that is known all the same."""
+
+    def concerns(self, student: str) -> bool:
+        """Whether it is this student's, or lay in a folder of that name."""
+        return self.student == student or student in PurePosixPath(self.file).parts
 
 
 def read_not_placed(course: Course) -> list[NotPlaced]:
     """The files without a known student or assignment, by name."""
     path = _not_placed_path(course)
     try:
-        return [NotPlaced(**entry) for entry in json.loads(path.read_text("utf-8"))]
+        return [NotPlaced(**_known_fields(NotPlaced, entry)) for entry in json.loads(path.read_text("utf-8"))]
     except FileNotFoundError:
         return []
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise CourseError(f"{path} is damaged ({error}): remove it and collect the files again.") from None
 
 
-def update_not_placed(course: Course, not_placed: list[NotPlaced], placed: set[str]) -> None:
-    """Enter files that could not be placed; what was placed meanwhile (by its digest) is no longer among them."""
+def update_not_placed(course: Course, not_placed: Sequence[NotPlaced], is_settled: Callable[[NotPlaced], bool]) -> None:
+    """Enter files that could not be placed; those that are settled meanwhile are no longer among them."""
     new = {(entry.file, entry.digest) for entry in not_placed}
-    kept = [
-        entry
-        for entry in read_not_placed(course)
-        if entry.digest not in placed and (entry.file, entry.digest) not in new
-    ]
+    entries = [entry for entry in read_not_placed(course) if (entry.file, entry.digest) not in new]
+    kept = [entry for entry in entries if not is_settled(entry)]
     entries = sorted([*kept, *not_placed], key=lambda entry: (entry.file, entry.digest))
     if entries or _not_placed_path(course).exists():
         _write(_not_placed_path(course), [asdict(entry) for entry in entries])

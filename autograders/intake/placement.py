@@ -25,6 +25,11 @@ _MOST_BYTES, _MOST_BYTES_TOGETHER, _MOST_STUDENTS = 10_000_000, 500_000_000, 2_0
 class Unplaced(ValueError):  # noqa: N818 - a state of a file, not a fault of ours
     """A file whose student is unknown, or that is not a notebook of this course; the message is the reason."""
 
+    def __init__(self, reason: str, student: str | None = None, assignment: str | None = None) -> None:
+        """Args: the reason; whose the file is and for which assignment, where that is known all the same."""
+        super().__init__(reason)
+        self.student, self.assignment = student, assignment
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -70,15 +75,29 @@ class Placement:
     def place(self, upload: Upload) -> PlacedNotebook:
         """Place one notebook. Raises Unplaced with the reason."""
         claim = self.claim(upload)
-        assignment = upload.assignment or self._assignment(upload)
+        try:
+            assignment = upload.assignment or self._assignment(upload)
+        except Unplaced as error:
+            raise Unplaced(str(error), claim.student, error.assignment or self.about(upload)) from None
         self._refuse_too_much(claim, len(upload.content))
         time, note = self._time(claim.submitted, packed=upload.packed_by is not None)
         return PlacedNotebook(upload, claim, assignment, time, tuple(filter(None, [*claim.notes, note])))
 
     def claim(self, upload: Upload) -> Claim:
         """Whose a file is. Raises Unplaced with the reason."""
+        claim = self._claim(upload)
+        if claim.student in self._releases:
+            raise Unplaced(f"{claim.student!r} is the name of an assignment, not the id of a student")
+        return claim
+
+    def _claim(self, upload: Upload) -> Claim:
         owner = self._owners.of(upload.label)
         submitted = owner.submitted or upload.submitted
+        if upload.student and upload.packed_by and normal_id(upload.packed_by) != upload.student and not owner.sure:
+            raise Unplaced(
+                f"it lies in the folder of {upload.student}, and says that {upload.packed_by} packed it: say whose it "
+                "is in a mapping file"
+            )
         claimed = upload.student or upload.packed_by
         packed = "" if upload.packed_by is None else f", packed by {name_key(upload.packed_name) or 'no name'}"
         if owner.student is not None:
@@ -127,7 +146,8 @@ class Placement:
         if not candidates:
             raise Unplaced(f"it holds no notebook of this course ({', '.join(sorted(self._releases))})")
         if candidates[0] not in self._wanted:
-            raise Unplaced(f"it is of {candidates[0]}, and only {', '.join(self._wanted)} is collected now")
+            reason = f"it is of {candidates[0]}, and only {', '.join(self._wanted)} is collected now"
+            raise Unplaced(reason, assignment=candidates[0])
         return candidates[0]
 
     def _refuse_too_much(self, claim: Claim, size: int) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import unicodedata
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 from ..course import Course, CourseError
-from ..tables import original, separator_of
+from ..tables import read_csv
 from .times import has_zone, parse_time
 
 _MOODLE = re.compile(r"^(?P<name>.+?)_\d+_assignsubmission_(?:file|onlinetext)_?(?P<rest>.*)$")
@@ -51,7 +51,7 @@ class Roster:
         self._by_name: dict[str, set[str]] = defaultdict(set)
         self._by_case: dict[str, str] = {}
         if self.exists:
-            for row in _read_table(course.roster, {"id"}):
+            for row in _rows(course.roster, ["id"]):
                 student = normal_id(row["id"])
                 # Spreadsheets leave empty rows at the end.
                 if not student:
@@ -59,6 +59,11 @@ class Roster:
                 if not is_path_safe(student):
                     raise CourseError(f"{course.roster}: {student!r} cannot be an id: it cannot name a folder")
                 name = " ".join(filter(None, (row.get(column, "") for column in _NAME_COLUMNS)))
+                if "\n" in name:
+                    raise CourseError(
+                        f"{course.roster}: the name {name!r:.200} has several lines. Is a quotation mark "
+                        "opened there and not closed?"
+                    )
                 if self.names.setdefault(student, name) != name:
                     raise CourseError(
                         f"{course.roster}: the id {student} is that of {self.names[student]!r} and of {name!r}; "
@@ -107,7 +112,7 @@ class Owners:
         self.roster = roster
         self._rows: list[dict[str, str]] = []
         self._participants: dict[str, dict[str, str]] = {}
-        rows = [] if mapping is None else _read_table(mapping, set())
+        rows = [] if mapping is None else _rows(mapping)
         if rows and set(rows[0]) >= _WORKSHEET:
             self._participants = {"".join(re.findall(r"\d+", row["Identifier"])): row for row in rows}
             return
@@ -238,20 +243,7 @@ def _joined(words: list[str]) -> set[str]:
     return {"".join(words[turn:] + words[:turn]) for turn in range(len(words))}
 
 
-def _read_table(path: Path, columns: set[str]) -> list[dict[str, str]]:
-    """The rows of a CSV in UTF-8, separated by commas or semicolons. Raises CourseError with the remedy."""
-    try:
-        text = path.read_text("utf-8-sig")
-    except FileNotFoundError:
-        raise CourseError(f"{path} does not exist") from None
-    except UnicodeDecodeError as error:
-        raise CourseError(f"{path}: not UTF-8 (byte {error.start}). Save it as CSV in UTF-8.") from None
-    lines = text.splitlines()
-    reader = csv.DictReader(lines, delimiter=separator_of(lines[0] if lines else "", ",;"))
-    missing = sorted(columns - set(reader.fieldnames or []))
-    if missing:
-        hint = " An export of an LMS becomes the roster with `autograde roster FILE`." if "id" in missing else ""
-        raise CourseError(f"{path}: no column '{missing[0]}'; it has {reader.fieldnames}.{hint}")
-    # A table that was made from one of ours has its apostrophes.
-    rows = [{str(key): value.strip() for key, value in row.items() if isinstance(value, str)} for row in reader]
-    return [{key: original(value) for key, value in row.items()} for row in rows]
+def _rows(path: Path, required: Sequence[str] = ()) -> list[dict[str, str]]:
+    hint = " An export of an LMS becomes the roster with `autograde roster FILE`."
+    rows = read_csv(path, required, hint=hint).rows()
+    return [{name: cell.strip() for name, cell in row.items()} for row in rows]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from ..course import Course, CourseError
+from ..tables import read_csv
 from .reading.archives import RefusedArchive, kind_of, read_file
 
 TIMESTAMP = "timestamp.txt"
@@ -111,20 +111,17 @@ def due_dates(course: Course, assignments: Collection[str] | None = None) -> dic
     path = course.root / "assignments.csv"
     if not path.exists():
         return {}
-    lines = path.read_text("utf-8-sig", errors="replace").splitlines()
-    reader = csv.DictReader(lines)
-    if not {"assignment", "due"} <= set(reader.fieldnames or []):
-        raise CourseError(f"{path}: the columns 'assignment' and 'due' are needed; it has {reader.fieldnames}")
-    due = {}
-    for number, row in enumerate(reader, 2):
-        text, penalty = (row["due"] or "").strip(), (row.get("late_penalty") or "").strip()
+    table = read_csv(path, ["assignment", "due"])
+    due: dict[str, Due] = {}
+    for number, row in zip(table.numbers, table.rows(), strict=True):
+        text, penalty = row["due"].strip(), row.get("late_penalty", "").strip()
         date = parse_time(text)
         # Without a zone a due date would be read as UTC, hours away from what the class was told.
         if text and (date is None or not has_zone(text)):
             raise CourseError(
                 f"{path}, line {number}: {text!r} is not a due date; write 2026-03-01 23:59 +0100, with the zone"
             )
-        name = (row["assignment"] or "").strip()
+        name = row["assignment"].strip()
         if assignments is not None and name not in assignments:
             raise CourseError(
                 f"{path}, line {number}: no assignment {name!r}; there are: {', '.join(sorted(assignments))}"
@@ -133,5 +130,7 @@ def due_dates(course: Course, assignments: Collection[str] | None = None) -> dic
             raise CourseError(
                 f"{path}, line {number}: late_penalty {penalty!r}; nbgrader has {' and '.join(PENALTIES)}"
             )
+        if name in due:
+            raise CourseError(f"{path}, line {number}: {name} has a line already; leave one of them")
         due[name] = Due(date, penalty or None)
     return due

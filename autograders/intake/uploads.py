@@ -13,7 +13,7 @@ from typing import Any
 from ..course import CourseError
 from .notes import digest_of
 from .reading.archives import Archive, Entry, RefusedArchive, entries, is_folder, kind_of, read_file
-from .roster import is_own_id
+from .roster import Roster, is_own_id, normal_id
 from .times import TIMESTAMP, handed_in
 
 MANIFEST = "manifest.json"
@@ -54,7 +54,7 @@ class Upload:
     packed_name: str = ""
     assignment: str | None = None
     student: str | None = None
-    """The folder of nbgrader's that it lay in."""
+    """Whose folder of nbgrader's it lay in."""
     submitted: str | None = None
     """When it says that it was handed in."""
     members: tuple[str, ...] = ()
@@ -105,12 +105,12 @@ def _archive(path: Path) -> Archive:
 
 
 def uploads_in(
-    paths: Iterable[Path], assignments: Sequence[str], released: Sequence[str], *, archive_times: bool
+    paths: Iterable[Path], assignments: Sequence[str], released: Sequence[str], roster: Roster, *, archive_times: bool
 ) -> Iterator[Upload]:
     """Every file below `paths`: the notebooks, and the other files with the reason why they are not notebooks.
 
-    Args: the files and folders, the assignments that are collected, all that the course has, and whether the times in
-    an archive are those of handing in.
+    Args: the files and folders, the assignments that are collected, all that the course has, the class, and whether
+    the times in an archive are those of handing in.
     """
     for path in paths:
         if not path.exists() and not path.is_symlink():
@@ -121,9 +121,8 @@ def uploads_in(
             yield from _file(Upload(path, path.name), path, assignments, released, archive_times)
         else:
             for entry in entries(path):
-                upload = _in_folder_of_nbgrader(
-                    Upload(path / entry.name, entry.name, problem=entry.problem), assignments
-                )
+                upload = Upload(path / entry.name, entry.name, problem=entry.problem)
+                upload = _in_folder_of_nbgrader(upload, assignments, roster)
                 if entry.problem is not None:
                     yield upload
                 elif PurePosixPath(entry.name).name not in _OF_THE_SYSTEM:
@@ -161,13 +160,21 @@ def _read(path: Path) -> bytes | Path | str:
         return str(error)
 
 
-def _in_folder_of_nbgrader(upload: Upload, assignments: Sequence[str]) -> Upload:
-    parts = upload.source.parts
+def _in_folder_of_nbgrader(upload: Upload, assignments: Sequence[str], roster: Roster) -> Upload:
+    """The upload with what `ID/ASSIGNMENT/file` says of it.
+
+    Any folder can be named after an assignment, and the one around it after nobody. So the roster has to have the id;
+    without a roster the folder must lie below what is collected, not around it.
+    """
+    parts = upload.source.absolute().parts
     if len(parts) < 3 or parts[-2] not in assignments:
+        return upload
+    student, is_below = normal_id(parts[-3]), len(PurePosixPath(upload.label).parts) >= 3
+    if not (student in roster if roster.exists else is_below):
         return upload
     time = handed_in(upload.source.parent).time
     submitted = None if time is None else f"{time:%Y-%m-%d %H:%M:%S} UTC"
-    return replace(upload, assignment=parts[-2], student=parts[-3], submitted=submitted)
+    return replace(upload, assignment=parts[-2], student=student, submitted=submitted)
 
 
 def _opened(

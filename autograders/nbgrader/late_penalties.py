@@ -1,7 +1,8 @@
-"""Late penalties as nbgrader has them, on a time of handing in that was checked."""
+"""Late penalties by nbgrader's plugin, for as many seconds as `lateness` says."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from nbgrader.preprocessors import AssignLatePenalties
 from traitlets import Unicode
 
 from ..course import Course
-from ..grading.states import MARKED_SECONDS
+from ..grading.lateness import lateness, time_without_mark
 from ..intake.notes import note_in_force
 from ..intake.times import due_dates, handed_in
 from ..notebooks import STAMP
@@ -23,44 +24,46 @@ class LatePenalties(AssignLatePenalties):
 
     course_root = Unicode(help="The course's working folder, which holds assignments.csv.").tag(config=True)
 
-    def init_plugin(self) -> None:
-        """Make nbgrader's plugin, with the penalty that assignments.csv names for this assignment."""
-        super().init_plugin()
-        if self._penalty is not None and hasattr(self.plugin_inst, "penalty_method"):
-            self.plugin_inst.penalty_method = self._penalty
-
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
-        """Enter the times, let nbgrader give the penalty, and note in the notebook a time that was not believed."""
+        """Enter one submission's time and penalty, and note in the notebook a time that was not believed."""
         names = resources["nbgrader"]
         assignment, student = names["assignment"], names["student"]
-        course = Course(Path(self.course_root))
-        due = due_dates(course).get(assignment)
-        self._penalty = due.penalty if due is not None else None
-        arrival = handed_in(course.step("submitted", student, assignment))
-        note = note_in_force(course, assignment, student)
+        arrival = handed_in(Course(Path(self.course_root)).step("submitted", student, assignment))
         with Gradebook(names["db_url"]) as gradebook:
-            if due is not None:
-                gradebook.find_assignment(assignment).duedate = due.date
-            submission = gradebook.find_submission(assignment, student)
-            submission.timestamp = _effective_time(arrival.time, submission, note.late if note is not None else "")
-            # nbgrader's step opens the gradebook anew, and computes from what it finds there.
-            gradebook.db.commit()
-        nb, resources = super().preprocess(nb, resources)
-        with Gradebook(names["db_url"]) as gradebook:
-            submission = gradebook.find_submission(assignment, student)
-            has_due = submission.duedate is not None
-        if arrival.note and has_due:
+            due = self.penalise(gradebook, assignment, {student: arrival.time})
+        if arrival.note and due is not None:
             stamp = nb.metadata.setdefault(STAMP, {})
             stamp["notes"] = [*stamp.get("notes", []), arrival.note]
         return nb, resources
 
+    def penalise(self, gradebook: Any, assignment: str, arrivals: Mapping[str, datetime | None]) -> datetime | None:
+        """Enter the due date, and times and penalties of the students in `arrivals`; returns the due date.
 
-def _effective_time(time: datetime | None, submission: Any, marked: str) -> datetime | None:
-    """The time of handing in for nbgrader: just after the due date if an LMS marks the file late without a late time.
+        When the date has changed everybody's penalty changes with it, in the same transaction: once the new date is in
+        the gradebook, nothing tells which penalties are of the old one.
+        """
+        course = Course(Path(self.course_root))
+        line, entry = due_dates(course).get(assignment), gradebook.find_assignment(assignment)
+        self.init_plugin()
+        if line is not None and line.penalty is not None and hasattr(self.plugin_inst, "penalty_method"):
+            self.plugin_inst.penalty_method = line.penalty
+        before, due = entry.duedate, line.date if line is not None else entry.duedate
+        entry.duedate = due
+        everybody = due != before
+        submissions = entry.submissions if everybody else [gradebook.find_submission(assignment, s) for s in arrivals]
+        for submission in submissions:
+            student = submission.student.id
+            note = note_in_force(course, assignment, student)
+            mark = note.late if note is not None else ""
+            time = arrivals.get(student, time_without_mark(submission.timestamp, before, mark))
+            # nbgrader knows no marks: its time is then just after the due date.
+            late = lateness(time, due, None, mark, 0.0).seconds
+            submission.timestamp = due + timedelta(seconds=late) if due is not None and late else time
+            self._enter(submission, student, lateness(time, due, submission.extension, mark, 0.0).seconds)
+        gradebook.db.commit()
+        return due
 
-    An extension that the student has in nbgrader still counts.
-    """
-    due = submission.assignment.duedate
-    if not marked or due is None or (time is not None and time > due):
-        return time
-    return due + timedelta(seconds=MARKED_SECONDS)
+    def _enter(self, submission: Any, student: str, seconds: float) -> None:
+        for notebook in submission.notebooks:
+            penalty = self.plugin_inst.late_submission_penalty(student, notebook.score, seconds) if seconds else None
+            notebook.late_submission_penalty = None if penalty is None else self._check_late_penalty(notebook, penalty)

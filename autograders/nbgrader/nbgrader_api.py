@@ -19,7 +19,7 @@ from traitlets.config import Config
 from ..course import Course, CourseError
 from ..intake.reading.limited_process import LimitedProcess, OverLimit
 from ..intake.reading.submission_limits import PAGE_MEGABYTES, PAGE_SECONDS
-from .database import put_scripts_on_path
+from .database import open_gradebook, put_scripts_on_path
 from .gradebook_lock import refuse_lock
 
 
@@ -87,6 +87,17 @@ def convert_to_feedback(course: Course, assignment: str, student: str, ending: s
     from nbgrader.converters import GenerateFeedback
 
     _staged(course, GenerateFeedback, "feedback", assignment, student, staging=staging, ending=ending)
+
+
+def penalise_again(course: Course, assignment: str) -> None:
+    """Enter the due date of assignments.csv; when it is another than before, with everybody's penalty for it."""
+    from .configuration import configuration
+    from .late_penalties import LatePenalties
+
+    log = logging.getLogger("autograders.nbgrader")
+    log.propagate = False
+    with open_gradebook(course) as gradebook:
+        LatePenalties(config=configuration(course), log=log).penalise(gradebook, assignment, {})
 
 
 def _staged(

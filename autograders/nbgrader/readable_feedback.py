@@ -14,6 +14,7 @@ from traitlets import Unicode
 
 from ..course import Course
 from ..grading.journal import look_up
+from ..grading.lateness import extension_of, lateness_of
 from ..grading.states import State, state_of
 from ..intake.notes import note_in_force
 from ..intake.times import due_dates
@@ -24,8 +25,8 @@ from ..questions.titles import question_titles
 from ..release.history import read_history
 from ..release.publications import read_published, which_release
 from ..results.banner import state_banner
-from ..results.gradebook import extension_of, lateness_of, penalty_of
-from .safe_page_exporter import FOLD, HEADING, UNFOLD
+from .safe_page_exporter import FOLD, HEADING, OURS, UNFOLD
+from .scores import question_of, scores_of
 
 _NOTE = (
     "*Your answers were put into the notebook as it was released. Cells that only show something were not run while "
@@ -56,6 +57,7 @@ class ReadableFeedback(NbGraderPreprocessor):
         banner, waiting = _from_gradebook(course, nb, ids)
         table = _table(nb, waiting)
         for cell in nb.cells:
+            cell.metadata.pop(OURS, None)  # a student's cell could have it
             if _is_answer(cell):
                 cell.metadata[HEADING] = _heading(cell.metadata["nbgrader"])
             if by_test_id(cell.metadata.get("nbgrader", {}).get("grade_id", "")) is not None:
@@ -65,7 +67,8 @@ class ReadableFeedback(NbGraderPreprocessor):
         note = f"{_NOTE}\n\n{self._release(nb, ids['assignment'])}"
         _fold(nb.cells)
         head = f"<h1>{html.escape(ids['notebook'])}</h1>\n<p><strong>{_total(ids, nb, waiting)}</strong></p>"
-        nb.cells.insert(0, new_markdown_cell(f"{head}\n\n{banner}\n\n{table}\n\n{note}"))
+        text = f"{head}\n\n{banner}\n\n{table}\n\n{note}"
+        nb.cells.insert(0, new_markdown_cell(text, metadata={OURS: True}))
         resources["inlining"]["css"] = [*resources["inlining"]["css"], _STYLE]
         return nb, resources
 
@@ -107,7 +110,7 @@ def _heading(names: NotebookNode) -> str:
 def _total(ids: Any, nb: NotebookNode, waiting: Set[str]) -> str:
     """The points of the notebook, and how many of them nobody has given or refused yet."""
     graded = [cell.metadata["nbgrader"] for cell in nb.cells if cell.metadata.get("nbgrader", {}).get("grade")]
-    open_points = sum(names.get("points") or 0 for names in graded if names["grade_id"] in waiting)
+    open_points = sum(names.get("points") or 0 for names in graded if question_of(names["grade_id"]) in waiting)
     total = f"{ids['score']:g} of {ids['max_score']:g} points"
     if ids["late_penalty"]:
         total += f", {ids['late_penalty']:g} taken off for being late"
@@ -131,7 +134,7 @@ def _table(nb: NotebookNode, waiting: Set[str]) -> str:
         ]
         happened = verdict.get("meaning") or "; ".join(lost)
         earned = f"{names.get('score') or 0:g}"
-        if names["grade_id"] in waiting:
+        if question_of(names["grade_id"]) in waiting:
             earned, happened = "–", happened or "waits for a person"
         elif by_test_id(names["grade_id"]) is None:
             happened = "graded by a person"
@@ -147,23 +150,21 @@ def _table(nb: NotebookNode, waiting: Set[str]) -> str:
 
 
 def _from_gradebook(course: Course, nb: NotebookNode, ids: Any) -> tuple[str, set[str]]:
-    """The submission's state with its reasons, as the gradebook has it now, and the cells that wait for a person."""
+    """The submission's state with its reasons, as the gradebook has it now, and the questions waiting for a person."""
     from nbgrader.api import Gradebook
 
-    stamp = nb.metadata.get(STAMP, {})
-    place = ids["assignment"], ids["student"]
-    record = look_up(course, *place)
+    stamp, student = nb.metadata.get(STAMP, {}), ids["student"]
+    record, note = look_up(course, ids["assignment"], student), note_in_force(course, ids["assignment"], student)
     state, reasons = state_of(stamp.get("verdicts", {}), stamp.get("incidents", ()))
+    due = due_dates(course).get(ids["assignment"])
     with Gradebook(ids["db_url"]) as gradebook:
-        submission = gradebook.find_submission(ids["assignment"], ids["student"])
-        penalty = penalty_of(submission, due_dates(course).get(ids["assignment"]))
-        ids["score"], ids["late_penalty"] = submission.score - penalty, penalty
-        late = lateness_of(submission, penalty, note_in_force(course, *place))
-        extended = extension_of(submission)
-        grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
-        waiting = {grade.name for grade in grades if grade.needs_manual_grade}
-    if late and state == State.GRADED:
+        submission = scores_of(gradebook, ids["assignment"], student)[student]
+    late = lateness_of(submission, due, note.late if note is not None else "")
+    ids["score"], ids["late_penalty"] = submission.score - late.points, late.points
+    if late.reason and state == State.GRADED:
         state = State.LATE
     notes = record.notes if record is not None else stamp.get("notes", [])
-    told = [*map(str, reasons), *notes, *(str(each) for each in (late, extended) if each)]
+    # The first of them fit on the page, so what concerns the score comes before what was repaired.
+    told = [*map(str, reasons), *(str(each) for each in (late.reason, extension_of(submission, due)) if each), *notes]
+    waiting = {question.question for question in submission.questions if question.needs_manual_grade}
     return state_banner(state, told), waiting

@@ -33,6 +33,8 @@ FOLD, UNFOLD = "fold_begins", "fold_ends"
 """Keys in a cell's metadata: a folded part of the page begins before it, ends behind it."""
 HEADING = "feedback_heading"
 """Key in a graded cell's metadata: what stands above it."""
+OURS = "feedback_head"
+"""Key in the metadata of the page's head, which is ours: no limit for students' texts holds there."""
 
 
 class SafePageExporter(HTMLExporter):
@@ -76,9 +78,11 @@ class SafePageExporter(HTMLExporter):
     @pass_context
     def markdown2html(self, context: Any, source: str) -> str:
         """What nbconvert's filter of that name does, cleaned."""
-        if len(source) > MOST_MARKDOWN or source.count("\\begin{") > _MOST_ENVIRONMENTS:
+        cell = context.get("cell", {})
+        too_long = len(source) > MOST_MARKDOWN or source.count("\\begin{") > _MOST_ENVIRONMENTS
+        if too_long and not cell.get("metadata", {}).get(OURS):
             return f"<pre>{html.escape(source)}</pre>"
-        attachments = context.get("cell", {}).get("attachments", {})
+        attachments = cell.get("attachments", {})
         page, mark, formulas = _rendered(source) if not attachments else _render(source, attachments)
         for number, formula in enumerate(formulas):
             page = page.replace(_place(mark, number), _place(self._mark, len(self._formulas)))

@@ -25,11 +25,11 @@ class QuestionScore:
 
 @dataclass
 class SubmissionScores:
-    """What the gradebook has of one submission."""
+    """What the gradebook has of one submission; its times are UTC without a zone."""
 
     timestamp: datetime | None
-    duedate: datetime | None
-    """With the student's extension; UTC without a zone."""
+    due: datetime | None
+    """Without the student's extension."""
     extension: timedelta | None
     late_submission_penalty: float = 0.0
     questions: list[QuestionScore] = field(default_factory=list)
@@ -38,13 +38,6 @@ class SubmissionScores:
     def score(self) -> float:
         """The sum over the questions, before the penalty."""
         return sum(question.score for question in self.questions)
-
-    @property
-    def total_seconds_late(self) -> float:
-        """How long after the due date it was handed in; 0 where a time is not known."""
-        if self.timestamp is None or self.duedate is None:
-            return 0.0
-        return max(0.0, (self.timestamp - self.duedate).total_seconds())
 
 
 def question_of(cell_name: str) -> str:
@@ -63,14 +56,13 @@ def maxima(gradebook: Any, assignment: str) -> dict[str, float]:
     return {question_of(cell.name): float(cell.max_score) for notebook in notebooks for cell in notebook.grade_cells}
 
 
-def scores_of(gradebook: Any, assignment: str) -> dict[str, SubmissionScores]:
-    """Every submission of an assignment, by student; none where nbgrader has no such assignment."""
+def scores_of(gradebook: Any, assignment: str, student: str | None = None) -> dict[str, SubmissionScores]:
+    """Every submission of an assignment, or that of one student; none where nbgrader has no such assignment."""
     from nbgrader.api import Assignment, BaseCell, Grade, SubmittedAssignment, SubmittedNotebook
     from sqlalchemy import select
 
     submissions = select(
         SubmittedAssignment.student_id,
-        SubmittedAssignment.id,
         SubmittedAssignment.timestamp,
         SubmittedAssignment.extension,
         Assignment.duedate,
@@ -78,15 +70,15 @@ def scores_of(gradebook: Any, assignment: str) -> dict[str, SubmissionScores]:
         SubmittedNotebook.late_submission_penalty,
     ).join_from(SubmittedAssignment, Assignment)
     submissions = submissions.outerjoin(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
+    sought = [Assignment.name == assignment]
+    if student is not None:
+        sought.append(SubmittedAssignment.student_id == student)
     scores: dict[str, SubmissionScores] = {}
     student_of: dict[str, str] = {}
-    for student, _, timestamp, extension, due, notebook, penalty in gradebook.db.execute(
-        submissions.where(Assignment.name == assignment)
-    ):
-        due = due + extension if due is not None and extension is not None else due
-        submission = scores.setdefault(student, SubmissionScores(timestamp, due, extension))
+    for owner, timestamp, extension, due, notebook, penalty in gradebook.db.execute(submissions.where(*sought)):
+        submission = scores.setdefault(owner, SubmissionScores(timestamp, due, extension))
         submission.late_submission_penalty += penalty or 0.0
-        student_of[notebook] = student
+        student_of[notebook] = owner
     graders = graders_of(gradebook, assignment)
     grades = (
         select(
@@ -101,13 +93,13 @@ def scores_of(gradebook: Any, assignment: str) -> dict[str, SubmissionScores]:
         .join(SubmittedNotebook, Grade.notebook_id == SubmittedNotebook.id)
         .join(SubmittedAssignment, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
         .join(Assignment, SubmittedAssignment.assignment_id == Assignment.id)
-        .where(Assignment.name == assignment)
+        .where(*sought)
     )
     for notebook, cell, auto_score, manual_score, score, waits in gradebook.db.execute(grades):
-        student = student_of[notebook]
-        by = graders.get((student, cell), "") if manual_score is not None else ""
+        owner = student_of[notebook]
+        by = graders.get((owner, cell), "") if manual_score is not None else ""
         question = QuestionScore(question_of(cell), auto_score, manual_score, float(score), bool(waits), by)
-        scores[student].questions.append(question)
+        scores[owner].questions.append(question)
     order = {question: number for number, question in enumerate(maxima(gradebook, assignment))}
     for submission in scores.values():
         submission.questions.sort(key=lambda score: order[score.question])

@@ -13,8 +13,8 @@ from ..course import Course, ReleaseError
 from ..notebooks import ROOT
 from .checkout import clean_commit, committed_files
 from .online import put_online
-from .release import Draft, drafted, enter, refuse_leaks
 from .publications import add_published
+from .release import Draft, drafted, enter, refuse_leaks
 from .repository import Repository
 from .student_folder import FOLDERS, library_version, write_stamp
 

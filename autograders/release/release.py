@@ -35,7 +35,7 @@ from ..questions.seeds import (
 )
 from ..setting import ANSWERS, DESCRIPTIONS, ROOT, SHIPPED_PACKAGES
 from .course_check import check_master, refuse_other_database
-from .edits import keep_edits
+from .edits import replace_folder
 from .history import REMOVED_SCORES, effects, note_release, read_history, release_of
 from .leaks import LeakCheck, Secret
 from .release_check import WrongVerdicts, verify_on
@@ -163,9 +163,7 @@ def enter(course: Course, draft: Draft) -> None:
         _generate(course, name)
         note_release(course, name)
     # Last, so that students never get notebooks that the gradebook does not know.
-    keep_edits(course.bundle, course.bundle.with_name(f"{course.bundle.name}.zip"))
-    _replace(draft.bundle, course.bundle)
-    shutil.make_archive(str(course.bundle), "zip", draft.bundle.parent, draft.bundle.name)
+    replace_folder(draft.bundle, course.bundle, course.bundle.with_name(f"{course.bundle.name}.zip"))
 
 
 def release(
@@ -297,16 +295,3 @@ def _markers(bundle: Path) -> list[str]:
             if match := _MARKERS.search(cell.source):
                 problems.append(f"{path.relative_to(bundle)}, cell {cell['id']} holds the marker {match[0]}")
     return problems
-
-
-def _replace(new: Path, target: Path) -> None:
-    """Put `new` where `target` is; a crash leaves the old folder or the new one, under its name or beside it."""
-    staged, old = target.with_name(f".{target.name}.new"), target.with_name(f".{target.name}.old")
-    for leftover in (staged, old):
-        shutil.rmtree(leftover, ignore_errors=True)
-    shutil.copytree(new, staged)
-    # In two steps: a folder cannot be renamed to the name of one that holds files.
-    if target.exists():
-        target.rename(old)
-    staged.rename(target)
-    shutil.rmtree(old, ignore_errors=True)

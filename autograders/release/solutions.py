@@ -15,6 +15,7 @@ from ..course import Course, ReleaseError
 from ..intake.times import due_dates
 from ..questions.question import QUESTIONS
 from ..questions.seeds import read_secret
+from .archive import write_archive
 
 
 def write_solutions(
@@ -46,7 +47,7 @@ def write_solutions(
     folder.mkdir()
     for name, nb in made.items():
         nbformat.write(nb, folder / f"{name}-solutions.ipynb")
-    shutil.make_archive(str(folder), "zip", course.root, folder.name)
+    write_archive(folder, folder.with_suffix(".zip"))
     return folder
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from ..course import Course, CourseError
 from ..files import write_text_atomically
 from ..grading.journal import DamagedRecord, Record, read_record
-from ..grading.states import State
+from ..grading.states import SET_ASIDE, State
 from ..intake.intake import submitted_students
 from ..intake.notes import is_waiting, noted_students, read_note
 from ..nbgrader.nbgrader_api import ConversionError, generate_feedback
@@ -118,7 +118,7 @@ def _write(course: Course, record: Record, ending: str, worker: int) -> bool:
     note = read_note(course, assignment, student)
     if note is not None and note.held:
         state, reason = State.TO_CONFIRM, note.why_held
-    elif record.questions:
+    elif record.questions and record.state not in SET_ASIDE:
         try:
             generate_feedback(course, assignment, student, ending, worker)
             return True

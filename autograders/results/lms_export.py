@@ -12,12 +12,13 @@ from pathlib import Path, PurePosixPath
 
 from ..course import Course, CourseError
 from ..files import write_bytes_atomically
+from ..grading.states import State
 from ..intake.lms_tables import POINTS_POSSIBLE, LmsTable, is_person, read_lms_table
 from ..intake.notes import note_in_force
 from ..intake.roster import CANVAS_FILE, Roster, normal_id
 from ..plain_text import some
-from .gradebook import rows
-from .row import Row
+from .row import Row, points_text
+from .rows import rows
 
 _CANVAS_IDS = ("SIS Login ID", "SIS User ID", "Integration ID", "ID")
 _CANVAS_PERSON = ("Student", "ID", "SIS User ID", "SIS Login ID", "Integration ID", "Root Account", "Section")
@@ -84,7 +85,7 @@ def canvas_export(
         updated = list(line)
         for name in assignments:
             if (score := class_rows.score(student, name)) is not None and _differs(line[place[name]], score):
-                updated[place[name]] = _number(score)
+                updated[place[name]] = points_text(score)
                 changes.append(
                     ScoreChange(student, line[student_column], name, line[place[name]], updated[place[name]])
                 )
@@ -136,7 +137,7 @@ def moodle_export(course: Course, path: Path, assignment: str) -> LmsExport:
         if changeable is not None and line[changeable].strip().casefold() == "no":
             locked.append(student)
             continue
-        after = _number(score).replace(".", ",") if comma else _number(score)
+        after = points_text(score).replace(".", ",") if comma else points_text(score)
         lines.append([after if place == columns["Grade"] else cell for place, cell in enumerate(line)])
         changes.append(ScoreChange(student, line[columns["Full name"]], assignment, before, after))
     remarks = _remarks(class_rows, owners, table.lines, columns["Full name"])
@@ -163,8 +164,12 @@ class _ClassRows:
     def waiting(self) -> list[str]:
         return sorted({row.student for row in self._rows.values() if row.by_hand_open})
 
+    def not_graded(self) -> list[str]:
+        return sorted({row.student for row in self._rows.values() if row.state == State.NOT_GRADED})
+
     def without_score(self) -> list[str]:
-        return sorted({row.student for row in self._rows.values() if row.score is None})
+        without = {row.student for row in self._rows.values() if row.score is None}
+        return sorted(without.difference(self.not_graded()))
 
     def scored(self) -> set[str]:
         return {row.student for row in self._rows.values() if row.score is not None}
@@ -205,9 +210,10 @@ def _canvas_column(table: LmsTable, assignment: str, named: Mapping[str, str]) -
 def _refuse_other_maximum(table: LmsTable, column: str, text: str, maximum: float | None) -> None:
     most = _value(text)
     if maximum is not None and most is not None and most != maximum:
+        here = points_text(maximum)
         raise CourseError(
-            f"{table.path}: {column} has {most:g} points in the LMS and {maximum:g} here. Give the assignment "
-            f"{maximum:g} points there and export it again. Nothing was written."
+            f"{table.path}: {column} has {points_text(most)} points in the LMS and {here} here. Give the assignment "
+            f"{here} points there and export it again. Nothing was written."
         )
 
 
@@ -222,27 +228,38 @@ def _owners(
 ) -> list[str]:
     """The student of each line, "" where it is nobody's: by Canvas's number, an id, the address, and last the name.
 
-    Raises CourseError when two lines are one student's, when a name is that of several and nothing else tells them
-    apart, and when hardly any line is of this course.
+    Raises CourseError when two lines are one student's, when a name or an address is that of several and nothing else
+    tells them apart, and when hardly any line is of this course.
     """
     roster = Roster(course)
-    by_email = {address.casefold(): student for student, address in roster.emails.items() if address}
-    owners, unclear = [], []
+    by_email = defaultdict(list)
+    for enrolled, address in roster.emails.items():
+        by_email[address.strip().casefold()].append(enrolled)
+    owners, unclear, shared = [], list[str](), list[str]()
     same_names = Counter(names)
     for number, name in enumerate(names):
+        address = emails[number].strip().casefold() if emails else ""
+        of_address = by_email.get(address, []) if address else []
         student = roster.by_lms_id(lms_ids[number].strip()) if lms_ids else None
         student = student or next((own for text in ids[number] if (own := normal_id(text)) in roster), None)
-        student = student or (by_email.get(emails[number].strip().casefold()) if emails else None)
+        student = student or (of_address[0] if len(of_address) == 1 else None)
         if student is None:
             student = roster.by_name(name)
             if student is not None and same_names[name] > 1:
                 student = None
                 unclear.append(name)
+            elif student is None and of_address:
+                shared.append(name)
         owners.append(student or "")
     count_of = Counter(filter(None, owners))
     remedy = "Give each line an id of the roster (`autograde roster FILE` takes the LMS's own). Nothing was written."
     if unclear:
         raise CourseError(f"{table.path}: {some(sorted(set(unclear)))} is in several lines, without an id. {remedy}")
+    if shared:
+        raise CourseError(
+            f"{table.path}: several students of the roster have the address of {some(sorted(set(shared)))}, and no id "
+            f"or name tells them apart. {remedy}"
+        )
     if double := sorted(student for student, count in count_of.items() if count > 1):
         raise CourseError(f"{table.path}: more than one line is of {some(double)}. {remedy}")
     if 2 * len(count_of) < len(owners):
@@ -279,6 +296,7 @@ def _remarks(class_rows: _ClassRows, owners: Sequence[str], lines: Sequence[Sequ
     groups: dict[str, list[str]] = defaultdict(list)
     groups["left out, on no roster"] = [line[name] for line, owner in zip(lines, owners, strict=True) if not owner]
     groups["left out, a question waits for a person"] = class_rows.waiting()
+    groups["handed in and not graded yet, left as they are"] = class_rows.not_graded()
     groups["without a score, left as they are"] = class_rows.without_score()
     groups["with a score, and not in the LMS's file"] = sorted(class_rows.scored() - set(owners))
     return [f"{remark}: {some(students)}" for remark, students in groups.items() if students]
@@ -294,8 +312,4 @@ def _value(text: str) -> float | None:
 
 def _differs(before: str, score: float) -> bool:
     value = _value(before)
-    return value is None or abs(value - round(score, 2)) > 0.004
-
-
-def _number(score: float) -> str:
-    return f"{round(score, 2):g}" if score < 1e5 else str(round(score, 2))
+    return value is None or abs(value - float(points_text(score))) > 0.004

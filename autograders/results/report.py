@@ -13,9 +13,9 @@ from ..grading.states import INCIDENTS, MEANINGS, SET_ASIDE
 from ..questions.titles import question_titles
 from ..questions.verdict import UNANSWERED
 from ..reasons import Kind, Reason
-from .gradebook import entries
 from .question_rows import WAITING, QuestionRow, question_rows
 from .row import Row
+from .rows import entries
 
 BUCKETS = ("full points", "half or more", "less than half", "no points", "not answered", "no verdict", "waits")
 """How a question ended for a student, from best to what is still open; the order of the bars."""
@@ -104,7 +104,8 @@ def assignment_report(course: Course, assignment: str, *, names: bool) -> Assign
     for entry in entries(course, [assignment]):
         student_rows.append(entry.row)
         answers += question_rows(entry)
-        if entry.record is not None:
+        # A record without a score is of an earlier attempt, or waits for a person.
+        if entry.record is not None and entry.row.score is not None:
             for question, verdict in entry.record.questions.items():
                 if verdict["misconception"]:
                     words[question, verdict["misconception"]] = verdict["meaning"], verdict["look_at"]

@@ -17,6 +17,11 @@ COLUMNS = (
 """What of a row a table has, in order."""
 
 
+def points_text(points: float) -> str:
+    """Points as tables and LMSs have them: two decimals at most, and every digit before them."""
+    return f"{points:.2f}".rstrip("0").rstrip(".")
+
+
 @dataclass(frozen=True)
 class Row:
     """One student and one assignment: always there, always with a state and, where it is not plain, its reason."""

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from ..course import Course, CourseError
-from ..files import PART
+from ..files import is_part, open_part
 from ..writer import only_writer
 from .encryption import MAGIC, EncryptedReader, EncryptedWriter
 
@@ -48,8 +48,7 @@ def back_up(course: Course, to: Path, passphrase: str | None = None) -> Backup:
     if to.resolve().is_relative_to(course.root.resolve()):
         raise CourseError(f"{to} lies in the course's own folder: a copy belongs elsewhere. Nothing was written.")
     with only_writer(course, "backup"), ExitStack() as stack:
-        descriptor, name = tempfile.mkstemp(dir=to.parent, prefix=f".{to.name[:100]}.", suffix=PART)
-        part = Path(name)
+        descriptor, part = open_part(to.parent)
         stack.callback(part.unlink, missing_ok=True)
         with os.fdopen(descriptor, "wb") as file:
             result = _write(course, file, passphrase)
@@ -89,11 +88,8 @@ def _kept(course: Course) -> Iterator[Path]:
     for top in sorted(course.root.iterdir()):
         if top.name in (*MADE_AGAIN, *_BESIDE_DATABASE):
             continue
-        yield top
-        if top.is_dir() and not top.is_symlink():
-            for path in sorted(top.rglob("*")):
-                if not path.name.endswith(PART):
-                    yield path
+        below = sorted(top.rglob("*")) if top.is_dir() and not top.is_symlink() else []
+        yield from (path for path in [top, *below] if not is_part(path.name))
 
 
 def restore(file: Path, course: Course, passphrase: str | None = None) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 from .. import notebooks
 from ..course import Course, CourseError
 from ..grading.journal import look_up
-from ..intake.roster import Roster
+from ..intake.roster import Roster, is_path_safe
 from ..intake.times import due_dates, has_zone, parse_time
 from ..nbgrader.database import open_gradebook
 from ..writer import only_writer
@@ -36,7 +36,7 @@ def extend(course: Course, student: str, assignment: str, until: str) -> str:
     course.require_release(assignment)
     time = None if until == NEVER else _time(until)
     is_enrolled = student in Roster(course) or course.step("submitted", student).is_dir()
-    if not is_enrolled:
+    if not (is_path_safe(student) and is_enrolled):
         raise CourseError(f"nobody has the id {student!r}: `autograde gradebook` lists the class. Nothing was written.")
     due = due_dates(course).get(assignment)
     with only_writer(course, "extend"):

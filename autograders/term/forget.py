@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from ..course import Course, CourseError
 from ..intake.notes import read_not_placed, update_not_placed
+from ..intake.reading.archives import is_folder
 from ..intake.roster import normal_id
 from ..nbgrader.database import open_gradebook
 from ..nbgrader.graders import forget_marks
 from ..release.history import REMOVED_SCORES
-from ..results.gradebook import rows
-from ..tables import original, read_table, separator_of, write_table
+from ..results.rows import rows
+from ..tables import read_csv, read_table, write_table
 from ..writer import only_writer
 
 _FOLDERS = ("submitted", "received", "autograded", "feedback", "attempts", "set-aside")
@@ -36,7 +36,7 @@ def places_of(course: Course, student: str) -> list[str]:
         raise CourseError(f"{student!r} is not a student's id. Nothing was deleted.")
     places = [str(path.relative_to(course.root)) for path in _paths(course, student)]
     places += [f"{name} ({count} lines)" for name, count in _lines(course, student).items()]
-    if loose := [entry for entry in read_not_placed(course) if student in PurePosixPath(entry.file).parts]:
+    if loose := [entry for entry in read_not_placed(course) if entry.concerns(student)]:
         places.append(f"collected/not-placed.json ({len(loose)} entries)")
     if _in_gradebook(course, student):
         places.append("gradebook.db")
@@ -63,8 +63,7 @@ def forget(course: Course, student: str, assignments: Sequence[str], *, keep_sta
                 shutil.rmtree(path)
             else:
                 path.unlink()
-        loose = {entry.digest for entry in read_not_placed(course) if student in PurePosixPath(entry.file).parts}
-        update_not_placed(course, [], loose)
+        update_not_placed(course, [], lambda entry: entry.concerns(student))
         for name in _MADE_AGAIN:
             path = course.root / name
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
@@ -80,19 +79,11 @@ def forget(course: Course, student: str, assignments: Sequence[str], *, keep_sta
 
 
 def _paths(course: Course, student: str) -> list[Path]:
-    candidates = [course.root / folder / student for folder in _FOLDERS]
-    candidates += sorted((course.root / "journal").glob("*"))
-    candidates += sorted((course.root / "collected").glob("*"))
-    return [path for path in _own(candidates, student) if path.exists() or path.is_symlink()]
-
-
-def _own(candidates: Sequence[Path], student: str) -> Iterator[Path]:
-    for path in candidates:
-        if path.name == student:
-            yield path
-        elif path.is_dir():
-            yield path / f"{student}.json"
-            yield path / student
+    paths = [course.root / folder / student for folder in _FOLDERS]
+    # A folder here is an assignment's; a student may have the id that is its name.
+    for folder in (path for place in ("journal", "collected") for path in sorted((course.root / place).glob("*"))):
+        paths += [folder / f"{student}.json", *([folder / student] if is_folder(folder / student) else [])]
+    return [path for path in paths if path.exists() or path.is_symlink()]
 
 
 def _lines(course: Course, student: str) -> dict[str, int]:
@@ -101,24 +92,15 @@ def _lines(course: Course, student: str) -> dict[str, int]:
     for name, column in _TABLES.items():
         path = course.root / name
         if path.is_file():
-            table = _read(path)
-            own = [line for line in table if normal_id(original(line.get(column) or "")) == student]
+            own = [row for row in read_table(path) if normal_id(row.get(column, "")) == student]
             counts |= {name: len(own)} if own else {}
     return counts
 
 
-def _read(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        separator = separator_of(file.readline())
-        file.seek(0)
-        return list(csv.DictReader(file, delimiter=separator))
-
-
 def _without_lines(path: Path, column: str, student: str) -> None:
-    table = _read(path)
-    kept = [line for line in table if normal_id(original(line.get(column) or "")) != student]
-    names = list(table[0])
-    write_table(path, [names, *([original(line[name] or "") for name in names] for line in kept)])
+    table = read_csv(path)
+    kept = [row.values() for row in table.rows() if normal_id(row.get(column, "")) != student]
+    write_table(path, [table.header, *kept])
 
 
 def _in_gradebook(course: Course, student: str) -> bool:

@@ -46,29 +46,39 @@ def kind_of(path: Path) -> str | None:
 
 def is_folder(path: Path) -> bool:
     """Whether there is a folder at `path` itself, not at the end of a link."""
-    return path.is_dir() and not path.is_symlink()
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except OSError:
+        return False
 
 
 def entries(folder: Path) -> Iterator[Entry]:
-    """Every file below `folder`, in order; links, pipes and devices have a problem and are not followed."""
-    for count, (path, depth) in enumerate(_walk(folder, 0), 1):
+    """Every file below `folder`, in order; what is not followed or not looked into has a problem."""
+    for count, (path, problem) in enumerate(_walk(folder, 0), 1):
         name = path.relative_to(folder).as_posix()
-        if count > MAX_FILES or depth > MAX_DEPTH:
-            yield Entry(name, f"more than {MAX_FILES:,} files, or nested deeper than {MAX_DEPTH} folders")
+        if count > MAX_FILES:
+            yield Entry(name, f"more than {MAX_FILES:,} files: this one and those after it were not looked at")
             return
-        kind = kind_of(path)
-        if kind is not None:
-            yield Entry(name, f"it is {kind}, which is not followed")
-        elif not path.is_dir():
-            yield Entry(name)
+        yield Entry(name, problem)
 
 
-def _walk(folder: Path, depth: int) -> Iterator[tuple[Path, int]]:
-    for path in sorted(folder.iterdir()):
+def _walk(folder: Path, depth: int) -> Iterator[tuple[Path, str | None]]:
+    """Every file below a folder, and why it is not read (None: it can be); a folder where it is not looked into."""
+    try:
+        kinds = {path: kind_of(path) for path in sorted(folder.iterdir())}
+    except OSError as error:
+        yield folder, f"the folder cannot be read ({error.strerror})"
+        return
+    for path, kind in kinds.items():
         if path.name in ("__MACOSX", ".ipynb_checkpoints") or path.name.startswith("._"):
             continue
-        yield path, depth
-        if is_folder(path) and depth <= MAX_DEPTH:
+        if kind is not None:
+            yield path, f"it is {kind}, which is not followed"
+        elif not is_folder(path):
+            yield path, None
+        elif depth == MAX_DEPTH:
+            yield path, f"it is nested deeper than {MAX_DEPTH} folders, and was not looked into"
+        else:
             yield from _walk(path, depth + 1)
 
 
@@ -110,7 +120,9 @@ class Archive:
         names: set[str] = set()
         for member in self._zip.infolist():
             path = PurePosixPath(member.filename)
-            if member.is_dir() or path.name.startswith("._") or {"__MACOSX", ".ipynb_checkpoints"} & set(path.parts):
+            if path.name.startswith("._") or {"__MACOSX", ".ipynb_checkpoints"} & set(path.parts):
+                continue
+            if member.filename.endswith("/"):  # `is_dir` fails for a member without a name
                 continue
             problem = _problem(member)
             if problem is None and member.filename in names:
@@ -141,6 +153,8 @@ class Archive:
 
 def _problem(member: zipfile.ZipInfo) -> str | None:
     name = member.filename
+    if not name:
+        return "it has no name"
     if name.startswith(("/", "\\")) or name[1:2] == ":" or ".." in name.replace("\\", "/").split("/"):
         return "its path leads out of the archive"
     if any(ord(character) < 32 for character in name):
