@@ -42,29 +42,28 @@ def extend(course: Course, student: str, assignment: str, until: str) -> str:
     with only_writer(course, "extend"):
         with open_gradebook(course) as gradebook:
             entry = gradebook.find_assignment(assignment)
-            if due is not None:
-                entry.duedate = due.date
-            if entry.duedate is None:
+            # A changed due date is entered by grading, which then renews everybody's penalty.
+            base = due.date if due is not None else entry.duedate
+            if base is None:
                 raise CourseError(
                     f"{assignment} has no due date, so nothing is late: enter one in {course.root / 'assignments.csv'} "
                     "first. Nothing was written."
                 )
-            if time is not None and time <= entry.duedate:
+            if time is not None and time <= base:
                 raise CourseError(
-                    f"{until!r} is not after the due date, {entry.duedate:%Y-%m-%d %H:%M} UTC. Nothing was written."
+                    f"{until!r} is not after the due date, {base:%Y-%m-%d %H:%M} UTC. Nothing was written."
                 )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SAWarning)  # as in nbgrader_api
                 gradebook.update_or_create_student(student)
                 submission = gradebook.update_or_create_submission(assignment, student)
-            submission.extension = None if time is None else time - entry.duedate
+            submission.extension = None if time is None else time - base
             gradebook.db.commit()
-            holds = submission.duedate
         record = look_up(course, assignment, student)
         if record is not None and record.questions:
             _penalise_again(course, assignment, student)
     kind = "the due date" if time is None else "an extended due date"
-    return f"{student}, {assignment}: {kind}, {holds:%Y-%m-%d %H:%M} UTC"
+    return f"{student}, {assignment}: {kind}, {time or base:%Y-%m-%d %H:%M} UTC"
 
 
 def _time(text: str) -> datetime:
