@@ -1,4 +1,4 @@
-"""References against other programs: torch for network and sweep, the lecture's table for choices."""
+"""References against other programs: torch for network and sweep."""
 
 from __future__ import annotations
 
@@ -14,15 +14,6 @@ from autograders.questions.question import answer_to
 from lecture_lib.notebook.observe import plain
 from lecture_lib.notebook.questions import recipe
 from lecture_lib.notebook.questions.lrfinder import Centred
-from lecture_lib.notebook.registry import find_question
-
-
-def test_the_first_visible_curve_is_the_lectures_table() -> None:
-    inputs = find_question("03a-lrfinder").cases[0].inputs
-    assert dict(zip(inputs["curve_rates"], inputs["curve_losses"], strict=True)) == {
-        1e-4: 3.2, 1e-3: 2.5, 1e-2: 1.1, 1e-1: 0.9, 1.0: 2.8,
-    }  # fmt: skip
-    assert [reference.choose(inputs, rule=rule) for rule in ("minimum", "decade", "steepest")] == [-1.0, -2.0, -2.0]
 
 
 @pytest.mark.parametrize("modes", ["train", "eval", "mixed"])
