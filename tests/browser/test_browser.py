@@ -225,7 +225,7 @@ def test_the_float_field_takes_numbers(recipe: OpenNotebook) -> None:
 def test_the_rate_is_moved_by_mouse_and_by_keys(ladder: OpenNotebook) -> None:
     output = ladder.cell("choose_rate_by_hand(sweep)").locator(".jp-OutputArea")
     slider, picture = output.get_by_role("slider"), output.locator(".widget-html img")
-    words = output.get_by_text("the rate of the lowest loss")
+    words = output.get_by_text("the rate of the lowest point")
     before, drawn = words.inner_text(), picture.get_attribute("src")
     slider.focus()
     ladder.page.keyboard.press("ArrowLeft")

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from ...data import ShiftReport, leakage_report, shift_report
-from .._engine.assumptions import classes_second, picture
+from ...data.shift import LEAST
+from .._engine.assumptions import NotAskedError, classes_second, picture
 from .._engine.evidence import Evidence
 from .._engine.loss_calls import scores_given
 from .._engine.preserve import untouched
@@ -233,6 +234,8 @@ def shifts(evidence: Evidence) -> Finding | None:
         return None
     plain = _one_for_each_group(evidence.plain, evidence.spec.train_groups, evidence.seed)
     val = _one_for_each_group(evidence.val, evidence.spec.val_groups, evidence.seed)
+    if (fewer := min(len(plain.y), len(val.y))) < LEAST:
+        raise NotAskedError(f"{fewer} examples, or groups of them, in a split; a shift is asked of {LEAST} or more")
     task, labels = evidence.spec.task, None
     if task == "sequence" and not plain.x.is_floating_point():
         ids = int(max(plain.x.max(), val.x.max())) + 1
