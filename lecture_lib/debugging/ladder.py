@@ -84,11 +84,8 @@ class Result:
 
     def __str__(self) -> str:
         lines = [f"rung {self.rung.number}, {self.rung.name}: {self.verdict}", f"  demands: {self.rung.criterion}"]
-        lines += [
-            f"  {name}: {_short(value)}"
-            for name, value in self.seen.items()
-            if not _unknown(value) and name != "learnt"
-        ]
+        shown = {name: value for name, value in self.seen.items() if not _unknown(value) and name != "learnt"}
+        lines += [f"  {name}: {_short(value)}" for name, value in shown.items()]
         if self.verdict == "unsure":
             lines.append(f"  {self.doubt or UNLEARNT}")
         lines += [f"  {finding}".replace("\n", "\n  ") for finding in map(str, self.findings)]

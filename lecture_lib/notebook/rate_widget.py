@@ -95,7 +95,7 @@ def describe_choice(sweep: LRFinderResult, rate: float) -> str:
     share = (
         f"{max(0.0, (smooth[0] - here) / fall):.0%} of the fall has happened" if fall > 0 else "the loss never falls"
     )
-    times = rates[smooth.argmin()] / rate
+    times = (sweep.lowest or rate) / rate
     where = f"{times:.1f} times below" if times >= 1 else f"{1 / times:.1f} times above"
     return f"{rate:.1e}: {share}; {where} the rate of the lowest point."
 

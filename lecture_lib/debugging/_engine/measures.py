@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
 from ...data.contract import CONTRACTS, check_contract
+from ...training._run.sweep import SCHEDULED
 from ...training.lr_finder import find_lr
 from ..program import Program
 from .assumptions import NotAskedError, closures, several_optimizers, unseen_updates
@@ -208,7 +209,7 @@ def _without_scheduler(optimizer: Optimizer) -> Iterator[None]:
     A scheduler puts a wrapper that counts in the place of `step`, by which the finder knows it, and may have set the
     first rate to 0 for a warm-up.
     """
-    wrapped = vars(optimizer).pop("step", None)
+    wrapped = vars(optimizer).pop("step") if hasattr(optimizer.step, SCHEDULED) else None
     rates = [group["lr"] for group in optimizer.param_groups]
     for group in optimizer.param_groups:
         group["lr"] = group.get("initial_lr", group["lr"])

@@ -232,10 +232,8 @@ def shifts(evidence: Evidence) -> Finding | None:
     """D25, D26, D27: inputs, shares of the classes, or the rule differ between the splits."""
     if evidence.plain is None or evidence.val is None or evidence.spec.shift_expected:
         return None
-    plain = _one_for_each_group(evidence.plain, evidence.spec.train_groups, evidence.seed)
-    val = _one_for_each_group(evidence.val, evidence.spec.val_groups, evidence.seed)
-    if (fewer := min(len(plain.y), len(val.y))) < LEAST:
-        raise NotAskedError(f"{fewer} examples, or groups of them, in a split; a shift is asked of {LEAST} or more")
+    plain = _as_many_as_groups(evidence.plain, evidence.spec.train_groups, evidence.seed)
+    val = _as_many_as_groups(evidence.val, evidence.spec.val_groups, evidence.seed)
     task, labels = evidence.spec.task, None
     if task == "sequence" and not plain.x.is_floating_point():
         ids = int(max(plain.x.max(), val.x.max())) + 1
@@ -246,6 +244,8 @@ def shifts(evidence: Evidence) -> Finding | None:
         return None
     if x.shape[1] != v.shape[1] or not (np.isfinite(x).all() and np.isfinite(v).all()):
         return None
+    if (fewer := min(len(plain.y), len(val.y))) < LEAST:
+        raise NotAskedError(f"{fewer} examples, or groups of them, in a split; a shift is asked of {LEAST} or more")
     y, w = plain.y, val.y
     if task == "classification" and y.ndim == 1 and not y.is_floating_point():
         labels = (y.numpy(), w.numpy())
@@ -273,7 +273,7 @@ def shifts(evidence: Evidence) -> Finding | None:
     return Finding(fault, shift.evidence, {"effect": shift.effect, "p_value": shift.p_value}, certain=False)
 
 
-def _one_for_each_group(examples: Examples, groups: Sequence[Any] | None, seed: int) -> Examples:
+def _as_many_as_groups(examples: Examples, groups: Sequence[Any] | None, seed: int) -> Examples:
     """As many examples, drawn at random, as there are groups: those of one patient are no evidence of their own."""
     if groups is None:
         return examples

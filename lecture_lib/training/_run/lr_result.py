@@ -60,9 +60,8 @@ class LRFinderResult:
 
         Not the rate of the lowest single loss, which chance chooses among the batches of the valley's bottom.
         """
-        if not self.losses:
-            return None
-        return self.learning_rates[int(np.argmin(trend(self.learning_rates, self.losses)))]
+        rates = self.learning_rates
+        return rates[int(np.argmin(trend(rates, self.losses)))] if self.losses else None
 
     def plot(self, ax: Axes | None = None) -> Figure:
         """Draw the loss of each batch (faint), its trend over the rate, and every suggestion, the default boldly.

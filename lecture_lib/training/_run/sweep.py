@@ -25,6 +25,9 @@ from .preserve import enter_train_mode, unchanged
 from .progress import Progress
 from .terms import Terms
 
+SCHEDULED = "_wrapped_by_lr_sched"
+"""By this torch marks the step of an optimizer that a scheduler was made for."""
+
 
 class Sweep:
     """Everything that `find_lr` works with. The constructor refuses what cannot work.
@@ -150,8 +153,7 @@ def _rate_ratios(optimizer: Optimizer) -> list[float]:
 
 
 def _require_no_scheduler(optimizer: Optimizer) -> None:
-    """torch marks the step of an optimizer that a scheduler was made for."""
-    if hasattr(optimizer.step, "_wrapped_by_lr_sched"):
+    if hasattr(optimizer.step, SCHEDULED):
         raise ValueError(
             "a scheduler is attached to the optimizer: it was made for rates that the sweep does not use. Call find_lr "
             "first, then make the scheduler; train makes its own: schedule=one_cycle(result.suggestion)."
