@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import io
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from lecture_lib._common.course_setting import CourseSettingError
+from lecture_lib._common.system import print_any_letter
 
 try:  # the setting is read once, while modules are imported
     from .commands.class_commands import add_class_commands
@@ -43,9 +43,7 @@ Exit codes: 0 all is well, 1 the command failed, 2 wrong usage, 3 some submissio
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # Names of students' files are printed: one that the terminal's encoding does not have must stop nothing.
-        sys.stdout.reconfigure(errors="backslashreplace")
+    print_any_letter()  # of a student's file
     options = _parser().parse_args(arguments)
     from .course import CourseError, ReleaseError
     from .nbgrader.nbgrader_api import ConversionError

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import io
 import os
 import sys
 
 from lecture_lib import __version__
 from lecture_lib._common.course_setting import read_course_setting
+from lecture_lib._common.system import print_any_letter
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 not done and said why."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # Paths are printed: one that the encoding of a terminal or file does not have must stop nothing.
-        sys.stdout.reconfigure(errors="backslashreplace")
+    print_any_letter()  # of a path
     title = read_course_setting().title
     parser = argparse.ArgumentParser(prog="lecture", description=f'The student\'s commands of "{title}".')
     parser.add_argument("--version", action="version", version=f"lecture-lib {__version__}")
