@@ -43,6 +43,7 @@ from .faults.metric_rules import METRIC_RULES
 from .faults.model_rules import MODEL_RULES, all_affine, inputs_ignored, outputs_random
 from .faults.named_metrics import NAMED_METRIC_RULES
 from .faults.noise_hypotheses import noisy_labels
+from .faults.padding_rules import padding_leaks
 from .faults.reach_rules import targets_out_of_reach
 from .faults.run_hypotheses import memorised
 from .faults.weight_rules import stuck_at_zero, sure_before_training
@@ -113,6 +114,7 @@ RUNGS = (
             *map(of_recording, LOOP_RULES),
             *map(of_recording, WIRING_RULES),
             *MODEL_RULES,
+            padding_leaks,
         ),
         (wants_all_alike,),
     ),

@@ -16,7 +16,6 @@ from .finding import Finding
 
 SAME = 1e-4  # of outputs that rounding alone parts, relative to their spread
 PROBED = 64  # sequences, at most, whose later positions are exchanged
-LEAK = 0.01  # of the spread of outputs; what padding moves by less does no harm
 AFFINE = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
@@ -138,35 +137,6 @@ def batch_axis_lost(evidence: Evidence) -> Finding | None:
     return Finding("A13", f"three examples give outputs {list(three.shape)}, one gives {list(single.shape)}")
 
 
-def padding_leaks(evidence: Evidence) -> Finding | None:
-    """A16: more padding changes the outputs at the real positions."""
-    padding = evidence.spec.padding_index
-    if padding is None or evidence.train is None or evidence.train.x.ndim != 2:
-        return None
-    x = evidence.train.x[:16]
-    filled = torch.cat([x, torch.full((len(x), 3), padding, dtype=x.dtype)], dim=1)
-    before, after = outputs_of(evidence, x), outputs_of(evidence, filled)
-    if before is None:
-        return None
-    length = x.shape[1]
-    if after is None:  # a model of one length: let a sentence's padding change places with less of it
-        return None
-    kept = after
-    real = torch.ones_like(before, dtype=torch.bool)
-    for axis in range(1, before.ndim):
-        if before.shape[axis] == length and after.shape[axis] == length + 3:
-            kept = after.narrow(axis, 0, length)
-            shape = [len(x)] + [length if dimension == axis else 1 for dimension in range(1, before.ndim)]
-            real = (x != padding).reshape(shape).expand_as(before)
-            break
-    if kept.shape != before.shape:
-        return None
-    change = float((kept - before)[real].abs().max())
-    if change <= LEAK * max(float(before.std()), 1e-6):
-        return None
-    return Finding("A16", f"three more ids of padding change outputs of real positions by {change:.3g}")
-
-
 def future_read(evidence: Evidence) -> Finding | None:
     """Other inputs at later positions change outputs at earlier ones, which are declared not to see them.
 
@@ -284,4 +254,4 @@ def _modules(evidence: Evidence) -> list[nn.Module]:
     return list(evidence.program.model.modules())
 
 
-MODEL_RULES = (samples_mixed, batch_axis_lost, padding_leaks, future_read)
+MODEL_RULES = (samples_mixed, batch_axis_lost, future_read)

@@ -39,6 +39,7 @@ QUICK = ("01_poisson_exposure", "06_two_towers", "09_lbfgs_closure", "13_known_l
         ("k/04_tiny_language_model", "loss"),
         ("n/02_syllables", "layers"),
         ("n/08_ring", "step"),
+        ("p/12_spoken_commands", "layers"),
     ],
 )
 @pytest.mark.parametrize("which", ["make", pytest.param("twin", marks=pytest.mark.full)])
