@@ -45,7 +45,7 @@ CODE_LINES = {
     # of rows whose order a model does not see; of scores that get worse while the loss falls; of ids that share rows.
     # A climb is a class whose methods are its steps. Test against validation, neighbours in the stored order, batches.
     # Rungs with a scheduler attached, groups that are no evidence of a shift, frozen bodies at rest.
-    "debugging": 7537,
+    "debugging": 7538,
     "experiments": 480,
     "analysis": 625,  # with the loss around a model, and the first number that is not finite (03d)
     "commands": 620,

@@ -79,7 +79,8 @@ def _by_length_or_mask(evidence: Evidence) -> Padded | None:
     if loader is None:
         return None
     with untouched(program):
-        inputs, _ = program.parts(next(iter(loader)))
+        batch = next(iter(loader), None)
+        inputs = () if batch is None else program.parts(batch)[0]
     tensors = [tensor for tensor in tensors_of(inputs) if isinstance(tensor, Tensor)]
     examples = len(tensors[0]) if tensors and tensors[0].ndim else 0
     if len(tensors) < 2:
@@ -109,9 +110,6 @@ def _ends(tensor: Tensor, companions: list[Tensor]) -> Iterator[Tensor]:
     if tensor.ndim == 1 and not tensor.is_floating_point():
         places = [companion.shape[1] for companion in companions if companion.ndim > 1]
         longest = max(places, default=0)
-            (companion.shape[1] for companion in companions if companion.ndim > 1 and len(companion) == len(tensor)),
-            default=0,
-        )
         if longest >= int(tensor.max()) > int(tensor.min()) > 0:
             yield torch.arange(longest, device=tensor.device) >= tensor[:, None]
     elif tensor.ndim == 2 and bool(((tensor == 0) | (tensor == 1)).all()):
