@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -45,6 +46,12 @@ def test_the_source_builds_the_wheel_and_a_fresh_environment_runs_it(tmp_path: P
         assert {item.filename: item.CRC for item in one.infolist()} == {
             item.filename: item.CRC for item in other.infolist()
         }
+
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        shown = archive.read(metadata).decode()
+    assert "# Training in practice" in shown
+    assert re.findall(r"\]\((?!https?:)[^)]*\)", shown) == []  # a package index has no files beside it
 
     home = tmp_path / "home"
     home.mkdir()

@@ -20,7 +20,7 @@ STUDENT = Path(__file__).parent / "student"
 FOLDERS = (*SHIPPED_PACKAGES, "assets", "binder")
 FILES = ("LICENSE", "LICENSE-prose", "CHANGELOG.md")
 _NOT_SHIPPED = ("__pycache__", "*.pyc", "readme", "make_screenshot.py")
-_FIELDS = ("name", "version", "description", "readme", "license", "license-files", "requires-python")
+_FIELDS = ("name", "version", "description", "license", "license-files", "requires-python")
 FOLDER = re.sub(r"[^a-z0-9]+", "-", SETTING.title.lower()).strip("-") or "course"
 """The folder in the archive that students get."""
 _UNPACKED = f"Unpack the file that you got from your instructor, and open a terminal in its folder `{FOLDER}`. There:"
@@ -83,7 +83,8 @@ def student_pyproject() -> str:
     fields = "".join(f"{field} = {json.dumps(project[field])}\n" for field in _FIELDS)
     return (
         f"[build-system]\nrequires = {json.dumps(settings['build-system']['requires'])}\n"
-        f'build-backend = "hatchling.build"\n\n[project]\n{fields}dependencies = [\n{dependencies}]\n\n'
+        f'build-backend = "hatchling.build"\n\n[project]\n{fields}readme = "README.md"\n'
+        f"dependencies = [\n{dependencies}]\n\n"
         f'[project.scripts]\n{scripts}\n[tool.hatch.build]\ndev-mode-dirs = ["."]\n\n'
         f"[tool.hatch.build.targets.wheel]\npackages = {json.dumps(packages)}\n\n"
         f"[tool.hatch.build.targets.wheel.force-include]\n{files}"

@@ -23,6 +23,7 @@ from ..setting import ROOT, SETTING
 HERE = Path(__file__).parent
 TEXTS = ("README.md", "lecture_lib/README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
 GUIDE = "autograders/README.md"
+MAP = "autograders/guide/what-is-learned.md"
 FOR_GRADERS = "autograders/guide/rubrics.md"
 """What the questions in words are graded by."""
 PACKAGES = ("tape", "training", "data", "debugging", "experiments", "analysis", "notebook")
@@ -82,7 +83,8 @@ def _write_pages(source: Path, solutions: bool) -> None:
     if not solutions and FOR_GRADERS in texts:
         texts.remove(FOR_GRADERS)
     for text in texts:
-        _write(source / text, _with_links((ROOT / text).read_text("utf-8"), text, texts))
+        page = _with_links((ROOT / text).read_text("utf-8"), text, texts)
+        _write(source / text, _with_sections(page, masters) if text == MAP else page)
     shutil.copytree(ROOT / "assets" / "readme", source / "assets" / "readme", dirs_exist_ok=True)
     (source / "notebooks").mkdir()
     for name, nb in readable.items():
@@ -161,6 +163,31 @@ def _with_links(text: str, of: str, texts: list[str]) -> str:
     return _LINK.sub(kept, text)
 
 
+def _with_sections(text: str, masters: dict[str, NotebookNode]) -> str:
+    """The map of what is learned where, with a link for each section: '03a: Tape, Graph' names two of 03a's."""
+
+    def linked(match: re.Match[str]) -> str:
+        short, sections = match.groups()
+        names = [name for name in masters if name.startswith(f"{short}-")]
+        if not names:
+            return match[0]
+        headings = re.findall(r"^## (.*)$", "\n".join(_markdown(masters[names[0]])), re.MULTILINE)
+
+        def link(section: str) -> str:
+            for heading in headings:
+                if re.sub(r"^\d+ ", "", heading).startswith(section):
+                    return f"[{section}](../../notebooks/{names[0]}.ipynb#{_anchor(heading).replace(' ', '-')})"
+            return section
+
+        return f"{short}: {', '.join(map(link, sections.split(', ')))}"
+
+    return re.sub(r"(\d\d[a-z]): ([^;|]+?)(?= ?[;|])", linked, text)
+
+
+def _markdown(nb: NotebookNode) -> Iterator[str]:
+    return (str(cell.source) for cell in nb.cells if cell.cell_type == "markdown")
+
+
 def _page_of(package: str) -> str:
     name = f"lecture_lib.{package}"
     return f"{name}\n{'=' * len(name)}\n\n.. automodule:: {name}\n   :members:\n   :imported-members:\n"
@@ -176,6 +203,7 @@ def _index(names: list[str], packages: list[str], guides: list[str], texts: list
         yield f"## [{_title(nb)}](notebooks/{name}.ipynb)\n\n{_abstract(nb)}\n\n"
     yield "## For instructors, maintainers and other authors\n\n"
     about = {
+        MAP: "the lecture's outcomes and ideas, and the section in which each is met",
         GUIDE: "how to release, collect, grade and report",
         "README.md": "what the course is, and how well it works",
         "lecture_lib/README.md": "the library: in which order to read it, how it was measured, what it does not do",

@@ -91,6 +91,8 @@ def test_every_notebook_guide_and_package_has_a_page(pages: Path, read: dict[Pat
         *(f"library/{name}.html" for name in ("tape", "training", "data", "debugging", "experiments", "analysis")),
     }
     assert wanted <= linked
+    sections = [target for target in read[pages / "autograders/guide/what-is-learned.html"].targets if "#" in target]
+    assert len([target for target in sections if "/notebooks/" in target]) > 100
     functions = read[pages / "library/training.html"].ids
     assert {"lecture_lib.training.train", "lecture_lib.training.clip_by_global_norm"} <= functions
 
