@@ -1,4 +1,4 @@
-"""Build hooks: an editable install also gets the instructor's `autograde` command; README is shown without its folder.
+"""Build hooks: an editable install gets the instructor's `autograde` command; README is shown without its files.
 
 The grading code is run from the instructor's checkout and is in no wheel, so its command must not be in one either.
 """
@@ -17,8 +17,8 @@ class AutogradeCommand(BuildHookInterface):
             build_data["shared_scripts"]["autograders/autograde"] = "autograde"
 
 
-class ReadmeWithoutFolder(MetadataHookInterface):
-    """README's text for a package index, which has none of the files that it links to and shows."""
+class ReadmeWithoutFiles(MetadataHookInterface):
+    """README as a package index shows it, which has none of the pictures and files that the text refers to."""
 
     def update(self, metadata: dict[str, Any]) -> None:
         text = (Path(self.root) / "README.md").read_text("utf-8")

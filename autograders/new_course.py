@@ -97,7 +97,8 @@ def _copy_what_is_general(folder: Path, package: str, title: str) -> None:
     changed = {
         "description = ": f"description = {json.dumps(title, ensure_ascii=False)}",
         "packages = [": f'packages = ["lecture_lib", "{package}"]',
-        "include = [": f'include = ["/lecture_lib", "/{package}", "/assets", "/hatch_build.py", "/README.md"]',
+        "include = [": f'include = ["/lecture_lib", "/{package}", "/assets", "/hatch_build.py", "/README.md", '
+        '"/LICENSE"]',
     }
     for start, line in changed.items():
         number = next(number for number, old in enumerate(lines) if old.startswith(start))

@@ -165,27 +165,22 @@ def _with_links(text: str, of: str, texts: list[str]) -> str:
 
 def _with_sections(text: str, masters: dict[str, NotebookNode]) -> str:
     """The map of what is learned where, with a link for each section: '03a: Tape, Graph' names two of 03a's."""
+    places: dict[str, list[tuple[str, str]]] = {}  # by the notebook's number: words of a heading, where it is
+    for name, nb in masters.items():
+        markdown = "\n".join(cell.source for cell in nb.cells if cell.cell_type == "markdown")
+        for heading in re.findall(r"^## (.*)$", markdown, re.MULTILINE):
+            place = f"../../notebooks/{name}.ipynb#{_anchor(heading).replace(' ', '-')}"
+            places.setdefault(name.partition("-")[0], []).append((re.sub(r"^\d+ ", "", heading), place))
 
     def linked(match: re.Match[str]) -> str:
-        short, sections = match.groups()
-        names = [name for name in masters if name.startswith(f"{short}-")]
-        if not names:
-            return match[0]
-        headings = re.findall(r"^## (.*)$", "\n".join(_markdown(masters[names[0]])), re.MULTILINE)
-
-        def link(section: str) -> str:
-            for heading in headings:
-                if re.sub(r"^\d+ ", "", heading).startswith(section):
-                    return f"[{section}](../../notebooks/{names[0]}.ipynb#{_anchor(heading).replace(' ', '-')})"
-            return section
-
-        return f"{short}: {', '.join(map(link, sections.split(', ')))}"
+        number, sections = match.groups()
+        links = []
+        for section in sections.split(", "):
+            place = next((place for words, place in places.get(number, ()) if words.startswith(section)), "")
+            links.append(f"[{section}]({place})" if place else section)
+        return f"{number}: {', '.join(links)}"
 
     return re.sub(r"(\d\d[a-z]): ([^;|]+?)(?= ?[;|])", linked, text)
-
-
-def _markdown(nb: NotebookNode) -> Iterator[str]:
-    return (str(cell.source) for cell in nb.cells if cell.cell_type == "markdown")
 
 
 def _page_of(package: str) -> str:

@@ -104,6 +104,19 @@ def test_a_use_is_seen(source: str) -> None:
     assert not what_windows_lacks("import sys\nif sys.platform == 'linux':\n" + textwrap.indent(source, "    "))
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import os, sys\nif sys.platform == 'win32':\n    os.fork()",
+        "import os, sys\nif sys.platform != 'win32':\n    pass\nelse:\n    os.fork()",
+        "import os\ntry:\n    os.fork()\nexcept ValueError:\n    pass",
+        "import os\ntry:\n    pass\nexcept OSError:\n    os.fork()",
+    ],
+)
+def test_a_condition_or_a_handler_of_something_else_is_no_excuse(source: str) -> None:
+    assert what_windows_lacks(source)
+
+
 WITHOUT = f"""
 import os, signal, sys, threading, warnings  # what Python itself loads first keeps what it has
 import multiprocessing, subprocess, tempfile
@@ -212,16 +225,3 @@ def test_in_a_folder_with_other_letters_an_editable_install_needs_python_3_13(re
     assert (sites["build_wheel"] / "lecture_lib" / "__init__.py").exists()
     remedy = " ".join((bundle / "README.md").read_text("utf-8").split())
     assert "take Python 3.13. With Python 3.11 or 3.12, use `pip install .`" in remedy
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "import os, sys\nif sys.platform == 'win32':\n    os.fork()",
-        "import os, sys\nif sys.platform != 'win32':\n    pass\nelse:\n    os.fork()",
-        "import os\ntry:\n    os.fork()\nexcept ValueError:\n    pass",
-        "import os\ntry:\n    pass\nexcept OSError:\n    os.fork()",
-    ],
-)
-def test_a_condition_or_a_handler_of_something_else_is_no_excuse(source: str) -> None:
-    assert what_windows_lacks(source)

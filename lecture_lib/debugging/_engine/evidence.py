@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ...training._run.preserve import preserved_modes
+from ...training._run.structures import map_tensors
 from ..program import Program, Spec
 from ..recorder import Recorder
 from .assumptions import NotAskedError
@@ -236,9 +237,9 @@ class Evidence:
             outputs = self.outputs(self.train.x[:8])
         return "" if isinstance(outputs, Tensor) else f"the model's output is no tensor ({type(outputs).__name__})"
 
-    def outputs(self, x: Tensor) -> Any:
-        """What the program gives for inputs, fed where the model is."""
-        return self.program.outputs(x.to(self.device))
+    def outputs(self, x: Any) -> Any:
+        """What the program gives for inputs, a tensor or a structure of tensors, fed where the model is."""
+        return self.program.outputs(map_tensors(x, lambda tensor: tensor.to(self.device)))
 
     @cached_property
     def own_loss(self) -> Callable[[Any, Any], Tensor]:

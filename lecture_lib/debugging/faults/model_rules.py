@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -19,7 +21,7 @@ PROBED = 64  # sequences, at most, whose later positions are exchanged
 AFFINE = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
-def outputs_of(evidence: Evidence, x: Tensor) -> Tensor | None:
+def outputs_of(evidence: Evidence, x: Any) -> Tensor | None:
     """Outputs for these inputs in evaluation mode; None where they are no tensor or the model objects."""
     model = evidence.program.model
     try:

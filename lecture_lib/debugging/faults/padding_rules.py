@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...training._run.preserve import preserved_modes
 from ...training._run.structures import map_tensors, take_rows, tensors_of
 from .._engine.evidence import Evidence
 from .._engine.preserve import untouched
 from .finding import Finding
+from .model_rules import SAME, outputs_of
 
 LEAK = 0.01  # of what outputs differ by between examples; what padding moves by less does no harm
 ASKED = 16  # sequences
@@ -42,7 +42,7 @@ def padding_leaks(evidence: Evidence) -> Finding | None:
     padded = _by_its_id(evidence) or _by_length_or_mask(evidence)
     if padded is None:
         return None
-    before, after = _outputs(evidence, padded.inputs), _outputs(evidence, padded.longer)
+    before, after = outputs_of(evidence, padded.inputs), outputs_of(evidence, padded.longer)
     if before is None or after is None:  # a model of one length
         return None
     examples, length = padded.beyond.shape
@@ -53,10 +53,11 @@ def padding_leaks(evidence: Evidence) -> Finding | None:
             shape = [examples] + [length if dimension == axis else 1 for dimension in range(1, before.ndim)]
             real = ~padded.beyond.reshape(shape).expand_as(before)
             break
-    if kept.shape != before.shape:
+    if kept.shape != before.shape or examples < 2:  # one output has no spread to compare a change with
         return None
     change = float((kept - before)[real].abs().max())
-    if change <= LEAK * max(float(before.std(dim=0).max()), 1e-6):
+    rounding = SAME * float(before[real].abs().max())
+    if change <= max(LEAK * float(before.std(dim=0).max()), rounding):
         return None
     return Finding("A16", f"{MORE} more places of padding change outputs of real positions by {change:.3g}")
 
@@ -76,7 +77,7 @@ def _by_length_or_mask(evidence: Evidence) -> Padded | None:
     """
     program = evidence.program
     loader = program.train_loader if program.val_loader is None else program.val_loader
-    if loader is None:
+    if loader is None or evidence.train is not None:  # examples that were read have inputs of one part
         return None
     with untouched(program):
         batch = next(iter(loader), None)
@@ -128,19 +129,3 @@ def _is_filled(tensor: Tensor, beyond: Tensor) -> bool:
         return tensor.ndim < 2
     filling = tensor[beyond]
     return bool((filling == filling[:1]).all())
-
-
-def _outputs(evidence: Evidence, inputs: Any) -> Tensor | None:
-    """Outputs in evaluation mode; None where they are no tensor or the model objects."""
-    model, move = evidence.program.model, _mover(evidence.device)
-    try:
-        with preserved_modes(model), torch.no_grad():
-            model.eval()
-            outputs = evidence.program.outputs(map_tensors(inputs, move))
-    except Exception:
-        return None
-    return outputs.cpu() if isinstance(outputs, Tensor) else None
-
-
-def _mover(device: torch.device) -> Callable[[Any], Any]:
-    return lambda tensor: tensor.to(device)

@@ -34,7 +34,7 @@ class Pooled(nn.Module):
         return self.head((hidden * kept).sum(dim=1) / kept.sum(dim=1).clamp(min=1))
 
 
-def program_of(over: str, says: str, filler: float = 0.0, noise: bool = False) -> Program:
+def program_of(over: str, says: str, filler: float = 0.0, noise: bool = False, batch_size: int = 30) -> Program:
     generator = torch.Generator().manual_seed(0)
     lengths = torch.randint(5, LONGEST + 1, (60,), generator=generator)
     there = torch.arange(LONGEST) < lengths[:, None]
@@ -42,7 +42,7 @@ def program_of(over: str, says: str, filler: float = 0.0, noise: bool = False) -
     if not noise:
         frames[~there] = filler
     end = {"lengths": lengths, "mask of places": there.long(), "mask of padding": ~there}[says]
-    loader = DataLoader(TensorDataset(frames, end, torch.randint(0, 3, (60,), generator=generator)), 30)
+    loader = DataLoader(TensorDataset(frames, end, torch.randint(0, 3, (60,), generator=generator)), batch_size)
     torch.manual_seed(0)
     model = Pooled(over, says)
     return Program(
@@ -66,3 +66,23 @@ def test_frames_beyond_the_end_change_nothing(over: str, filler: float, says: st
 def test_what_is_no_padding_is_not_asked() -> None:
     """Frames that differ beyond the numbers beside them: these are then no lengths."""
     assert padding_leaks(Evidence(program_of("all", "lengths", noise=True), Spec())) is None
+
+
+def test_of_a_single_sequence_nothing_is_said() -> None:
+    """A sound model, validated one sequence at a time: one output has no spread to compare a change with."""
+    program = program_of("its own", "mask of places", batch_size=1)
+    assert padding_leaks(Evidence(program, Spec())) is None
+
+
+class Rounded(Pooled):
+    """Sound up to rounding, and with the same answer for all: what padding moves is no more than rounding."""
+
+    def forward(self, inputs: dict[str, Tensor]) -> Tensor:
+        answer = torch.full((len(inputs["frames"]), 3), 4.0)
+        return torch.nextafter(answer, answer + inputs["frames"].shape[1] - LONGEST)
+
+
+def test_rounding_is_no_leak() -> None:
+    program = program_of("its own", "lengths")
+    program.model = Rounded("its own", "lengths")
+    assert padding_leaks(Evidence(program, Spec())) is None
