@@ -143,7 +143,9 @@ class WarmParent:
         with listening(place.sockets) as sockets:
             try:
                 with self._request_fork(settings, place.folder, sockets, group) as (_, kernel):
-                    return kernel
+                    if self.lives():
+                        return kernel
+                kernel.kill()  # a parent that was being killed has forked it, and takes it along
             except ForkError:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self.process.wait(1)

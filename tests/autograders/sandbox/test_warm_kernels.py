@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -264,6 +264,27 @@ def test_a_parent_that_was_killed_is_started_again(parent: WarmParent) -> None:
         start(parent, stack, "first")
         os.kill(parent.process.pid, signal.SIGKILL)
         assert start(parent, stack, "second").run("print(2)").strip() == "2"
+
+
+def test_a_kernel_of_a_parent_that_is_being_killed_is_not_used(
+    parent: WarmParent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system ends what is inside a killed parent a moment later; until then it still forks."""
+    request_fork, killed = parent._request_fork, []
+
+    @contextmanager
+    def dying_after_the_fork(*given: object) -> Iterator[object]:
+        with request_fork(*given) as connection_and_kernel:
+            if not killed:
+                killed.append(connection_and_kernel[1])
+                os.kill(parent.process.pid, signal.SIGKILL)
+                parent.process.wait(60)
+            yield connection_and_kernel
+
+    monkeypatch.setattr(parent, "_request_fork", dying_after_the_fork)
+    with ExitStack() as stack:
+        assert start(parent, stack, "mine").run("print(2)").strip() == "2"
+    assert killed and killed[0].poll() == 0
 
 
 def test_a_parent_with_threads_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
