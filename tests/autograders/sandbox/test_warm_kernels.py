@@ -284,7 +284,7 @@ def test_a_kernel_of_a_parent_that_is_being_killed_is_not_used(
     monkeypatch.setattr(parent, "_request_fork", dying_after_the_fork)
     with ExitStack() as stack:
         assert start(parent, stack, "mine").run("print(2)").strip() == "2"
-    assert killed and killed[0].poll() == 0
+    assert [kernel.poll() for kernel in killed] == [0]
 
 
 def test_a_parent_with_threads_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
