@@ -92,7 +92,8 @@ class Ascent:
         if self.findings and not self.go_on:
             for rung in RUNGS:
                 if rung.hypotheses:
-                    explained = "a certain finding already explains what is wrong"
+                    kind = "certain " if self.certain else ""
+                    explained = f"a {kind}finding already explains what is wrong"
                     self.unchecked[rung.number].append(f"comparisons of runs: {explained}")
         for rung in RUNGS:
             for rule in rung.hypotheses:

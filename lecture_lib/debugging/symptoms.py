@@ -77,10 +77,10 @@ def easier_than_its_own(evidence: Evidence, swaps: Swaps | None) -> Finding | No
     """Held-out training examples are far harder than validation: it has met training's, or their labels are wrong."""
     own = swaps.own if swaps is not None else None
     spec = evidence.spec
-    if own is None or spec.shift_expected or spec.mixes_labels or evidence.program.plain_loader is not None:
+    if own is None or spec.shift_expected or spec.mixes_labels:
         return None
     harder = [-gain for gain in own.gains]
-    if len(harder) < 2 or min(harder) < 0.08 or np.mean(harder) < 0.35 * np.mean(own.errors):
+    if len(harder) < 2 or min(harder) < 0.08 or np.mean(harder) < 0.35 * np.mean(own.errors) or evidence.augmented:
         return None
     near = _nearness(evidence)
     met = near is not None and near < NEARER

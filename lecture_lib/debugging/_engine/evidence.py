@@ -25,7 +25,7 @@ from .inspection import fingerprints
 from .instrumentation import authors_line, watch
 from .normalisation import evaluates_a_copy, modes_of_norms, statistics_anew
 from .preserve import untouched
-from .read_examples import read, read_each_input
+from .read_examples import drawn_anew, read, read_each_input
 from .run_data import Examples, Row, Run
 from .yardstick import lowest_loss
 
@@ -97,6 +97,12 @@ class Evidence:
         if self.program.plain_loader is None:
             return self.train
         return self._examples(self.program.plain_loader, "training without augmentation")
+
+    @cached_property
+    def augmented(self) -> bool:
+        """Whether training's inputs are changed at random: the program says so, or other ones come in each epoch."""
+        program = self.program
+        return program.plain_loader is not None or drawn_anew(program.train_loader, program)
 
     @cached_property
     def each_input(self) -> list[tuple[Examples, Examples]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -49,6 +50,29 @@ def read_each_input(loader: Iterable[Any] | None, program: Program, spec: Spec) 
             return []  # what could not be looked at was said where all inputs were read
     size = len(y) // len(parts)
     return [Examples(x, y, size) for x in tables if x.ndim and len(x) == len(y)]
+
+
+def drawn_anew(loader: Iterable[Any] | None, program: Program) -> bool:
+    """Whether a loader gives other inputs in another epoch: its examples are augmented, or made up."""
+    dataset = getattr(loader, "dataset", None)
+    with untouched(program), suppress(Exception):
+        passes = [
+            {_bytes(row) for x, _ in _first_batches(loader or (), program.parts) for row in _tensor(x)}
+            for _ in range(2)
+        ]
+        if hasattr(dataset, "__getitem__"):  # of many examples, two epochs may begin with different ones
+            numbers = torch.linspace(0, len(dataset) - 1, 64).long().tolist()
+            items = [[*map(_bytes, tensors_of(dataset[number]))] for _ in range(2) for number in numbers]
+            if sum(first != second for first, second in zip(items[:64], items[64:], strict=True)) > 32:
+                return True
+            if len(passes[0]) >= MOST:
+                return False
+        return 2 * len(passes[0] & passes[1]) < len(passes[0])
+    return False
+
+
+def _bytes(tensor: Tensor) -> bytes:
+    return tensor.detach().cpu().numpy().tobytes()
 
 
 def _first_batches(loader: Iterable[Any], parts: Callable[[Any], tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:

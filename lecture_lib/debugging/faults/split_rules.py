@@ -183,7 +183,7 @@ def other_preprocessing(evidence: Evidence) -> Finding | None:
             return Finding("D03", f"{sides} begin with padding: they are filled up on different sides")
     if not train.is_floating_point() or train.shape[1:] != val.shape[1:] or train.ndim < 2:
         return None
-    noisy = evidence.program.plain_loader is not None or _drawn_anew(evidence)
+    noisy = evidence.augmented or _drawn_anew(evidence)
     axes = [0] if train.ndim == 2 else [0, *range(2, train.ndim)]
     for name, over in (("", list(range(train.ndim))), ("in a channel or column ", axes)):
         a, b = train.double(), val.double()
@@ -206,7 +206,7 @@ def other_preprocessing(evidence: Evidence) -> Finding | None:
 
 
 def _drawn_anew(evidence: Evidence) -> bool:
-    """Whether training feeds another version of the same examples each time."""
+    """Whether an epoch of training feeds another version of the same batch each time."""
     fed: list[list[Tensor]] = []
     for _ in range(2):
         with untouched(evidence.program, evidence.seed) as program:
@@ -263,8 +263,11 @@ def shifts(evidence: Evidence) -> Finding | None:
         return None
     if fault == "D25" and evidence.spec.val_times is not None:
         return None  # validation is declared to be later, and inputs drift
+    if fault == "D25" and evidence.program.plain_loader is None and evidence.augmented:
+        raise NotAskedError("training's inputs are others in each epoch; plain_loader= can say what they come from")
     shift = report[str(report.primary)]
-    if fault == "D26" and (evidence.spec.class_weights or hasattr(_sampler(evidence), "weights")):
+    sampler = getattr(evidence.program.train_loader, "sampler", None)
+    if fault == "D26" and (evidence.spec.class_weights or hasattr(sampler, "weights")):
         return None  # the shares differ on purpose
     if fault == "D26" and (report["covariate"].p_value or 0.0) > UNLIKE and _predictable(evidence):
         fault = "D10"  # other shares among the same inputs: it is the labels that are wrong
@@ -305,7 +308,3 @@ def _one_word(examples: Examples, size: int, seed: int) -> tuple[np.ndarray, np.
 def _counts(ids: Tensor, size: int) -> np.ndarray:
     """How often each id occurs in each sentence."""
     return np.asarray(torch.nn.functional.one_hot(ids, size).sum(dim=1).double())
-
-
-def _sampler(evidence: Evidence) -> object:
-    return getattr(evidence.program.train_loader, "sampler", None)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from lecture_lib.debugging import Program, Spec
+from lecture_lib.debugging._engine.assumptions import NotAskedError
 from lecture_lib.debugging._engine.events import LossCall
 from lecture_lib.debugging._engine.evidence import Evidence
 from lecture_lib.debugging._engine.run_data import Examples
@@ -166,3 +168,76 @@ def test_inputs_that_drift_are_expected_where_validation_is_declared_to_be_later
     spec = Spec(task="classification", val_times=list(range(200)) if later else None)
     finding = shifts(Evidence(program, spec))
     assert (finding.fault if finding else None) == ("D25" if told else None)
+
+
+class Dimmed(Dataset[tuple[Tensor, Tensor]]):
+    """Images that are dimmed at random whenever they are read."""
+
+    def __init__(self, x: Tensor, y: Tensor) -> None:
+        self.x, self.y = x, y
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, row: int) -> tuple[Tensor, Tensor]:
+        return self.x[row] * torch.rand(1), self.y[row]
+
+
+def dimmed_batches(samples: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    x, y = zip(*samples, strict=True)
+    return torch.stack(x) * torch.rand(len(x), 1), torch.stack(y)
+
+
+class DimmedLoader:
+    """A loader around another one, with a generator of its own."""
+
+    def __init__(self, loader: DataLoader[tuple[Tensor, ...]]) -> None:
+        self.loader, self.generator = loader, torch.Generator().manual_seed(0)
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        for x, y in self.loader:
+            yield x * torch.rand(len(x), 1, generator=self.generator), y
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "told"),
+    [
+        ("examples are augmented", 400, None),
+        ("examples are augmented", 6000, None),  # more than are read
+        ("batches are augmented", 400, None),
+        ("the loader augments", 400, None),
+        ("augmented, and validation differs", 400, "D25"),
+        ("dimmed once and for all", 400, "D25"),
+        ("dimmed once and for all", 6000, "D25"),
+    ],
+)
+def test_an_augmentation_in_the_loader_is_no_shift(kind: str, rows: int, told: str | None) -> None:
+    """Validation is not augmented, so it always differs; what training's examples come from has to be compared."""
+    generator = torch.Generator().manual_seed(0)
+    x, y = 1 + torch.rand(rows + 400, 4, generator=generator), torch.arange(rows + 400) % 2
+    (x_train, x_val), (y_train, y_val) = x.split((rows, 400)), y.split((rows, 400))
+    if kind == "augmented, and validation differs":
+        x_val = x_val + 1
+    plain = DataLoader(TensorDataset(x_train, y_train), 50, shuffle=True)
+    loaders: dict[str, Any] = {
+        "examples are augmented": DataLoader(Dimmed(x_train, y_train), 50, shuffle=True),
+        "batches are augmented": DataLoader(plain.dataset, 50, shuffle=True, collate_fn=dimmed_batches),
+        "the loader augments": DimmedLoader(plain),
+        "augmented, and validation differs": DataLoader(Dimmed(x_train, y_train), 50, shuffle=True),
+        "dimmed once and for all": DataLoader(TensorDataset(0.5 * x_train, y_train), 50, shuffle=True),
+    }
+    model = nn.Linear(4, 2)
+    val_loader = DataLoader(TensorDataset(x_val, y_val), 50)
+    parts = model, torch.optim.SGD(model.parameters(), lr=0.1), F.cross_entropy, loaders[kind], val_loader
+    program = Program(*parts, plain_loader=plain if kind == "augmented, and validation differs" else None)
+    evidence = Evidence(program, Spec(task="classification"))
+    if told is None:
+        with pytest.raises(NotAskedError, match="plain_loader="):
+            shifts(evidence)
+    else:
+        finding = shifts(evidence)
+        assert finding is not None
+        assert finding.fault == told
