@@ -54,7 +54,7 @@ def read_each_input(loader: Iterable[Any] | None, program: Program, spec: Spec) 
 
 def drawn_anew(loader: Iterable[Any] | None, program: Program) -> bool:
     """Whether a loader gives other inputs in another epoch: its examples are augmented, or made up."""
-    dataset = getattr(loader, "dataset", None)
+    dataset: Any = getattr(loader, "dataset", None)
     with untouched(program), suppress(Exception):
         passes = [
             {_bytes(row) for x, _ in _first_batches(loader or (), program.parts) for row in _tensor(x)}

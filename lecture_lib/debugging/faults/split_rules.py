@@ -259,10 +259,8 @@ def shifts(evidence: Evidence) -> Finding | None:
         # One word of each sentence says little of a language with few words: two random draws must say the same.
         report = reports[0] if reports[0].primary == reports[1].primary else report
     fault = {"covariate": "D25", "label": "D26", "concept": "D27"}.get(report.primary or "")
-    if fault is None:
-        return None
-    if fault == "D25" and evidence.spec.val_times is not None:
-        return None  # validation is declared to be later, and inputs drift
+    if fault is None or (fault == "D25" and evidence.spec.val_times is not None):
+        return None  # where validation is declared to be later, inputs drift
     if fault == "D25" and evidence.program.plain_loader is None and evidence.augmented:
         raise NotAskedError("training's inputs are others in each epoch; plain_loader= can say what they come from")
     shift = report[str(report.primary)]
