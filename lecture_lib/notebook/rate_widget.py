@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._common.palette import ORANGE
+from .._common.palette import INK
 from .._common.pictures import image_tag
 from .._common.plotting import legend_above
 from ..training._run.lr_suggestions import trend
@@ -57,7 +57,7 @@ def rate_widget(sweep: LRFinderResult) -> Any:
         return None
     # Not continuous: the kernel draws each picture, and requests would queue up while the slider moves.
     slider = ipywidgets.FloatLogSlider(
-        value=sweep.suggestion or rates[len(rates) // 2],
+        value=rates[len(rates) // 2],  # not the suggestion, which would be the answer
         min=math.log10(rates[0]),
         max=math.log10(rates[-1]),
         step=0.05,
@@ -103,8 +103,8 @@ def describe_choice(sweep: LRFinderResult, rate: float) -> str:
 def _picture(sweep: LRFinderResult, rate: float) -> bytes:
     """The curve with a line at a rate, as a PNG."""
     figure = sweep.plot()
-    figure.set_size_inches(6, 3.4)
+    figure.set_size_inches(6, 4)
     (axes,) = figure.axes
-    axes.axvline(rate, color=ORANGE, linestyle=(0, (1, 1)), linewidth=3, label=f"your choice, {rate:.1e}")
+    axes.axvline(rate, color=INK, linestyle=(0, (4, 1.5)), linewidth=3, label=f"your choice, {rate:.1e}")
     legend_above(axes)
     return as_png(figure)

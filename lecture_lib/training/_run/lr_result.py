@@ -94,6 +94,6 @@ class LRFinderResult:
             ax.axvline(rate, color=color, linestyle=dashes, linewidth=2.5 if default else 1.2, label=label)
         ax.set_xscale("log")
         ax.set_xlabel("learning rate (log scale)")
-        ax.set_ylabel("training loss (mean per example)")
+        ax.set_ylabel("training loss")
         legend_above(ax)
         return figure

@@ -123,9 +123,9 @@ def suggest_learning_rates(learning_rates: Sequence[float], losses: Sequence[flo
             f"needed. Accumulate batches or take larger ones. {longer}"
         )
     reason = (
-        f"The loss falls by {fall:.0%} and is lowest at learning rate {rates[lowest]:.2g}. The suggestion is "
-        f"'{DEFAULT}': a third of the way across the stretch where the loss is near its lowest, whose ends depend less "
-        f"on the seed than a minimum or a steepest slope, and at most 1/{SAFETY:g} of the rate at which it diverges."
+        f"The loss falls by {fall:.0%} and is lowest at learning rate {rates[lowest]:.2g}. The suggestion lies "
+        "a third of the way across the stretch where the loss is near its lowest, whose ends depend less on the seed "
+        f"than a minimum or a steepest slope. It is at most 1/{SAFETY:g} of the rate at which the loss diverges."
     )
     if lowest == len(losses) - 1:
         reason += " The loss is still falling where the curve ends, so larger rates may do better: raise stop."

@@ -54,7 +54,7 @@ def test_rules_on_the_lectures_table():
     }
     assert "falls by 72%" in reason
     assert "lowest at learning rate 0.1" in reason
-    assert "The suggestion is 'valley_floor'" in reason
+    assert "The suggestion lies a third of the way across" in reason
 
 
 def test_default_suggestion_on_the_lectures_table():
