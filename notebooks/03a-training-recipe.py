@@ -325,8 +325,8 @@ probe("03a-graph", square_graph, relu_graph)
 # **Goal.** Write a backward rule and check it with finite differences.
 #
 # An autograd system knows nothing about networks. It knows one *rule* for each operation: given the gradient of the
-# result, what is the gradient of each input? A rule multiplies by the local slope at the values of the forward pass. It
-# returns an array with the shape of the input. On our tape, `record` stores a value together with its rules. The next
+# result, what is the gradient of each input? A rule multiplies it by the local slope, computed from the values of the
+# forward pass. It returns an array with the shape of the input. On our tape, `record` stores a value together with its rules. The next
 # cell defines the operation $x^3$, once with the right slope $3x^2$ and once with a wrong one. `gradcheck` changes each
 # entry by a small amount, computes how much the result changes, and compares this with what the rule returns.
 
@@ -577,7 +577,7 @@ careless = Careless()
 
 # %% tags=["demo"]
 reveal("registered", len(list(careless.parameters())), usual={
-    7: "These are all that should be trained. Modules in a Python list are not registered.",
+    7: "Seven should be trained. But modules in a Python list are not registered.",
     3: "The temperature requires a gradient, but it is a plain tensor and not an nn.Parameter.",
 })
 
@@ -741,8 +741,7 @@ reveal("device", errors, usual={
 })
 
 # %% [markdown]
-# Only the first call fails. Move every batch to the device of the model, in one place: at the start of the training
-# step. The same error comes up inside a model when one of its tensors is not registered, because `.to()` leaves that
+# Only the first call fails. Move every batch to the device of the model once, at the start of the training step. The same error comes up inside a model when one of its tensors is not registered, because `.to()` leaves that
 # tensor behind.
 #
 # **Recap.** List what is frozen before you train. Move each batch to the device of the model.
@@ -827,9 +826,9 @@ for name, (x, y) in broken.items():
 # %% [markdown]
 # Three of the five stop. The other two run without an error. `Flatten` treated the channel dimension of the single
 # image as the batch dimension. Pixels up to 255 only make the loss and the gradients much larger. Two comparisons
-# would have found both. The output above also shows what the course's own function, `check_contract`, reports for
-# each batch. One-hot rows stored as *floats* also run: the loss reads them as probabilities, which is right if you
-# intend it. So each task has its own contract. Here the task is classification with class indices.
+# would have found both: the number of dimensions with 4, and the largest pixel with 1. The output above also shows what the course's own function, `check_contract`, reports for
+# each batch. One-hot rows stored as *floats* also run: the loss reads them as probabilities, which can be
+# what you want. So each task has its own contract. Here the task is classification with class indices.
 #
 # ### Question 03a-contract · 8 points
 #
@@ -847,8 +846,8 @@ for name, (x, y) in broken.items():
 # tensors have at least one dimension and one entry, and need not be contiguous in memory. The dtype of `x` is `uint8`,
 # `int8`, `int16`, `int32`, `int64`, `float16`, `bfloat16`, `float32` or `float64`. `y` has one of these dtypes except
 # `bfloat16`, or `bool`. A finite entry of `x` is exactly −10, exactly 10, or at least 0.05 away from both. Every
-# `uint8` batch in the tests has at least one entry above 10. In the tests, if `x` has the wrong number of dimensions
-# and `y` has one dimension, the length of `y` always equals the size of the first dimension of `x`.
+# `uint8` batch in the tests has at least one entry above 10. If `x` has the wrong number of dimensions, a
+# one-dimensional `y` has length `x.shape[0]`.
 #
 # Hidden cases: a name earns its points when you report it for every batch that has the problem and for no other
 # batch. `x.shape` 2 points, `x.dtype` 1, `x.range` 2, `y.shape` 2, `y.dtype` 1. Batches have up to five problems. The
@@ -1085,6 +1084,30 @@ print(f"share of the time in which the step waits: ≈ {slow.waiting:.2f}")
 
 # %% [markdown]
 # The step waits for data nearly all the time. A faster GPU would change almost nothing here.
+#
+# Worker processes have a start of their own. The next cell goes through the digits once with two workers, and then
+# measures how long the first batch of the *second* epoch takes.
+
+# %% tags=["demo"]
+def first_batch(persistent):
+    """Seconds until the second epoch's first batch."""
+    loader = DataLoader(
+        in_memory, batch_size=64, num_workers=2, persistent_workers=persistent
+    )
+    list(loader)
+    began = time.perf_counter()
+    next(iter(loader))
+    return time.perf_counter() - began
+
+
+# %% tags=["demo", "nbval-ignore-output"]
+for persistent in (False, True):
+    milliseconds = 1000 * first_batch(persistent)
+    print(f"persistent_workers={persistent}: first batch after {milliseconds:.1f} ms")
+
+# %% [markdown]
+# Without `persistent_workers`, the processes end with the epoch and are started again for the next one. With it, they
+# wait, and the first batch comes sooner.
 #
 # The argument `pin_memory` affects the copy to an accelerator. The operating system never moves *pinned* memory, so
 # the accelerator can copy from it directly while the CPU continues. This is not specific to CUDA: PyTorch pins memory
@@ -1366,8 +1389,8 @@ reveal("accumulation", 0.0 - 0.1 * w.grad.item(), usual={
 # much.
 #
 # Hidden cases: micro-batches of equal size 1 point, no more examples in the model at once than the largest micro-batch
-# has 2, micro-batches of different sizes 3, a short last window 1, a second epoch 1. The second part gives points only
-# if the first is right. Limit: 30 seconds.
+# has 2, micro-batches of different sizes 3, a short last window 1, a second epoch 1. The second part (at most the
+# largest micro-batch in the model) gives points only if the first (micro-batches of equal size) is right. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -1606,7 +1629,7 @@ show_figure(
 # %% [markdown]
 # Both runs have the same gradient at step 40: a norm of about 211, after 0.9 in the step before. The clipped run takes
 # one step of ordinary length in a useless direction and goes on. It reaches about 95 %. The unclipped run takes a step
-# 200 times as long. Momentum repeats it in the next steps, and afterwards every relu unit of the second hidden layer is
+# 200 times as long. Momentum carries it into the next steps, and afterwards every relu unit of the second hidden layer is
 # closed for every digit. The norm is now small, which looks harmless. But the accuracy is 10 %: the network predicts
 # the same class for every digit. Clipping does not repair the batch. It limits what one batch can destroy.
 #
@@ -1656,8 +1679,8 @@ reveal("dead", later, "%", tolerance=3, usual={
 #
 # Global clipping keeps the direction of the whole gradient. Suppose that this direction is bad. The next network has
 # two layers of sigmoid units. It gets its inputs unscaled, from 0 to 255. The weights of its first layer are divided
-# by 255, so at the start its outputs are the same as with inputs from 0 to 1. But the gradient of these weights is a
-# product with the inputs, so it is 255 times as long. The next cell prints the norm of the gradient of each layer's
+# by 255, so at the start its outputs are the same as with inputs from 0 to 1. For $z = Wx$, the gradient with respect to
+# $W$ is $\partial L/\partial z \cdot x^\top$. So with inputs 255 times as large, this gradient is 255 times as long. The next cell prints the norm of the gradient of each layer's
 # weights, from the first layer to the last. The third line is a network with four sigmoid layers and scaled inputs.
 
 # %% tags=["demo"]
@@ -1822,16 +1845,19 @@ reveal("unscale", round(right_order / wrong_order), usual={
 #
 # The finder is a short trial run that is undone afterwards. The rate grows by a constant factor at every step, and the
 # loss is recorded. From $10^{-5}$ to 1 in 100 steps the factor is $10^{5/99} = 1.123$. At small rates the loss does not
-# change. Then it falls. Then the steps are too long and it rises. The finder also smooths the loss over the steps. When
-# the smoothed loss exceeds four times its lowest value, the sweep ends early, as it does below. The smoothed loss
-# averages over the steps so far, so it rises later than the trend that the figure draws.
+# change. Then it falls. Then the steps are too long and it rises.
 #
 # You want a large rate that is still far from the rise. This course's rule takes the range of rates in which the loss
 # is close to its minimum, and goes one third of the way from the low end of this range to the high end, on the
 # logarithmic axis. It never chooses more than a seventh of the rate at which the loss diverges. The network below is
 # a small convolutional network on digits, trained with AdamW. Its loss is close to the minimum from a rate of about
-# 0.002 to about 0.05, and diverges at about 0.1. Predict between which powers of ten the rule's choice lies: 0.0001 and
-# 0.001, 0.001 and 0.01, or 0.01 and 0.1. Answer with the lower of the two.
+# 0.002 to about 0.05. Between which powers of ten does the rule's choice lie?
+#
+# - between 0.0001 and 0.001
+# - between 0.001 and 0.01
+# - between 0.01 and 0.1
+#
+# Type the lower end.
 
 # %% tags=["demo"]
 predict("rate", None)
@@ -1875,7 +1901,10 @@ show_figure(
 
 # %% [markdown]
 # At small rates the steps are too short to change the loss. At medium rates the loss falls. At large rates a step
-# overshoots the minimum. The rate with the lowest loss is not a good choice, for two reasons. The valley often has a
+# overshoots the minimum. The finder also keeps a running average of the losses so far. The sweep ends early when this
+# average exceeds four times its lowest value. It does so here, before the rate reaches 1.
+#
+# The rate with the lowest loss is not a good choice, for two reasons. The valley often has a
 # flat bottom, and chance decides which point on it is lowest. And a rate at which one step does no harm can still ruin a
 # training run of thousands of steps.
 #
@@ -1896,8 +1925,8 @@ for factor in (0.01, 1, 30):
     print(f"{factor:g} times the finder's rate: validation accuracy ≈ {accuracy:.2f}")
 
 # %% [markdown]
-# After two epochs the finder's rate gives an accuracy of about 0.96. A hundredth of it gives about 0.54, because the
-# steps are too short. Thirty times the rate gives less than 0.8, because the steps are too long.
+# After two epochs the finder's rate gives an accuracy of about 0.96. A hundredth of it gives far less, because the steps
+# are too short. So does thirty times the rate, because the steps are too long.
 #
 # Two details of the finder are worth checking. The first is the factor. You compute it from the first rate, the last
 # rate and the number of steps. If you fix the factor instead, the sweep may not reach the last rate. A fixed factor of
@@ -2049,7 +2078,7 @@ large = losses_of_five_epochs(256, 0.1)[-1]
 # %% tags=["demo"]
 reveal("batch", round(large, 1), tolerance=0.1, usual={
     0.6: "Then only the number of epochs would count. But there are only 25 steps.",
-    4.8: "The loss is not proportional to the number of steps: guessing costs ln 10 = 2.3.",
+    4.8: "The loss is not proportional to the number of steps: a guess has loss ln 10 = 2.3.",
 })
 
 # %% tags=["demo"]
@@ -2324,8 +2353,7 @@ reveal("f1", round(f1_of_class_1(labels, predicted), 2), tolerance=0.02, usual={
 # - `batches` is a list of one or more pairs `(logits, labels)`, all on the CPU. `logits` is a tensor `[n, C]`, all
 #   float32 or all float64, with entries between −20 and 20. The number of classes `C` is 2 or more, and the same in all
 #   batches. The number of examples `n` is 1 or more and can differ. The prediction for an example is the class of its
-#   largest logit. The largest logit of a row is unique, but the second largest may be the next smaller floating-point
-#   number.
+#   largest logit. The largest logit of a row is unique, but the second largest may be only one rounding step smaller.
 # - `labels` is an int64 tensor `[n]`. Each entry is a class from 0 to C − 1, or −100 for an example without a label.
 #   Leave such an example and its prediction out of all three numbers. A batch may have no label at all. At least one
 #   example of the set has a label.
@@ -2804,7 +2832,7 @@ reveal("pickle", try_to_load("object.pt", False).split(",")[0], usual={
 #   epochs, 0 or more. The file must load with `torch.load(path, weights_only=True)` and hold the model's weights as
 #   tensors. Saving changes nothing in the run; this is tested with the file.
 # - `resume_run(path, model, optimizer, scheduler)` runs in another process. Of everything that `save_run` wrote or
-#   stored, only this file is available there. It gets a new model, optimizer and scheduler, made with the same
+#   stored, only this file is left. It gets a new model, optimizer and scheduler, made with the same
 #   arguments as the old ones; only the model's parameters, frozen ones included, and its buffers have other values. It
 #   brings them, and torch's random stream, back to the state in which the run was saved, and returns the number of
 #   finished epochs.
@@ -2924,7 +2952,7 @@ print(f"the rate is highest in step {highest} of {len(rates)}")
 # %% tags=["demo"]
 reveal("one_cycle", 1000 * round(max(rates) / rates[-1] / 1000), "times", usual={
     10_000: "This compares the last rate with the first. The first is already 25 times smaller.",
-    400: "A quotient of the two numbers. Both divide, so their product counts.",
+    400: "You divided 10,000 by 25. Multiply them.",
 })
 
 # %% tags=["demo"]
@@ -2939,8 +2967,8 @@ show_figure(
 )
 
 # %% [markdown]
-# The rate starts at 1/25 of the maximum, is highest after 30 % of the steps, and ends at a 250,000th of the maximum. So
-# nearly the whole fall happens long before the last step. Each phase has a reason. The gradient
+# The rate starts at 1/25 of the maximum, is highest after 30 % of the steps, and ends at a 250,000th of the maximum. Most
+# of the decrease happens early. Each phase has a reason. The gradient
 # changes fastest at the start, so the first steps are short. In the middle, long steps make fast progress. At the end
 # the steps shrink, so the weights stop jumping around a minimum. PyTorch also changes the momentum (here Adam's first
 # beta) in the opposite direction. Whether one-cycle needs fewer epochs than a constant rate depends on the task.
@@ -3006,35 +3034,36 @@ print(body(TrainingStep.learn))
 # %% [markdown]
 # Watch a long run while it trains. `train_live` takes the arguments of `train`. Its curves grow during training, a
 # button stops it, and its `.history` is what `train` returns. The next cell trains the same network with the same
-# schedule, but at thirty times the rate. Stop it when you have seen enough. Where widgets cannot run, you see the whole
+# schedule, but at a hundred times the rate. Stop it when you have seen enough. Where widgets cannot run, you see the whole
 # run.
 
 # %% tags=["demo", "nbval-ignore-output"]
 fast_model = make_model(0, pixels.shape[1], pixels.shape[2]).to(device)
-fast_optimizer = torch.optim.AdamW(fast_model.parameters(), lr=30 * sweep.suggestion)
+fast_optimizer = torch.optim.AdamW(fast_model.parameters(), lr=100 * sweep.suggestion)
 watched = train_live(
     fast_model, train_loader, val_loader, fast_optimizer, cross_entropy, epochs=8,
     schedule=lambda optimizer, steps: OneCycleLR(
-        optimizer, max_lr=30 * sweep.suggestion, total_steps=steps
+        optimizer, max_lr=100 * sweep.suggestion, total_steps=steps
     ),
 )
 
 # %% tags=["demo", "nbval-ignore-output"]
 best = min((row.val_loss for row in watched.history.rows), default=math.inf)
-print(f"lowest validation loss at thirty times the rate: {best:.2f}")
+print(f"lowest validation loss at a hundred times the rate: {best:.2f}")
 print(f"lowest validation loss of the recipe: {history.best.val_loss:.2f}")
 
 
 # %% [markdown]
-# The lowest validation loss at thirty times the rate is clearly above that of the recipe, for 8 epochs each.
+# At a hundred times the rate, the lowest validation loss is clearly above that of the recipe, for 8 epochs each.
 #
 # ### A whole loop of your own
 #
 # You have written or watched every piece of the loop. Now write all of it once, without anything from `lecture_lib`.
-# Use lines of your own answers where they fit. `my_loop` trains `model` in place. It returns the validation loss after
-# each epoch, and a copy of the best weights. It is not graded. `batches` and `val_batches` are lists of pairs `(x, y)`, and their last batches are smaller. The
-# network has no batch normalisation and no dropout.
+# Use lines of your own answers where they fit. It is not graded.
 #
+# - `my_loop` trains `model` in place. It returns the validation loss after each epoch, and a copy of the best weights.
+# - `batches` and `val_batches` are lists of pairs `(x, y)`. Their last batches are smaller. The network has no batch
+#   normalisation and no dropout.
 # - Three batches make a window, and each window is one step. It equals the step on all examples of the window together.
 #   The last window of an epoch is shorter (section 8).
 # - Before each step, the global norm of the gradient is clipped at 0.5 (section 9; PyTorch has `clip_grad_norm_`).
@@ -3166,12 +3195,31 @@ reveal("seeds", differences.count(0.0), usual={
 # order of your data, the seeds of worker processes, the versions of libraries or the hardware. You have to fix and
 # record these yourself.
 #
-# The next cells show a sum that depends on its order, and measure what determinism costs. The switch that they use
-# covers only cuDNN's convolutions, which run on NVIDIA GPUs. Without such a GPU there is nothing to measure.
+# The next cells show sums that depend on their order, what the switch does to an operation without a deterministic
+# implementation, and what determinism costs. The cost is measured for cuDNN's convolutions, which run on NVIDIA GPUs.
+# Without such a GPU there is nothing to measure.
 
 # %% tags=["demo"]
 print("(0.1 + 0.2) + 0.3 =", (0.1 + 0.2) + 0.3)
 print("0.1 + (0.2 + 0.3) =", 0.1 + (0.2 + 0.3))
+
+# %% tags=["demo", "nbval-ignore-output"]
+numbers = torch.rand(1_000_000, generator=torch.Generator().manual_seed(0))
+threads = torch.get_num_threads()
+for count in (1, 2, 4):
+    torch.set_num_threads(count)
+    print(f"a million numbers, {count} threads: the sum is {numbers.sum():.4f}")
+torch.set_num_threads(threads)
+
+# %% tags=["demo"]
+torch.use_deterministic_algorithms(True)
+try:
+    # Two values for the same place: which of them remains?
+    torch.zeros(3).put_(torch.tensor([0, 0]), torch.tensor([1.0, 2.0]))
+except RuntimeError as error:
+    print(str(error).split(",")[0])
+finally:
+    torch.use_deterministic_algorithms(False)
 
 
 # %% tags=["demo"]
@@ -3197,7 +3245,8 @@ else:
     print("CUDA GPUs here:", torch.cuda.device_count())
 
 # %% [markdown]
-# The two sums differ in the last digit. Bit-for-bit equality is useful when you look for a bug. When you compare two
+# The first two sums differ in the last digit. The sum of a million numbers can change with the number of threads, because
+# each thread adds up a part of them. No switch covers that: run with the same number of threads. Bit-for-bit equality is useful when you look for a bug. When you compare two
 # methods, check that the conclusion is the same for several seeds.
 #
 # The last step is to write everything down. `RunRecord` collects the code, the environment and the times by itself. You
@@ -3353,20 +3402,20 @@ reveal("eval", sum(bool((row == 1).all()) for row in rows.values()), usual={
 # %% [markdown]
 # ## What to take away
 #
-# | stage | what to do | what it costs you to skip it |
-# |---|---|---|
-# | build | register every parameter and every buffer | weights that silently never train |
-# | batch | look at shape, dtype, range, classes, pictures | a day on a bug that is in the data |
-# | feed | measure the loader alone, then change its options | a processor that waits |
-# | accumulate | divide the sum of the examples' losses by their number in the window | a learning rate that depends on the epoch's last batch |
-# | clip | one norm for all parameters; log the norm before clipping | a step in the wrong direction, or a ruined training run |
-# | precision | know range and digits; measure on your hardware | gradients that vanish, or no gain at all |
-# | rate | 100 steps of the finder; name the rule | ten training runs |
-# | train | zero, backward, clip, step; copy the best weights | old gradients, weights of the last epoch |
-# | metric | choose it first; add up counts over batches, then divide once | a good loss and a useless model |
-# | evaluate | off the tape, in eval mode, means over examples | a score that you cannot trust |
-# | save | the whole state, written completely or not at all | a night of training |
-# | record | code, config, data, seed, environment, metrics | two runs that cannot be compared |
+# | stage | what to do | what it costs you to skip it | section |
+# |---|---|---|---|
+# | build | register every parameter and every buffer | weights that silently never train | [5](#5-Module:-what-belongs-to-a-model) |
+# | batch | look at shape, dtype, range, classes, pictures | a day on a bug that is in the data | [6](#6-Batch:-what-the-model-is-about-to-see) |
+# | feed | measure the loader alone, then change its options | a processor that waits | [6](#6-Batch:-what-the-model-is-about-to-see) |
+# | accumulate | divide the sum of the examples' losses by their number in the window | a learning rate that depends on the epoch's last batch | [8](#8-Accumulation:-a-batch-that-does-not-fit) |
+# | clip | one norm for all parameters; log the norm before clipping | a step in the wrong direction, or a ruined training run | [9](#9-Clipping:-limit-the-length,-keep-the-direction) |
+# | precision | know range and digits; measure on your hardware | gradients that vanish, or no gain at all | [7](#7-Precision:-range-and-digits) |
+# | rate | 100 steps of the finder; name the rule | ten training runs | [10](#10-Rate:-how-large-a-step) |
+# | train | zero, backward, clip, step; copy the best weights | old gradients, weights of the last epoch | [15](#15-The-best-epoch:-a-copy,-not-a-reference) |
+# | metric | choose it first; add up counts over batches, then divide once | a good loss and a useless model | [13](#13-Loss-and-metric:-two-different-questions) |
+# | evaluate | off the tape, in eval mode, means over examples | a score that you cannot trust | [14](#14-Evaluation:-measure-and-change-nothing) |
+# | save | the whole state, written completely or not at all | a night of training | [16](#16-Save-and-resume:-the-same-weights-to-the-last-bit) |
+# | record | code, config, data, seed, environment, metrics | two runs that cannot be compared | [18](#18-Reproducibility:-the-same-run-tomorrow) |
 #
 # ## Where you are
 #

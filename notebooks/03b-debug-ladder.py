@@ -1972,7 +1972,7 @@ for name, config in cures.items():
 
 # %% tags=["demo"]
 for name, errors in counts.items():
-    listed = ", ".join(f"{kind} ≈ {errors[kind]:.0f}" for kind in names)
+    listed = ", ".join(f"{kind} ≈ {errors[kind]:.0f}" for kind in sorted(errors))
     print(f"{name}: {listed}; all ≈ {sum(errors.values()):.0f}")
 cured = {"blur": "blur", "rare class": "reweight", "background shortcut": "backgrounds"}
 fall = {kind: by_kind[kind] - counts[name][kind] for kind, name in cured.items()}
@@ -2780,6 +2780,8 @@ print(climb(script_program(script), script_task, budget=3))
 # </details>
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "03b-note", "locked": false, "points": 4, "schema_version": 3, "solution": true, "task": false}
+# (An example. Your course's script may have other faults.)
+#
 # Symptom: the validation accuracy was about 0.9 and the loss about 0.35, which looked a little low for digits, and two
 # measurements of the same weights gave two different losses. The lowest rung is 6; the loss on one batch reaches its
 # floor, so rung 3 does not see it. Evidence: `measure` called twice in a row gave 0.34 and 0.31 before the repair, and

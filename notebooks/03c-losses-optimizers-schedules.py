@@ -1375,7 +1375,7 @@ show_figure(
 # $3 \cdot 10^{-4}$ would be too small for these three epochs.
 #
 # Something else matters for a comparison. `zero_grad()` sets each gradient to `None`, and an optimizer leaves a
-# parameter without a gradient as it is. A gradient of *zero* is not the same: momentum and weight decay still move the
+# parameter without a gradient unchanged. A gradient of *zero* is not the same: momentum and weight decay still move the
 # parameter.
 #
 # | optimizer | strength | price | shown by |

@@ -1,4 +1,4 @@
-"""The commands `autograde release` and `autograde publish`."""
+"""The commands `autograde release`, `variants` and `publish`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ def add_release_commands(add: Add, choose: Choose) -> None:
     text = "instead, write the released notebooks with solutions, once the last due date or extension has passed"
     command.add_argument("--solutions", action="store_true", help=text)
     command.add_argument("--early", action="store_true", help="with --solutions: also before the last due date")
+
+    text = "For those who grade by hand: what is in the questions that differ from course to course, such as 03b-debug."
+    add("variants", lambda options: _variants(options, choose), text)
 
     text = "Release, and write the repository that students clone or open on Binder and Colab: checked, ready to push."
     command = add("publish", lambda options: _publish(options, choose), text)
@@ -66,6 +69,18 @@ def _release(options: argparse.Namespace, choose: Choose) -> int:
         print(variant)
     _print_effects(course, assignments, before)
     print(f"for students: {course.bundle} (the same as one file: {course.bundle}.zip)")
+    return OK
+
+
+def _variants(options: argparse.Namespace, choose: Choose) -> int:
+    from ..questions.seeds import read_secret
+    from ..release.release_check import chosen_variants
+
+    course, assignments = choose(options)
+    for name in assignments:
+        course.require_release(name)
+    lines = list(chosen_variants(read_secret(course.secret), assignments, contents=True))
+    print("\n".join(lines) or "all questions are the same in every course")
     return OK
 
 

@@ -133,14 +133,19 @@ def _others(question: Question, wrong: Sequence[Outcome], before: Mapping[int, i
     return more if len(more) == len(indices) else None
 
 
-def chosen_variants(secret: bytes, assignments: Iterable[str]) -> Iterator[str]:
+def chosen_variants(secret: bytes, assignments: Iterable[str], *, contents: bool = False) -> Iterator[str]:
     """A line for each question of these assignments that is not the same in every course.
 
-    Not what is special about the chosen variant: whoever learns alone would read the answer.
+    Args:
+        secret: the course's, which chooses.
+        assignments: their names.
+        contents: also what is special about the chosen variant, which is the answer.
+
     """
     for question in (question for name in assignments for question in _questions(name)):
         if chosen := question.of_course(secret).variant:
-            yield f"{question.id} has {chosen.name} of {len(question.variants)} in this course"
+            about = f": {chosen.about}" if contents else ""
+            yield f"{question.id} has {chosen.name} of {len(question.variants)} in this course{about}"
 
 
 def _questions(assignment: str) -> list[Question]:

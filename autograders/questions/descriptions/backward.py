@@ -270,7 +270,7 @@ QUESTION = Description(
         ),
         Mistake(
             "not-transposed",
-            "the weight was not transposed where it fits as it is, with as many inputs as outputs",
+            "the weight was not transposed where it already fits, with as many inputs as outputs",
             "which axis of the weight meets the outputs of the gradient",
             linear_as(
                 x=lambda x, weight, gradient: gradient @ (weight if len(weight) == gradient.shape[1] else weight.T)

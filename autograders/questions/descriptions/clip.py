@@ -181,7 +181,7 @@ QUESTION = Description(
         ),
         Mistake(
             "short-spared",
-            "a tensor whose own norm is below max_norm was left as it is while the others were scaled",
+            "a tensor whose own norm is below max_norm was left unchanged while the others were scaled",
             "whether all tensors are multiplied by the same number",
             exactly({CLIPPED: short_spared}),
         ),

@@ -179,7 +179,7 @@ QUESTION = Description(
         Mistake(
             "squeezed",
             "dimensions of size 1 were dropped: a batch of one loses its batch dimension, a column looks like a vector",
-            "the shape as it is, for one label and for a column of labels",
+            "the unchanged shape, for one label and for a column of labels",
             with_rule("y.shape", lambda x, y, bfloat16: y.squeeze().ndim != 1 or len(y) != len(x)),
             also=(with_rule("y.shape", lambda x, y, bfloat16: y.squeeze().shape != x.shape[:1]),),
         ),

@@ -260,7 +260,7 @@ QUESTION = Description(
         Mistake(
             "model-converted",
             "the model itself was converted: the weights have lost all digits that BF16 does not keep",
-            "what autocast converts, and what it leaves as it is stored",
+            "what autocast converts, and what it leaves unchanged",
             converted,
         ),
         Mistake(

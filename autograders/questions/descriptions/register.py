@@ -180,7 +180,7 @@ QUESTION = Description(
         ),
         Mistake(
             "temperature-frozen",
-            "a parameter gets no gradient: it is listed, and stays as it is",
+            "a parameter gets no gradient: it is listed, and never changes",
             "requires_grad of everything that should be learned",
             lambda case: {"registered.trainable_tensors": len(parameters(case.inputs)) - 1},
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 WHY = {
     1: (
         "Look at what the model eats before looking at the model. A wrong label, a shifted validation split or an "
-        "example that stands in both splits makes every later number wrong, and no training repairs it."
+        "example that is in both splits makes every later number wrong, and no training repairs it."
     ),
     2: (
         "Know what no learning at all would score: the most frequent class, the mean, a straight line. A program that "

@@ -135,7 +135,7 @@ TRAINING = {
         3,
         ("step",),
         "steps are taken after another number of batches than declared",
-        "Too few: the step stands outside of the loop over batches. Too many: gradients are not accumulated.",
+        "Too few: the step is outside the loop over batches. Too many: gradients are not accumulated.",
         "Step once for as many batches as accumulate declares.",
     ),
     "G07": Fault(

@@ -15,7 +15,7 @@ SHORT = 8  # places; a sequence of fewer has near relatives by nature
 
 
 def steps_first(evidence: Evidence) -> Finding | None:
-    """D08: read as [T, N], the padding stands at the ends of the sequences; as it is read, it is scattered."""
+    """D08: read as [T, N], the padding is at the ends of the sequences; as it is read, it is scattered."""
     val, padding = evidence.val, evidence.spec.padding_index
     if padding is None or val is None or val.x.ndim != 2 or val.x.is_floating_point():
         return None
@@ -25,7 +25,7 @@ def steps_first(evidence: Evidence) -> Finding | None:
         return None
     return Finding(
         "D08",
-        f"padding stands at one end in {now:.0%} of the sequences; read as [time steps, sequences] in {transposed:.0%}",
+        f"padding is at one end in {now:.0%} of the sequences; read as [time steps, sequences] in {transposed:.0%}",
         {"now": now, "transposed": transposed},
     )
 

@@ -28,6 +28,7 @@ from autograders.questions.seeds import read_secret
 from autograders.release import release
 from autograders.release.course_check import check_master
 from autograders.release.release import leak_check
+from autograders.release.release_check import chosen_variants
 from autograders.release.solutions import with_solutions
 from autograders.release.student_folder import FOLDER
 from autograders.setting import ANSWERS
@@ -94,6 +95,21 @@ def test_the_solution_is_that_of_the_courses_script(released: Course) -> None:
     cells = with_solutions(released, "03b-debug-ladder").cells
     (folded,) = [cell.source for cell in cells if "A solution of 03b-debug<" in cell.source]
     assert chosen.solution in folded
+
+
+def test_only_who_grades_by_hand_is_told_the_faults(released: Course, capsys: pytest.CaptureFixture[str]) -> None:
+    """`release` names the script alone: somebody who learns alone reads it, too."""
+    secret = read_secret(released.secret)
+    chosen = QUESTIONS["03b-debug"].of_course(secret).variant
+    assert chosen is not None
+    (named,) = chosen_variants(secret, ["03b-debug-ladder"])
+    assert named == f"03b-debug has {chosen.name} of {len(QUESTIONS['03b-debug'].variants)} in this course"
+    assert main(["variants", "--course", str(released.root)]) == 0
+    printed = capsys.readouterr().out
+    assert printed == f"{named}: {chosen.about}\n"
+    assert len(printed.split(";")) == 3
+    assert main(["variants", "--course", str(released.root), "--assignment", "03a-training-recipe"]) == 0
+    assert "all questions are the same" in capsys.readouterr().out
 
 
 def test_the_release_is_stamped(released: Course) -> None:
