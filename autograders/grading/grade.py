@@ -14,7 +14,7 @@ from ..release.course_check import check_course
 from ..sandbox.consent import with_consent
 from ..writer import only_writer
 from .attempt import enter, grade_here, record_of
-from .job import Packer, Parcel
+from .job import GradingTask, Packer
 from .journal import Record, write_record
 from .pending import Job, Summary, changed_due_dates, check_call, find_pending
 from .runner import ExecutorCrew, Processes, outcomes
@@ -88,7 +88,7 @@ def _graded(
         return
     packer, digests = Packer(course), dict[Job, str | None]()
 
-    def pack(job: Job) -> Parcel | None:
+    def pack(job: Job) -> GradingTask | None:
         # Before the files are read: one that is replaced meanwhile then differs, and is graded again.
         digests[job] = submission_digest(course, *job)
         return packer.pack(*job)

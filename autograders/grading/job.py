@@ -28,7 +28,7 @@ _ABOUT_STUDENTS = ("comment", "grade", "submitted_notebook", "submitted_assignme
 
 
 @dataclass(frozen=True)
-class Parcel:
+class GradingTask:
     """One submission with everything that its score depends on, as plain data."""
 
     assignment: str
@@ -55,15 +55,15 @@ class Parcel:
 
 
 class Packer:
-    """Makes the parcels of one run."""
+    """Makes the tasks of one run."""
 
     def __init__(self, course: Course) -> None:
         self._course = course
         with explain_locks(course.database):
             self._database = _without_students(course.database)
 
-    def pack(self, assignment: str, student: str) -> Parcel | None:
-        """The parcel of one submission, or None when it holds more than plain files: that is graded in its place."""
+    def pack(self, assignment: str, student: str) -> GradingTask | None:
+        """The task of one submission, or None when it holds more than plain files: that is graded in its place."""
         submission = _plain_files(self._course.step("submitted", student, assignment))
         if submission is None:
             return None
@@ -71,7 +71,7 @@ class Packer:
         collected = Path("collected", assignment, f"{student}.json")
         if (self._course.root / collected).is_file():
             files[str(collected)] = (self._course.root / collected).read_bytes()
-        return Parcel(assignment, student, files, submission, self._course.without_sandbox, environment())
+        return GradingTask(assignment, student, files, submission, self._course.without_sandbox, environment())
 
     @functools.lru_cache(maxsize=8)  # noqa: B019 - a packer lives as long as its run
     def _of_assignment(self, assignment: str) -> dict[str, bytes]:

@@ -26,7 +26,7 @@ from ..course import CourseError
 from ..reasons import Kind, Reason
 from . import worker
 from .attempt import Outcome
-from .job import Parcel
+from .job import GradingTask
 from .pending import Job
 from .states import State
 
@@ -48,7 +48,7 @@ class Crew(Protocol):
     def has_room(self) -> bool:
         """Whether another submission can be handed out."""
 
-    def submit(self, parcel: Parcel) -> Future[Outcome]:
+    def submit(self, task: GradingTask) -> Future[Outcome]:
         """Hand out a submission."""
 
     def result(self, future: Future[Outcome]) -> Outcome:
@@ -63,7 +63,7 @@ def usable_cores() -> int:
 
 
 def outcomes(
-    crew: Crew, jobs: Iterable[Job], pack: Callable[[Job], Parcel | None]
+    crew: Crew, jobs: Iterable[Job], pack: Callable[[Job], GradingTask | None]
 ) -> Iterator[tuple[Job, Outcome | None]]:
     """Each job with its outcome, in the order in which they end; None for a job that cannot be handed out.
 
@@ -75,11 +75,11 @@ def outcomes(
     while waiting or out:
         while waiting and crew.has_room():
             job = waiting.popleft()
-            parcel = pack(job)
-            if parcel is None:
+            task = pack(job)
+            if task is None:
                 yield job, None
             else:
-                out[crew.submit(parcel)] = job
+                out[crew.submit(task)] = job
         for future in wait(out, return_when=FIRST_COMPLETED).done:
             job = out.pop(future)
             try:
@@ -120,10 +120,10 @@ class Processes:
         """Whether a process has nothing to do."""
         return len(self._busy) < len(self._slots)
 
-    def submit(self, parcel: Parcel) -> Future[Outcome]:
+    def submit(self, task: GradingTask) -> Future[Outcome]:
         """Give a submission to a process that has nothing to do."""
         slot = next(slot for slot in self._slots if slot not in self._busy.values())
-        future = slot.submit(parcel)
+        future = slot.submit(task)
         self._busy[future] = slot
         return future
 
@@ -152,12 +152,12 @@ class _Slot:
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
 
-    def submit(self, parcel: Parcel) -> Future[Outcome]:
+    def submit(self, task: GradingTask) -> Future[Outcome]:
         with _interrupts_wait():
             for _ in range(2):
                 pool = self._pool or self._start()
                 try:
-                    return pool.submit(worker.grade_parcel, parcel)
+                    return pool.submit(worker.grade_task, task)
                 except BrokenExecutor:  # it was killed while it had nothing to do
                     self.join()
         raise CourseError("a grading process ended twice while it had nothing to do. What was finished is kept.")
@@ -218,9 +218,9 @@ class ExecutorCrew:
         """Whether it can hold another submission."""
         return len(self._out) < self._at_once
 
-    def submit(self, parcel: Parcel) -> Future[Outcome]:
+    def submit(self, task: GradingTask) -> Future[Outcome]:
         """Hand out a submission."""
-        future = self._executor.submit(worker.grade_parcel, parcel)
+        future = self._executor.submit(worker.grade_task, task)
         self._out.add(future)
         return future
 

@@ -22,7 +22,7 @@ from ..course import CourseError
 from ..sandbox.jail import require_walls
 from ..writer import short
 from .attempt import Outcome, execute
-from .job import Parcel, differences, environment
+from .job import GradingTask, differences, environment
 
 GRACE = 10.0
 """Seconds that a process has to end its kernels when its run was stopped."""
@@ -32,22 +32,22 @@ _one_at_a_time = threading.Lock()
 _started, _interrupted = threading.Event(), threading.Event()
 
 
-def grade_parcel(parcel: Parcel) -> Outcome:
+def grade_task(task: GradingTask) -> Outcome:
     """Run and judge one submission in a folder of its own, which is removed afterwards.
 
     Raises CourseError when this machine must not grade it (other versions, no sandbox) or cannot (a full disk).
     """
     # nbgrader and the folder for temporary files are the process's, not the thread's.
     with _one_at_a_time:
-        deviation = differences(parcel.environment, environment())
+        deviation = differences(task.environment, environment())
         if deviation:
             raise CourseError(
                 f"a worker on {socket.gethostname()} has {deviation}. Scores must not depend on where a submission is "
                 "graded: install the same checkout and packages there. What was finished is kept."
             )
-        require_walls(parcel.without_sandbox)
+        require_walls(task.without_sandbox)
         with _folder() as folder:
-            return execute(parcel.unpack(folder), parcel.assignment, parcel.student)
+            return execute(task.unpack(folder), task.assignment, task.student)
 
 
 @contextlib.contextmanager

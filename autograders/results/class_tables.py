@@ -14,16 +14,16 @@ from ..plain_text import plain
 from ..release.history import History
 from ..tables import write_table
 from .question_rows import QUESTION_COLUMNS, question_rows
-from .row import COLUMNS, Row, points_text
+from .row import COLUMNS, ScoreRow, points_text
 from .rows import entries, not_placed
 
 
-def write_csv(course: Course, assignments: Sequence[str]) -> list[Row]:
+def write_csv(course: Course, assignments: Sequence[str]) -> list[ScoreRow]:
     """Write `grades.csv` (one row a student and assignment) and `questions.csv` (one row a question).
 
     In `grades.csv` the files come last that could not be placed, in rows without a student.
     """
-    student_rows: list[Row] = []
+    student_rows: list[ScoreRow] = []
 
     def question_lines() -> Iterator[Sequence[Any]]:
         yield [name.replace("_", " ") for name in QUESTION_COLUMNS]
@@ -37,13 +37,13 @@ def write_csv(course: Course, assignments: Sequence[str]) -> list[Row]:
     return everything
 
 
-def write_wide(course: Course, student_rows: Sequence[Row]) -> Path:
+def write_wide(course: Course, student_rows: Sequence[ScoreRow]) -> Path:
     """Write `grades-wide.csv`: a row a student with what the roster knows of them, a score and a state an assignment.
 
     An empty score is none, and the state says why; the total is the sum of the scores that there are.
     """
     people = Roster(course)
-    by_student: dict[str, dict[str, Row]] = defaultdict(dict)
+    by_student: dict[str, dict[str, ScoreRow]] = defaultdict(dict)
     for row in student_rows:
         if row.student:
             by_student[row.student][row.assignment] = row
@@ -60,7 +60,7 @@ def write_wide(course: Course, student_rows: Sequence[Row]) -> Path:
     return path
 
 
-def table(student_rows: Sequence[Row]) -> str:
+def table(student_rows: Sequence[ScoreRow]) -> str:
     """The rows as a text table."""
     lines = [("student", "assignment", "state", "score", "of", "by hand", "")]
     for row in student_rows:
@@ -81,7 +81,7 @@ def text_table(lines: Sequence[Sequence[str]]) -> str:
     )
 
 
-def releases_in_use(student_rows: Sequence[Row], history: History) -> list[str]:
+def releases_in_use(student_rows: Sequence[ScoreRow], history: History) -> list[str]:
     """Where an assignment has had several releases: how many submissions were made from which, a line each."""
     counts = Counter((row.assignment, row.release) for row in student_rows if row.release)
     return [

@@ -17,7 +17,7 @@ from ..intake.lms_tables import POINTS_POSSIBLE, LmsTable, is_person, read_lms_t
 from ..intake.notes import note_in_force
 from ..intake.roster import CANVAS_FILE, Roster, normal_id
 from ..plain_text import some
-from .row import Row, points_text
+from .row import ScoreRow, points_text
 from .rows import rows
 
 _CANVAS_IDS = ("SIS Login ID", "SIS User ID", "Integration ID", "ID")
@@ -149,7 +149,7 @@ def moodle_export(course: Course, path: Path, assignment: str) -> LmsExport:
 class _ClassRows:
     """The rows of the gradebook, by student and assignment; a score is final when nothing waits for a person."""
 
-    def __init__(self, class_rows: Sequence[Row]) -> None:
+    def __init__(self, class_rows: Sequence[ScoreRow]) -> None:
         self._rows = {(row.student, row.assignment): row for row in class_rows}
 
     def score(self, student: str, assignment: str) -> float | None:

@@ -14,7 +14,7 @@ from ..questions.titles import question_titles
 from ..questions.verdict import UNANSWERED
 from ..reasons import Kind, Reason
 from .question_rows import WAITING, QuestionRow, question_rows
-from .row import Row
+from .row import ScoreRow
 from .rows import entries
 
 BUCKETS = ("full points", "half or more", "less than half", "no points", "not answered", "no verdict", "waits")
@@ -88,13 +88,13 @@ class AssignmentReport:
     misconceptions: list[Misconception]
     slow: list[SlowCell]
     incidents: list[Incident]
-    students: list[Row]
+    students: list[ScoreRow]
     """Empty unless names were asked for."""
 
 
 def assignment_report(course: Course, assignment: str, *, names: bool) -> AssignmentReport:
     """One assignment's numbers."""
-    student_rows: list[Row] = []
+    student_rows: list[ScoreRow] = []
     answers: list[QuestionRow] = []
     shares: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     seconds: dict[str, list[float]] = defaultdict(list)
@@ -204,7 +204,7 @@ def _first_lines(course: Course, assignment: str) -> dict[str, str]:
     return {grade_id or cell["id"]: grade_id or cell.source.split("\n")[0][:60] for grade_id, cell in ids}
 
 
-def _incidents(student_rows: Iterable[Row], names: bool) -> list[Incident]:
+def _incidents(student_rows: Iterable[ScoreRow], names: bool) -> list[Incident]:
     """What went wrong, alike things together. Reasons are cut to their kind: their rest may quote a student."""
     students: dict[tuple[str, str], list[str]] = defaultdict(list)
     for row in student_rows:

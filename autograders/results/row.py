@@ -23,7 +23,7 @@ def points_text(points: float) -> str:
 
 
 @dataclass(frozen=True)
-class Row:
+class ScoreRow:
     """One student and one assignment: always there, always with a state and, where it is not plain, its reason."""
 
     student: str
@@ -49,7 +49,7 @@ class Row:
 class Entry:
     """A row and what it was made from: read once, for every table and page."""
 
-    row: Row
+    row: ScoreRow
     record: Record | None
     scores: SubmissionScores | None
     maxima: Mapping[str, float]

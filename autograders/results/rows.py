@@ -20,7 +20,7 @@ from ..nbgrader.scores import SubmissionScores, maxima, scores_of
 from ..reasons import Kind, Reason
 from ..release.history import PastRelease, in_words, read_history
 from ..release.publications import Published, read_published, which_release
-from .row import Entry, Row
+from .row import Entry, ScoreRow
 
 
 def enrolled(course: Course) -> list[str]:
@@ -30,7 +30,7 @@ def enrolled(course: Course) -> list[str]:
     return sorted(Roster(course).names)
 
 
-def rows(course: Course, assignments: Sequence[str]) -> list[Row]:
+def rows(course: Course, assignments: Sequence[str]) -> list[ScoreRow]:
     """A row for every student of the roster (and whoever handed in besides) and every assignment."""
     return [entry.row for entry in entries(course, assignments)]
 
@@ -78,12 +78,12 @@ def _row(
     loose_files: Mapping[str, Sequence[NotPlaced]],
     releases: Sequence[PastRelease],
     due: Due | None,
-) -> Row:
+) -> ScoreRow:
     note = read_note(course, assignment, student)
     attempts = len(record.earlier) + 1 if record else 0
 
-    def without_score(state: State, *reasons: Reason) -> Row:
-        return Row(student, assignment, state, None, None, None, 0, attempts, reasons)
+    def without_score(state: State, *reasons: Reason) -> ScoreRow:
+        return ScoreRow(student, assignment, state, None, None, None, 0, attempts, reasons)
 
     if note is not None and note.held:
         return without_score(State.TO_CONFIRM, Reason(Kind.OTHER, f"{note.why_held} Run `autograde confirm`"))
@@ -115,7 +115,7 @@ def _row(
         if due is not None and due.penalty is None and due.date != scores.due:
             text = "the due date was changed after grading: `autograde grade` computes what being late costs"
             reasons = (*reasons, Reason(Kind.NOTE, text))
-    return Row(
+    return ScoreRow(
         student,
         assignment,
         # What happened to a question matters more than being late, which the reasons say.
@@ -131,9 +131,11 @@ def _row(
     )
 
 
-def not_placed(course: Course) -> list[Row]:
+def not_placed(course: Course) -> list[ScoreRow]:
     """A row for each file that nobody is known for, without a student."""
     return [
-        Row("", "", State.NOT_PLACED, None, None, None, 0, 0, (Reason(Kind.OTHER, f"{entry.file}: {entry.reason}"),))
+        ScoreRow(
+            "", "", State.NOT_PLACED, None, None, None, 0, 0, (Reason(Kind.OTHER, f"{entry.file}: {entry.reason}"),)
+        )
         for entry in read_not_placed(course)
     ]

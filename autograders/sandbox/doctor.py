@@ -68,7 +68,7 @@ os.kill(0, 9)
 
 
 @dataclass(frozen=True)
-class Finding:
+class MachineCheck:
     """One thing that this machine can do, or not, and what to do about it."""
 
     name: str
@@ -99,15 +99,15 @@ _TRIED = (
 )
 
 
-def examine() -> list[Finding]:
+def examine() -> list[MachineCheck]:
     """Try everything that the sandbox rests on."""
     missing = why_no_walls()
     linux = sys.platform == "linux"
     has_bwrap = shutil.which("bwrap") is not None
     return [
-        Finding("system", linux, f"{sys.platform}", "grade on Linux (a container or a virtual machine will do)"),
-        Finding("bubblewrap", has_bwrap, _version() if has_bwrap else "not installed", "apt install bubblewrap"),
-        Finding(
+        MachineCheck("system", linux, f"{sys.platform}", "grade on Linux (a container or a virtual machine will do)"),
+        MachineCheck("bubblewrap", has_bwrap, _version() if has_bwrap else "not installed", "apt install bubblewrap"),
+        MachineCheck(
             "namespaces",
             missing is None,
             "user, mount and process namespaces work" if missing is None else missing,
@@ -122,28 +122,28 @@ def examine() -> list[Finding]:
     ]
 
 
-def _groups() -> Finding:
+def _groups() -> MachineCheck:
     """Whether the system can count what a kernel's processes use together, also what no process shows."""
     remedy = (
         "none needed: what cannot be counted is refused. To have it counted, start the grader in a group of its own: "
         "`systemd-run --user --scope -p Delegate=yes autograde grade` (as root without --user)"
     )
-    return Finding("control groups", counted() == {MEMORY, TIME}, describe(), remedy, essential=False)
+    return MachineCheck("control groups", counted() == {MEMORY, TIME}, describe(), remedy, essential=False)
 
 
-def _warm() -> Finding:
+def _warm() -> MachineCheck:
     """Whether one warm parent can fork the kernels of all notebooks, each behind walls of its own."""
     cold = why_cold()
     finding = "kernels are forked from a warm parent" if cold is None else f"each kernel is started alone ({cold})"
     remedy = "none needed: scores are the same, a submission takes seconds longer"
-    return Finding("warm kernels", cold is None, finding, remedy, essential=False)
+    return MachineCheck("warm kernels", cold is None, finding, remedy, essential=False)
 
 
 def _version() -> str:
     return subprocess.run(["bwrap", "--version"], capture_output=True, text=True, check=False).stdout.strip()
 
 
-def _cpu() -> Finding:
+def _cpu() -> MachineCheck:
     """Whether the computing time of a child process can be seen from outside."""
     # Tried on a busy child: some containers hide other processes, or count no time for them.
     child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
@@ -156,10 +156,10 @@ def _cpu() -> Finding:
         child.kill()
         child.wait()
     remedy = "a kernel with /proc and CONFIG_PROC_CHILDREN; without it limits are by the clock"
-    return Finding("computing time", holds, "seen for a process and its children" if holds else "not seen", remedy)
+    return MachineCheck("computing time", holds, "seen for a process and its children" if holds else "not seen", remedy)
 
 
-def _try_inside(missing: str | None) -> list[Finding]:
+def _try_inside(missing: str | None) -> list[MachineCheck]:
     results: dict[str, bool] = {}
     failure = "not enforced" if missing is None else "not tried, since no sandbox starts"
     if missing is None:
@@ -184,12 +184,12 @@ def _try_inside(missing: str | None) -> list[Finding]:
         lines = trial.stdout.splitlines()
         results = json.loads(lines[0]) if lines else {}
     return [
-        Finding(name, results.get(name, False), success if results.get(name) else failure, remedy)
+        MachineCheck(name, results.get(name, False), success if results.get(name) else failure, remedy)
         for name, success, remedy in _TRIED
     ]
 
 
-def report(findings: Sequence[Finding]) -> str:
+def report(findings: Sequence[MachineCheck]) -> str:
     """The findings, a line each, and a conclusion."""
     bad = [finding.name for finding in findings if finding.essential and not finding.holds]
     end = (

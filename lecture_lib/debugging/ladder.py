@@ -16,7 +16,7 @@ from ._engine.evidence import Evidence
 from ._engine.instrumentation import why_not
 from ._engine.measures import MEASURES, losses
 from ._engine.preserve import untouched
-from ._engine.run_data import Row
+from ._engine.run_data import EpochRow
 from ._engine.rung_plots import PLOTS
 from ._engine.rung_plots import run as draw_run
 from .ascent import MEASURED, Ascent, ask
@@ -109,7 +109,7 @@ class Climb:
 
     results: tuple[Result, ...]
     above: tuple[Rung, ...] = ()
-    rows: tuple[Row, ...] = field(default=(), repr=False)
+    rows: tuple[EpochRow, ...] = field(default=(), repr=False)
     constant: float = math.nan
     swaps: Swaps | None = None
     question_count: int = 0

@@ -13,7 +13,7 @@ from .tensor import Tensor
 Function = Callable[..., Tensor]
 
 
-class Run:
+class TapeRun:
     """One run of a function: its result, and the operations in the order of recording.
 
     With `tensor`, an entry of it is moved by `step` (see `width`). With `held`, all other operations give what they
@@ -27,7 +27,7 @@ class Run:
         tensor: Node | None = None,
         entry: tuple[int, ...] = (),
         step: float = 0.0,
-        held: Run | None = None,
+        held: TapeRun | None = None,
     ) -> None:
         self.operations: list[str] = []
         self.values: list[Array] = []  # as computed, before anything is moved or held
@@ -52,7 +52,7 @@ class Run:
         """Which operation made it: 0 for the first."""
         return next(place for place, value in enumerate(self.used) if value is node._array)
 
-    def same_constants(self, run: Run, place: int) -> bool:
+    def same_constants(self, run: TapeRun, place: int) -> bool:
         """Whether operation number `place` got the same values from outside the tape in both runs."""
         pairs = zip(self._constants(place), run._constants(place), strict=False)
         return all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
@@ -61,7 +61,7 @@ class Run:
         made = (node for node in newest_first(self.result) if node._array is self.used[place])
         return [source._array for node in made for source in node._inputs or () if not source._requires_grad]
 
-    def same_as(self, run: Run) -> bool:
+    def same_as(self, run: TapeRun) -> bool:
         """Whether both recorded the same operations and values."""
         pairs = zip(self.values, run.values, strict=False)
         return self.operations == run.operations and all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)

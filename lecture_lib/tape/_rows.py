@@ -27,7 +27,7 @@ _COLUMNS = ("row", "name", "operation", "inputs", "shape", "value", "gradient", 
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Row:
+class TapeRow:
     """A tensor of the graph.
 
     Attributes:
@@ -58,14 +58,14 @@ class Row:
         return self.value.shape
 
 
-def write_rows(result: Tensor, gradient: ArrayLike | None, names: dict[str, Tensor]) -> tuple[Row, ...]:
+def write_rows(result: Tensor, gradient: ArrayLike | None, names: dict[str, Tensor]) -> tuple[TapeRow, ...]:
     """The rows in the order of recording, the result's last; arguments and errors as in `trace`."""
     gradients = {node: read_only(total) for node, total in backward_pass(result, seed(result, gradient))}
     used = {source for node in gradients for source in node._inputs or ()}
     nodes = sorted(used | {result}, key=attrgetter("_number"))
     labels = _named(nodes, names)
     return tuple(
-        Row(
+        TapeRow(
             number=number,
             name=labels[node],
             kind=_kind(node),
@@ -147,7 +147,7 @@ def listed(items: Sequence[str], separator: str = ", ") -> str:
     return separator.join(items)
 
 
-def as_text(rows: Sequence[Row]) -> str:
+def as_text(rows: Sequence[TapeRow]) -> str:
     """The table with aligned columns."""
     first, left_out, last = _shortened(rows)
     table = [_COLUMNS, *map(_cells, first), *map(_cells, last)]
@@ -159,7 +159,7 @@ def as_text(rows: Sequence[Row]) -> str:
     return "\n".join([_caption(rows), "", *lines])
 
 
-def as_html(rows: Sequence[Row]) -> str:
+def as_html(rows: Sequence[TapeRow]) -> str:
     """The table with a caption, and with headers for its columns and rows."""
     first, left_out, last = _shortened(rows)
     lines = ["<table>", f"<caption>{escape(_caption(rows))}</caption>"]
@@ -172,13 +172,13 @@ def as_html(rows: Sequence[Row]) -> str:
     return "\n".join([*lines, "</tbody>", "</table>"])
 
 
-def _html_row(row: Row) -> str:
+def _html_row(row: TapeRow) -> str:
     number, name, *columns = map(escape, _cells(row))
     cells = "".join(f"<td>{cell}</td>" for cell in columns)
     return f'<tr><td>{number}</td><th scope="row">{name}</th>{cells}</tr>'
 
 
-def _caption(rows: Sequence[Row]) -> str:
+def _caption(rows: Sequence[TapeRow]) -> str:
     root = rows[-1]
     assert root.gradient is not None  # `trace` refuses a result without gradient
     return (
@@ -187,7 +187,7 @@ def _caption(rows: Sequence[Row]) -> str:
     )
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: TapeRow) -> tuple[str, ...]:
     parts = zip(row.inputs, row.shares, strict=True)
     shares = [f"{name}: {written(share)}" for name, share in parts if share is not None]
     gradient = "none" if row.gradient is None else written(row.gradient)
@@ -196,7 +196,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     return str(row.number), row.name, operation, inputs, str(row.shape), written(row.value), gradient, listed(shares)
 
 
-def _shortened(rows: Sequence[Row]) -> tuple[Sequence[Row], int, Sequence[Row]]:
+def _shortened(rows: Sequence[TapeRow]) -> tuple[Sequence[TapeRow], int, Sequence[TapeRow]]:
     """The first rows, how many are left out, and the last rows."""
     if len(rows) <= SHOWN_ROWS:
         return rows, 0, ()

@@ -7,8 +7,8 @@ from xml.sax.saxutils import escape
 
 from .._common.palette import BLUE, GREEN, INK, ORANGE
 from ._layout import Box, Point, arrange
-from ._rows import Kind, Row, listed, written
-from .trace import Moment
+from ._rows import Kind, TapeRow, listed, written
+from .trace import TraceStep
 
 _CHARACTER, _LINE = 7.3, 17.0  # pixels: the width of a character at 12 px in a monospaced font, a line's height
 _PADDING, _MARGIN, _LEGEND = 12.0, 20.0, 34.0
@@ -25,7 +25,7 @@ _LEGENDS: dict[Kind, str] = {
 }
 
 
-def alternative_text(rows: Sequence[Row], moment: Moment | None) -> str:
+def alternative_text(rows: Sequence[TapeRow], moment: TraceStep | None) -> str:
     """The picture in words, with its numbers."""
     size = f"{len(rows)} tensor{'s' * (len(rows) > 1)}"
     sentences = [f"Computation graph of {rows[-1].name} with {size}, from left to right."]
@@ -35,7 +35,7 @@ def alternative_text(rows: Sequence[Row], moment: Moment | None) -> str:
     return " ".join(sentences)
 
 
-def render(rows: Sequence[Row], moment: Moment | None, alt: str, ink: str = INK) -> str:
+def render(rows: Sequence[TapeRow], moment: TraceStep | None, alt: str, ink: str = INK) -> str:
     """The picture; boxes have room for the complete text, whatever is known then. `ink`: of text and arrows."""
     place = {row.name: number for number, row in enumerate(rows)}
     complete = [_lines(row) for row in rows]
@@ -66,11 +66,11 @@ def render(rows: Sequence[Row], moment: Moment | None, alt: str, ink: str = INK)
     return "\n".join([*parts, *legend, "</svg>"])
 
 
-def _title(row: Row) -> str:
+def _title(row: TapeRow) -> str:
     return f"{row.name} = {row.operation}({listed(row.inputs)})" if row.operation else row.name
 
 
-def _numbers(row: Row, moment: Moment | None = None) -> list[str]:
+def _numbers(row: TapeRow, moment: TraceStep | None = None) -> list[str]:
     """The value and the gradient, as far as they are known at the moment; both at the end of the walk."""
     if moment is None:
         arrays = {"value": row.value, "gradient": row.gradient}
@@ -79,7 +79,7 @@ def _numbers(row: Row, moment: Moment | None = None) -> list[str]:
     return [f"{name} {written(array)}" for name, array in arrays.items() if array is not None]
 
 
-def _lines(row: Row, moment: Moment | None = None) -> list[str]:
+def _lines(row: TapeRow, moment: TraceStep | None = None) -> list[str]:
     """The text of a box: each row of a matrix on a line of its own."""
     numbers = _numbers(row, moment)
     return [_title(row), *(line for text in numbers for line in text.replace("], [", "],\n[").split("\n"))]
@@ -96,7 +96,7 @@ def _outline(kind: Kind, box: Box, width: int = 2) -> str:
     )
 
 
-def _node(row: Row, lines: list[str], box: Box, width: int) -> str:
+def _node(row: TapeRow, lines: list[str], box: Box, width: int) -> str:
     middle = box.left + box.width / 2
     texts = [
         f'<text x="{middle:.1f}" y="{box.top + _PADDING / 2 + _LINE * (number + 0.75):.1f}" text-anchor="middle" '

@@ -12,7 +12,7 @@ from .._common.palette import INK
 from .._common.pictures import image_tag
 from . import _svg
 from .tensor import Tensor
-from .trace import Moment, Trace, trace
+from .trace import Trace, TraceStep, trace
 
 LARGEST = 60  # boxes; more cannot be read
 
@@ -67,7 +67,7 @@ def draw(result: Tensor, /, gradient: ArrayLike | None = None, **names: Tensor) 
     return picture(trace(result, gradient, **names))
 
 
-def picture(rows: Trace, moment: Moment | None = None, *, ink: str = INK) -> Drawing:
+def picture(rows: Trace, moment: TraceStep | None = None, *, ink: str = INK) -> Drawing:
     """The picture of a trace, as in `draw`; or of a moment, with what is known then and the active row in bold.
 
     Boxes keep their places from moment to moment. Text and arrows have the colour `ink`: grey, which can be read on

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._differences import Function, Run, width
+from ._differences import Function, TapeRun, width
 from .graph import Array, Node, backward_pass, newest_first, unbroadcast
 from .tensor import Tensor
 
@@ -44,8 +44,8 @@ def gradcheck(function: Function, *inputs: Tensor, step: float = 1e-6, tolerance
                 f"gradcheck: input {position} is {leaf!r}; it wants float64 leaves that require gradients, because "
                 "finite differences need that precision. Make it with Tensor(values, requires_grad=True)."
             )
-    tape = Run(function, inputs)
-    if not tape.same_as(Run(function, inputs)):
+    tape = TapeRun(function, inputs)
+    if not tape.same_as(TapeRun(function, inputs)):
         raise RuntimeError(
             "gradcheck: two calls of the function recorded different operations or values, so differences say nothing. "
             "Give it a generator with the same seed in each call."
@@ -56,7 +56,7 @@ def gradcheck(function: Function, *inputs: Tensor, step: float = 1e-6, tolerance
     for position, leaf in enumerate(inputs):
         gradient = gradients.get(leaf, np.zeros(leaf.shape))
         for entry in np.ndindex(leaf.shape):
-            low, high = (Run(function, inputs, leaf, entry, sign * step) for sign in (-1, 1))
+            low, high = (TapeRun(function, inputs, leaf, entry, sign * step) for sign in (-1, 1))
             values = [weights * run.result._array for run in (low, tape, high)]
             compared = _Comparison(gradient[entry], values, width(leaf, entry, step))
             if compared.beyond(tolerance):
@@ -90,7 +90,7 @@ class _Comparison:
         return not (self.difference <= tolerance + self.rounding or self.at_a_kink)
 
 
-def _blame(function: Function, inputs: tuple[Tensor, ...], tape: Run, step: float, tolerance: float) -> str | None:
+def _blame(function: Function, inputs: tuple[Tensor, ...], tape: TapeRun, step: float, tolerance: float) -> str | None:
     """The first operation whose rule is wrong, in words; each is checked on its own, with the others held."""
     for result in reversed([node for node in newest_first(tape.result) if node._operation]):
         place = tape.place(result)
@@ -99,7 +99,7 @@ def _blame(function: Function, inputs: tuple[Tensor, ...], tape: Run, step: floa
         for number, source in enumerate(result._inputs or ()):
             shape = source._array.shape
             for entry in np.ndindex(shape if source in gradients else (0,)):
-                low, high = (Run(function, inputs, source, entry, sign * step, held=tape) for sign in (-1, 1))
+                low, high = (TapeRun(function, inputs, source, entry, sign * step, held=tape) for sign in (-1, 1))
                 values = [weights * run.values[place] for run in (low, tape, high)]
                 compared = _Comparison(gradients[source][entry], values, width(source, entry, step))
                 if compared.beyond(tolerance) and low.same_constants(high, place):

@@ -12,13 +12,13 @@ from typing import Literal
 from numpy.typing import ArrayLike
 
 from . import _rows
-from ._rows import Row
+from ._rows import TapeRow
 from .graph import Array
 from .tensor import Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class Moment:
+class TraceStep:
     """What is known at one position of the walk.
 
     Attributes:
@@ -42,7 +42,7 @@ class Moment:
 class Trace:
     """The rows of a tape in the order of recording, to look at (`print`, `trace['w']`) and to walk (`at`)."""
 
-    def __init__(self, rows: tuple[Row, ...]) -> None:
+    def __init__(self, rows: tuple[TapeRow, ...]) -> None:
         self.rows = rows
         self._results = [row for row in rows if row.kind == "result"]
         self._by_name = {row.name: row for row in rows}
@@ -50,10 +50,10 @@ class Trace:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[TapeRow]:
         return iter(self.rows)
 
-    def __getitem__(self, name: str) -> Row:
+    def __getitem__(self, name: str) -> TapeRow:
         if name not in self._by_name:
             raise KeyError(f"no row is called {name!r}; there are: {_rows.listed(list(self._by_name))}.")
         return self._by_name[name]
@@ -63,7 +63,7 @@ class Trace:
         """The position at which every gradient is complete: the forward pass, the seed, the backward pass."""
         return 2 * len(self._results) + 1
 
-    def at(self, position: int) -> Moment:
+    def at(self, position: int) -> TraceStep:
         """What is known at a position of the walk.
 
         Args:
@@ -81,11 +81,11 @@ class Trace:
         newest = computed[-1].number if computed else 0
         values = {row.name: row.value for row in self.rows if row.kind != "result" or row.number <= newest}
         if not position:
-            return Moment(0, "start", None, values, {}, "Leaves and constants have their values.")
+            return TraceStep(0, "start", None, values, {}, "Leaves and constants have their values.")
         if position <= len(self._results):
             row = computed[-1]
             sentence = f"{row.operation} computes {row.name} from {_rows.listed(row.inputs)}: {_phrase(row.value)}."
-            return Moment(position, "forward", row.name, values, {}, sentence)
+            return TraceStep(position, "forward", row.name, values, {}, sentence)
 
         row = self.rows[-1]
         assert row.gradient is not None  # `trace` refuses a result without gradient
@@ -93,12 +93,12 @@ class Trace:
         walked = self._results[::-1][: position - len(self._results) - 1]
         if not walked:
             sentence = f"The backward pass starts: {row.name} has the gradient {_phrase(row.gradient)}."
-            return Moment(position, "seed", row.name, values, gradients, sentence)
+            return TraceStep(position, "seed", row.name, values, gradients, sentence)
         for row in walked[:-1]:
             _pass_back(row, gradients)
         sentence = _described(walked[-1], gradients)
         _pass_back(walked[-1], gradients)
-        return Moment(position, "backward", walked[-1].name, values, gradients, sentence)
+        return TraceStep(position, "backward", walked[-1].name, values, gradients, sentence)
 
     def __str__(self) -> str:
         return _rows.as_text(self.rows)
@@ -128,14 +128,14 @@ def trace(result: Tensor, /, gradient: ArrayLike | None = None, **names: Tensor)
     return Trace(_rows.write_rows(result, gradient, names))
 
 
-def _pass_back(row: Row, gradients: dict[str, Array]) -> None:
+def _pass_back(row: TapeRow, gradients: dict[str, Array]) -> None:
     """Add a row's shares to the gradients of its inputs."""
     for name, share in zip(row.inputs, row.shares, strict=True):
         if share is not None:
             gradients[name] = _rows.read_only(gradients[name] + share) if name in gradients else share
 
 
-def _described(row: Row, gradients: dict[str, Array]) -> str:
+def _described(row: TapeRow, gradients: dict[str, Array]) -> str:
     """What `_pass_back` is about to do, in words."""
     sums = dict(gradients)
     parts = []

@@ -11,7 +11,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from ._run.history import Epoch, History
-from ._run.run import Options, Run
+from ._run.run import Options, TrainingRun
 from .evaluate import accuracy, evaluate
 from .types import Batches, Count, LossFunction, Metric, Schedule, Unpack
 
@@ -124,8 +124,8 @@ def train(
         stop=stop,
         progress=progress,
     )
-    # Run refuses arguments that cannot work and, with resume=True, restores last.pt.
-    with Run(model, train_loader, val_loader, optimizer, loss_fn, options) as run:
+    # TrainingRun refuses arguments that cannot work and, with resume=True, restores last.pt.
+    with TrainingRun(model, train_loader, val_loader, optimizer, loss_fn, options) as run:
         while not run.is_over:
             for window in run.windows():
                 loss_sum, taken = run.step.learn(window, run.index(window))

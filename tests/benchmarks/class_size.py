@@ -132,9 +132,9 @@ from autograders.grading.states import State
 from autograders.reasons import Kind, Reason
 
 class SetsAside(Executor):
-    def submit(self, function, parcel):
+    def submit(self, function, task):
         future = Future()
-        future.set_result(Outcome(State.UNREADABLE, (Reason(Kind.OTHER, f"of {parcel.student}"),)))
+        future.set_result(Outcome(State.UNREADABLE, (Reason(Kind.OTHER, f"of {task.student}"),)))
         return future
 
 os.fsync = lambda _: None

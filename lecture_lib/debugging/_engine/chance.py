@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from ..program import Program
-from .run_data import Examples, Run
+from .run_data import Examples, RecordedRun
 
 DRAWS = 20  # of other examples' targets, and as many examples at least
 FEW = 5  # of them for an evaluation of the author's, which may take long
@@ -43,7 +43,7 @@ def scores_by_chance(program: Program, val: Examples | None, reported: dict[str,
     return scores
 
 
-def no_better_than_chance(program: Program, val: Examples | None, run: Run) -> str:
+def no_better_than_chance(program: Program, val: Examples | None, run: RecordedRun) -> str:
     """What speaks against the validation metrics, in words; '' where they are above chance, or nothing is known."""
     outputs = run.outputs[1]
     if program.metric is not None and val is not None and outputs is not None and len(val.y) >= DRAWS:

@@ -26,7 +26,7 @@ from .instrumentation import authors_line, watch
 from .normalisation import evaluates_a_copy, modes_of_norms, statistics_anew
 from .preserve import untouched
 from .read_examples import drawn_anew, read, read_each_input
-from .run_data import Examples, Row, Run
+from .run_data import EpochRow, Examples, RecordedRun
 from .yardstick import lowest_loss
 
 
@@ -55,7 +55,7 @@ class Evidence:
     def of_recording(cls, recording: Recording, spec: Spec) -> Evidence:
         """A recording and nothing else."""
         evidence = cls(Program(nn.Identity(), [], None, ()), spec)
-        evidence.__dict__.update(run=Run(recording), train=None, val=None, plain=None, examples=spec.examples)
+        evidence.__dict__.update(run=RecordedRun(recording), train=None, val=None, plain=None, examples=spec.examples)
         return evidence
 
     def left_out(self) -> list[str]:
@@ -119,17 +119,17 @@ class Evidence:
         return examples
 
     @cached_property
-    def run(self) -> Run:
+    def run(self) -> RecordedRun:
         """The whole run, recorded: as many epochs as declared, each followed by an evaluation."""
         return self.record(self.epochs)
 
-    def record(self, epochs: int) -> Run:
+    def record(self, epochs: int) -> RecordedRun:
         """Train for some epochs under a recorder and put everything back."""
         program = self.program
         train = self.train.part(slice(0, 1000)) if self.train else None
         with untouched(program, self.seed):
             recorder = Recorder(program.model, program.optimizers)
-            run = Run(recorder.recording)
+            run = RecordedRun(recorder.recording)
             # An evaluation may need a model that was trained.
             with suppress(Exception), untouched(program, self.seed):
                 run.untrained = self._reported()
@@ -152,7 +152,7 @@ class Evidence:
                         with recorder.paused():
                             loss, metric, _ = self.measure(self.val)
                             val_loss = loss if self._comparable else math.nan
-                            run.rows.append(Row(self.measure(train)[0], val_loss, metric, reported))
+                            run.rows.append(EpochRow(self.measure(train)[0], val_loss, metric, reported))
                 run.evaluates_a_copy = evaluates_a_copy(modes)
                 run.outputs = (self.measure(train)[2], self.measure(self.val)[2])
                 run.outputs_of_test = self.measure(test)[2]

@@ -12,12 +12,12 @@ from torch import Tensor
 from ..program import Program, UnknownBatchError
 from ..recorder import Recorder
 from .assumptions import NotAskedError
-from .run_data import Run
+from .run_data import RecordedRun
 
 PROGRAM = getsourcefile(Program)
 
 
-def watch(program: Program, recorder: Recorder, run: Run) -> None:
+def watch(program: Program, recorder: Recorder, run: RecordedRun) -> None:
     """Put the recorder between a program and its loaders and loss."""
     own, parts = program.loss_fn, program.parts
     if own is not None:

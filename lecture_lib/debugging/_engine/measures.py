@@ -19,7 +19,7 @@ from ..program import Program
 from .assumptions import NotAskedError, closures, several_optimizers, unseen_updates
 from .evidence import Evidence
 from .preserve import untouched
-from .run_data import Examples, Row, index_left_out
+from .run_data import EpochRow, Examples, index_left_out
 from .yardstick import lowest_loss
 
 BATCH = 32  # examples that are memorised
@@ -229,7 +229,7 @@ def run(evidence: Evidence) -> dict[str, Any]:
     return curves if any(math.isfinite(value) for values in curves.values() for value in values) else {}
 
 
-def losses(rows: Sequence[Row]) -> dict[str, list[float]]:
+def losses(rows: Sequence[EpochRow]) -> dict[str, list[float]]:
     """The losses of a run, epoch by epoch."""
     return {
         "training loss": [row.train_loss for row in rows],

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from .events import Recording
-from .run_data import Run
+from .run_data import RecordedRun
 
 if TYPE_CHECKING:
     from .evidence import Evidence
@@ -62,7 +62,7 @@ def statistics_anew(evidence: Evidence, copied: bool) -> tuple[float, float]:
     """
     norms = norms_of(evidence.program.model)
     if evidence.train is None or not norms or any(m.running_mean is None for m in norms):
-        return Run(Recording()).statistics
+        return RecordedRun(Recording()).statistics
     part = evidence.train.part(slice(0, 512))
     loss, _, outputs = evidence.measure(part)
     before = min(loss, evidence.cooled(outputs, part.y, least=1.0))  # too high confidence is another matter

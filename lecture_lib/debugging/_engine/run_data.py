@@ -58,7 +58,7 @@ class Examples:
 
 
 @dataclass
-class Row:
+class EpochRow:
     """One epoch of a run: loss and metric by the ladder's own measure, and what the program reported."""
 
     train_loss: float
@@ -68,7 +68,7 @@ class Row:
 
 
 @dataclass
-class Run:
+class RecordedRun:
     """A recorded run.
 
     Attributes:
@@ -91,7 +91,7 @@ class Run:
     recording: Recording
     before: float = math.nan
     untrained: dict[str, float] = field(default_factory=dict)
-    rows: list[Row] = field(default_factory=list)
+    rows: list[EpochRow] = field(default_factory=list)
     outputs: tuple[Tensor | None, Tensor | None] = (None, None)
     outputs_of_test: Tensor | None = None
     error: BaseException | None = None

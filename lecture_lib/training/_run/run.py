@@ -68,7 +68,7 @@ class Options:
         checks.require_functions(count=self.count, unpack=self.unpack, on_epoch=self.on_epoch, stop=self.stop)
 
 
-class Run:
+class TrainingRun:
     """Everything that `train` works with. The constructor refuses what cannot work and resumes a run that can go on.
 
     Args: as in `train`.
@@ -200,7 +200,7 @@ class Run:
             self._measure_layers if self.options.gradient_norms else None,
         )
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> TrainingRun:
         self._undo.enter_context(carried_by_exceptions(self.history))
         self._undo.enter_context(self.processes.explained())
         self._undo.enter_context(preserved_modes(self.model))

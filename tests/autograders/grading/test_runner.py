@@ -32,7 +32,7 @@ from autograders.grading import worker
 from autograders.grading.cluster import cluster
 from autograders.grading.grade import grade
 from autograders.grading.job import Packer, environment
-from autograders.grading.worker import grade_parcel
+from autograders.grading.worker import grade_task
 from autograders.questions.simulate import simulate
 from autograders.results.class_tables import write_csv
 from autograders.results.known_scores import compare_known
@@ -200,11 +200,11 @@ def test_a_worker_with_other_packages_is_refused(
     monkeypatch.setitem(environment(), "torch", "1.0")  # here, not there
     with pytest.raises(CourseError, match=r"torch \S+ \(here 1\.0\)"), cluster(dask_cluster):
         pass
-    parcel = Packer(few).pack(MIXED, FIRST)
-    assert parcel is not None
-    parcel = replace(parcel, environment={**environment(), "this package's code": "other"})
+    task = Packer(few).pack(MIXED, FIRST)
+    assert task is not None
+    task = replace(task, environment={**environment(), "this package's code": "other"})
     with pytest.raises(CourseError, match=r"this package's code .* install the same checkout"):
-        grade_parcel(parcel)
+        grade_task(task)
 
 
 def test_a_cluster_that_cannot_be_had_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -343,22 +343,22 @@ def test_one_student_then_one_notebook_then_the_rest(few: Course, variables: dic
 def test_what_is_more_than_plain_files_is_graded_where_the_gradebook_is(few: Course) -> None:
     packer = Packer(few)
     folder = few.step("submitted", FIRST, MIXED)
-    parcel = packer.pack(MIXED, FIRST)
-    assert parcel is not None
-    assert set(parcel.submission) == {f"{MIXED}.ipynb"}
+    task = packer.pack(MIXED, FIRST)
+    assert task is not None
+    assert set(task.submission) == {f"{MIXED}.ipynb"}
     os.mkfifo(folder / "pipe")
     assert packer.pack(MIXED, FIRST) is None
 
 
 def test_no_name_and_no_score_of_others_travels(serial: Course, tmp_path: Path) -> None:
-    parcel = Packer(serial).pack(MIXED, FIRST)
-    assert parcel is not None
-    course = parcel.unpack(tmp_path / "there")
+    task = Packer(serial).pack(MIXED, FIRST)
+    assert task is not None
+    course = task.unpack(tmp_path / "there")
     with contextlib.closing(sqlite3.connect(course.root / "gradebook.db")) as database:
         for table in ("student", "grade", "comment", "submitted_assignment"):
             assert database.execute(f"select count(*) from {table}").fetchone() == (0,)
         assert database.execute("select count(*) from grade_cells").fetchone() > (0,)
-    everything = b"".join(parcel.course.values())
+    everything = b"".join(task.course.values())
     assert b"ben-02" not in everything
     assert FIRST.encode() not in everything
 

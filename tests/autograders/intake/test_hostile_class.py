@@ -13,7 +13,7 @@ from helpers.submissions import ACCUMULATE, CLIP, FIRST, handed_in
 
 from autograders.course import Course
 from autograders.grading.journal import read_record
-from autograders.results.row import Row
+from autograders.results.row import ScoreRow
 from autograders.results.rows import rows
 from autograders.sandbox.jail import why_no_walls
 
@@ -27,7 +27,7 @@ LATIN_1 = os.fsdecode(b"\xdcbung 3.ipynb")
 
 
 @pytest.fixture(scope="module")
-def hostile(released: Course, tmp_path_factory: pytest.TempPathFactory) -> tuple[Course, list[Row]]:
+def hostile(released: Course, tmp_path_factory: pytest.TempPathFactory) -> tuple[Course, list[ScoreRow]]:
     """The class after `collect` and `grade`, and its rows."""
     folder = tmp_path_factory.mktemp("hostile")
     course = copy_course(released, folder / "course")
@@ -53,7 +53,7 @@ def hostile(released: Course, tmp_path_factory: pytest.TempPathFactory) -> tuple
     return course, rows(course, [FIRST])
 
 
-def test_the_innocent_have_exactly_their_scores(hostile: tuple[Course, list[Row]]) -> None:
+def test_the_innocent_have_exactly_their_scores(hostile: tuple[Course, list[ScoreRow]]) -> None:
     course, found = hostile
     for student in (*INNOCENT, "latin"):
         record = read_record(course, FIRST, student)
@@ -63,7 +63,7 @@ def test_the_innocent_have_exactly_their_scores(hostile: tuple[Course, list[Row]
 
 
 @pytest.mark.parametrize("student", sorted(HARMLESS))
-def test_what_does_no_harm_costs_nothing(hostile: tuple[Course, list[Row]], student: str) -> None:
+def test_what_does_no_harm_costs_nothing(hostile: tuple[Course, list[ScoreRow]], student: str) -> None:
     record = read_record(hostile[0], FIRST, student)
     assert record is not None
     assert {name: verdict["points"] for name, verdict in record.questions.items()} == {ACCUMULATE: 8, CLIP: 8}
@@ -71,7 +71,7 @@ def test_what_does_no_harm_costs_nothing(hostile: tuple[Course, list[Row]], stud
 
 @pytest.mark.parametrize("student", sorted(NOTEBOOKS.keys() - HARMLESS))
 def test_the_other_answer_keeps_its_points_where_the_notebook_can_be_read(
-    hostile: tuple[Course, list[Row]], student: str
+    hostile: tuple[Course, list[ScoreRow]], student: str
 ) -> None:
     record = read_record(hostile[0], FIRST, student)
     assert record is not None
@@ -81,7 +81,7 @@ def test_the_other_answer_keeps_its_points_where_the_notebook_can_be_read(
         assert record.reason
 
 
-def test_everybody_has_a_row_with_a_state_and_a_reason(hostile: tuple[Course, list[Row]]) -> None:
+def test_everybody_has_a_row_with_a_state_and_a_reason(hostile: tuple[Course, list[ScoreRow]]) -> None:
     course, found = hostile
     by_student = {row.student: row for row in found}
     wanted = {line for line in course.roster.read_text("utf-8").splitlines()[1:] if line}
@@ -93,7 +93,7 @@ def test_everybody_has_a_row_with_a_state_and_a_reason(hostile: tuple[Course, li
     assert "\x1b" not in table
 
 
-def test_nothing_is_left_on_the_machine(hostile: tuple[Course, list[Row]]) -> None:
+def test_nothing_is_left_on_the_machine(hostile: tuple[Course, list[ScoreRow]]) -> None:
     course, _ = hostile
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert str(course.root) not in listed

@@ -139,14 +139,14 @@ def test_who_graded_what_is_in_the_table(course: Course, tmp_path: Path) -> None
     given = {student: (row["points"], row["graded by"]) for student, row in by_hand.items() if row["graded by"]}
     # What she saw and left as it was stays Ada's.
     assert given == {"right": ("2.0", "Ada"), "wrong": ("0.75", "=Zoë"), "killer": ("1.0", "Ada")}
-    # A grading run changes no name, and nothing of it leaves with a parcel or stays of a forgotten student.
+    # A grading run changes no name, and nothing of it leaves with a task or stays of a forgotten student.
     assert autograde("grade", "--force", "--quiet", "--student", "wrong", course=course).code == 0
     autograde("gradebook", "--assignment", MIXED, course=course)
     again = {row["student"]: row for row in read_table(course.root / "questions.csv") if row["question"] == "03a-p5"}
     assert again == by_hand
-    parcel = Packer(course).pack(MIXED, "wrong")
-    assert parcel is not None
-    assert b"=Zo" not in parcel.course["gradebook.db"]
+    task = Packer(course).pack(MIXED, "wrong")
+    assert task is not None
+    assert b"=Zo" not in task.course["gradebook.db"]
     assert autograde("forget", "killer", "--yes", course=course).code == 0
     assert b"killer" not in course.database.read_bytes()
 

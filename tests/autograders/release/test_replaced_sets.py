@@ -154,9 +154,9 @@ def test_a_release_writes_what_it_replaced(course: Course, shorter: Path, monkey
     submission = course.notebook("submitted", ASSIGNMENT, "ada")
     submission.parent.mkdir(parents=True)
     shutil.copyfile(course.notebook("release", ASSIGNMENT), submission)
-    parcel = Packer(course).pack(ASSIGNMENT, "ada")
-    assert parcel is not None
-    assert parcel.course["sets.json"] == course.replaced_sets.read_bytes()
+    task = Packer(course).pack(ASSIGNMENT, "ada")
+    assert task is not None
+    assert task.course["sets.json"] == course.replaced_sets.read_bytes()
 
     # Students have handed in: nothing is changed any more, and what errs by now is refused.
     listed = course.replaced_sets.read_bytes()

@@ -15,7 +15,7 @@ from autograders.grading.states import State
 from autograders.intake.notes import NotPlaced, update_not_placed
 from autograders.results.class_tables import write_csv, write_wide
 from autograders.results.lms_export import canvas_export
-from autograders.results.row import Row
+from autograders.results.row import ScoreRow
 from autograders.results.rows import rows
 from autograders.tables import read_table
 
@@ -28,7 +28,7 @@ def graded(mixed_graded: MixedClass, tmp_path: Path) -> Course:
     return copy_course(mixed_graded.course, tmp_path / "course")
 
 
-def row_of(course: Course, student: str, assignment: str = MIXED) -> Row:
+def row_of(course: Course, student: str, assignment: str = MIXED) -> ScoreRow:
     (row,) = [row for row in rows(course, [assignment]) if row.student == student]
     return row
 

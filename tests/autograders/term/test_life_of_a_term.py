@@ -20,7 +20,7 @@ from autograders.grading.pending import find_pending
 from autograders.intake.intake import submission_digest
 from autograders.intake.notes import Note, write_note
 from autograders.nbgrader.database import open_gradebook
-from autograders.results.row import Row
+from autograders.results.row import ScoreRow
 from autograders.results.rows import rows
 from autograders.tables import read_table
 from autograders.term.backup import back_up, restore
@@ -54,7 +54,7 @@ def of(course: Course) -> list[str]:
     return ["--course", str(course.root), "--assignment", MIXED]
 
 
-def row_of(course: Course, student: str) -> Row:
+def row_of(course: Course, student: str) -> ScoreRow:
     (row,) = [row for row in rows(course, [MIXED]) if row.student == student]
     return row
 

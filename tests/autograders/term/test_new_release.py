@@ -22,7 +22,7 @@ from autograders.questions.question import QUESTIONS
 from autograders.release.history import read_history
 from autograders.release.release import release
 from autograders.results.question_rows import BY_HAND, WAITING
-from autograders.results.row import Row
+from autograders.results.row import ScoreRow
 from autograders.results.rows import rows
 from autograders.tables import read_table
 
@@ -62,7 +62,7 @@ class MidTerm:
     refusal: str
     unchanged: bool
     versions: tuple[str, str]
-    between: Row
+    between: ScoreRow
     printed: str
 
 
@@ -87,7 +87,7 @@ def give(course: Course, student: str, cell: str, points: float, comment: str = 
         gradebook.db.commit()
 
 
-def row_of(course: Course, student: str) -> Row:
+def row_of(course: Course, student: str) -> ScoreRow:
     (row,) = [row for row in rows(course, [FIRST]) if row.student == student]
     return row
 
