@@ -6,6 +6,8 @@ DEMO := build/demo
 # address cannot be reached, it takes the build of the package index.
 UV_TORCH_BACKEND ?= auto
 export UV_TORCH_BACKEND
+# In containers the user is often root, for whom Jupyter does not start unasked.
+AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .PHONY: setup run test test-fast test-full test-question learn lab text notebooks site bench lint
 
@@ -55,10 +57,10 @@ test-question: setup
 
 learn: setup
 	test -d grading/bundle || $(BIN)/autograde release --skip-verify
-	$(BIN)/jupyter lab grading/bundle/notebooks
+	JUPYTER_CONFIG_PATH="$(CURDIR)/autograders/lab_settings" $(BIN)/jupyter lab $(AS_ROOT) grading/bundle/notebooks
 
 lab: setup
-	$(BIN)/jupyter lab notebooks
+	$(BIN)/jupyter lab $(AS_ROOT) notebooks
 
 notebooks: setup
 	$(BIN)/autograde build

@@ -17,7 +17,8 @@ from .setting import ANSWERS, DESCRIPTIONS, NOTEBOOKS, PUBLIC_HALVES, ROOT
 
 _COPIED = ("lecture_lib", "autograders", "assets", "binder")
 _FILES = ("LICENSE", "LICENSE-prose", "hatch_build.py", "nbgrader_config.py", "pyproject.toml", ".gitignore")
-_ABOUT_QUESTIONS = ("what-is-learned.md", "rubrics.md")  # pages of the guide that are about this course's questions
+# Pages of the guide that are about this course's questions and measurements.
+_OF_THIS_COURSE = ("what-is-learned.md", "rubrics.md", "how-well-it-works.md")
 _OF_ORIGINAL = re.compile(
     r"^<!-- original course: begin -->\n.*?^<!-- original course: end -->\n+", re.MULTILINE | re.DOTALL
 )
@@ -76,7 +77,8 @@ def write_course(folder: Path, package: str, title: str) -> list[Path]:
 def _copy_what_is_general(folder: Path, package: str, title: str) -> None:
     """The library and the grading code without a question of this course."""
     guide = ROOT / "autograders" / "guide"
-    of_this_course = {PUBLIC_HALVES, DESCRIPTIONS, ANSWERS, NOTEBOOKS, *(guide / page for page in _ABOUT_QUESTIONS)}
+    of_this_course = {PUBLIC_HALVES, DESCRIPTIONS, ANSWERS, NOTEBOOKS, *(guide / page for page in _OF_THIS_COURSE)}
+    of_this_course |= {ROOT / "assets" / "readme", ROOT / "assets" / "make_screenshot.py"}
 
     def left_out(where: str, names: list[str]) -> list[str]:
         return [name for name in names if name == "__pycache__" or Path(where, name) in of_this_course]
@@ -89,7 +91,7 @@ def _copy_what_is_general(folder: Path, package: str, title: str) -> None:
     for page in (folder / "autograders" / "guide").glob("*.md"):
         page.write_text(_OF_ORIGINAL.sub("", page.read_text("utf-8")).rstrip() + "\n", "utf-8")
     lines = readme.read_text("utf-8").splitlines(keepends=True)
-    unlinked = (line for line in lines if not any(f"](guide/{page})" in line for page in _ABOUT_QUESTIONS))
+    unlinked = (line for line in lines if not any(f"](guide/{page})" in line for page in _OF_THIS_COURSE))
     readme.write_text("".join(unlinked), "utf-8")
     tables.write_text(without_rows(TABLES.read_text("utf-8")), "utf-8")
     settings = folder / "pyproject.toml"

@@ -25,7 +25,7 @@ POINTS = ROOT / "lecture_lib" / "notebook" / "points.json"
 TO_FILL_IN = "FILL IN:"
 """Stands in a new notebook's text before what its author has to write."""
 STAMP = "lecture"
-"""The notebook metadata entry that is ours; nbgrader's own stand beside it."""
+"""The notebook metadata entry that is ours; nbgrader's own are beside it."""
 
 _HEADER: dict[str, Any] = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -199,8 +199,9 @@ def _points_of(nb: NotebookNode) -> dict[str, float]:
 def not_filled_in(text: Path) -> list[str]:
     """What a notebook's author has still to write, each with its line."""
     lines = enumerate(text.read_text("utf-8").splitlines(), 1)
-    gaps = ((number, line.partition(TO_FILL_IN)[2].strip(' |"')) for number, line in lines if TO_FILL_IN in line)
-    return [f"line {number}: {text}" for number, text in gaps]
+    gaps = ((number, line.partition(TO_FILL_IN)[2].strip(" |")) for number, line in lines if TO_FILL_IN in line)
+    # A quote that the words do not open ends the string that they are in.
+    return [f"line {number}: {gap.rstrip(chr(34)) if gap.count(chr(34)) % 2 else gap}" for number, gap in gaps]
 
 
 def build(text: Path, *, discard_edits: bool = False) -> Path:
@@ -230,7 +231,7 @@ def build(text: Path, *, discard_edits: bool = False) -> Path:
 
 
 def _fold_answers(nb: NotebookNode) -> None:
-    """Show no source where the answer to a prediction stands, with what the usual wrong ones would have meant."""
+    """Show no source where the answer to a prediction is, with what the usual wrong ones would have meant."""
     for cell in nb.cells:
         if cell.cell_type == "code" and cell.source.startswith("reveal("):
             cell.metadata |= {"jupyter": {"source_hidden": True}, "cellView": "form"}  # JupyterLab, Colab

@@ -741,8 +741,8 @@ reveal("device", errors, usual={
 })
 
 # %% [markdown]
-# Only the first call fails. Move every batch to the device of the model once, at the start of the training step. The same error comes up inside a model when one of its tensors is not registered, because `.to()` leaves that
-# tensor behind.
+# Only the first call fails. Move every batch to the device of the model once, at the start of the training step. The
+# same error comes up inside a model when one of its tensors is not registered, because `.to()` leaves that tensor behind.
 #
 # **Recap.** List what is frozen before you train. Move each batch to the device of the model.
 
@@ -849,7 +849,7 @@ for name, (x, y) in broken.items():
 # `uint8` batch in the tests has at least one entry above 10. If `x` has the wrong number of dimensions, a
 # one-dimensional `y` has length `x.shape[0]`.
 #
-# Hidden cases: a name earns its points when you report it for every batch that has the problem and for no other
+# Hidden cases: you get a name's points if you report it for every batch that has the problem and for no other
 # batch. `x.shape` 2 points, `x.dtype` 1, `x.range` 2, `y.shape` 2, `y.dtype` 1. Batches have up to five problems. The
 # course's own check is switched off while your answer is checked. Limit: 30 seconds.
 #
@@ -1082,10 +1082,11 @@ print("bottleneck:", slow.bottleneck)
 print("try first:", slow.first_fix.split(":")[0])
 print(f"share of the time in which the step waits: ≈ {slow.waiting:.2f}")
 
+
 # %% [markdown]
 # The step waits for data nearly all the time. A faster GPU would change almost nothing here.
 #
-# Worker processes have a start of their own. The next cell goes through the digits once with two workers, and then
+# Worker processes take time to start. The next cell goes through the digits once with two workers, and then
 # measures how long the first batch of the *second* epoch takes.
 
 # %% tags=["demo"]
@@ -1680,8 +1681,8 @@ reveal("dead", later, "%", tolerance=3, usual={
 # Global clipping keeps the direction of the whole gradient. Suppose that this direction is bad. The next network has
 # two layers of sigmoid units. It gets its inputs unscaled, from 0 to 255. The weights of its first layer are divided
 # by 255, so at the start its outputs are the same as with inputs from 0 to 1. For $z = Wx$, the gradient with respect to
-# $W$ is $\partial L/\partial z \cdot x^\top$. So with inputs 255 times as large, this gradient is 255 times as long. The next cell prints the norm of the gradient of each layer's
-# weights, from the first layer to the last. The third line is a network with four sigmoid layers and scaled inputs.
+# $W$ is $\partial L/\partial z \cdot x^\top$. So with inputs 255 times as large, this gradient is 255 times as
+# long. The next cell prints the norm of the gradient of each layer's weights, from the first layer to the last. The third line is a network with four sigmoid layers and scaled inputs.
 
 # %% tags=["demo"]
 def sigmoid_network(hidden, scale):
@@ -1750,7 +1751,7 @@ reveal("early", min(lowest, key=lowest.get), usual={
 
 # %% [markdown]
 # Here clipping each tensor by itself is better. Its lowest validation loss is about 0.4, and that of global clipping
-# is about 1. Without clipping the loss is between 1.5 and 1.8. Clipping tensor by tensor turns the gradient, and this
+# is about 1. Without clipping it is about 1.5. Clipping tensor by tensor turns the gradient, and this
 # time that is an advantage: the other layers are shortened much less, and the first layer no longer slows them down.
 # So the answer depends on what is too long. If it is the whole gradient, as with one bad batch, clip by the global norm.
 # If it is always the same few layers, clip these by themselves.
@@ -2090,8 +2091,8 @@ print(f"one batch of all {everything}, rate {0.1 * everything / 32:.1f}: ≈ {wh
 
 # %% [markdown]
 # With batches of 32 the loss ends at about 0.6, with batches of 256 at 2.2. After five epochs the second run has taken
-# 25 steps, fewer than the first run takes in one epoch. It does not diverge. It is only slow. With 8 times the rate the loss is 0.9, so most of the difference is gone. The same rule
-# fails for the whole set in one batch. The rule gives the rate 3.4, and the loss ends at 2.4, worse than guessing (ln
+# 25 steps, fewer than the first run takes in one epoch. It does not diverge. It is only slow. With 8 times the rate the
+# loss is 0.9, so most of the difference is gone. The same rule fails for the whole set in one batch. The rule gives the rate 3.4, and the loss ends at 2.4, worse than guessing (ln
 # 10 = 2.3). A step that long does not replace many short ones.
 #
 # The gradient often changes fastest early in training, so large rates are usually reached by a *warm-up*: some steps in
@@ -2169,6 +2170,7 @@ for name, history in runs.items():
 reveal("curves", diagnose(runs["40 digits, rate 0.2"]).pattern, usual={
     "healthy": "Then validation would stay close to training. 40 digits are too few for that.",
     "underfit": "Then the training loss would stay high. 40 digits are easy to fit.",
+    "improves then worsens": "Close. But here the validation loss does not rise again.",
 })
 
 # %% tags=["demo"]
@@ -2183,7 +2185,7 @@ for name, history in runs.items():
 
 # %% [markdown]
 # The three runs are *flat*, *healthy* and *overfit*. In the third run the validation loss still falls. *Overfit* means
-# here that the gap is wide. When the validation loss turns and rises, `diagnose` says *improves then worsens*.
+# here that the gap is large. When the validation loss turns and rises, `diagnose` says *improves then worsens*.
 #
 # `diagnose` turns the three questions into numbers, each relative to the loss at the start. The first line of its
 # advice is the cheapest thing to try. Test a flat run on one batch first. Regularise the third run, or let it go on and
@@ -2967,8 +2969,8 @@ show_figure(
 )
 
 # %% [markdown]
-# The rate starts at 1/25 of the maximum, is highest after 30 % of the steps, and ends at a 250,000th of the maximum. Most
-# of the decrease happens early. Each phase has a reason. The gradient
+# The rate starts at 1/25 of the maximum, is highest after 30 % of the steps, and ends at a 250,000th of the maximum. Each
+# phase has a reason. The gradient
 # changes fastest at the start, so the first steps are short. In the middle, long steps make fast progress. At the end
 # the steps shrink, so the weights stop jumping around a minimum. PyTorch also changes the momentum (here Adam's first
 # beta) in the opposite direction. Whether one-cycle needs fewer epochs than a constant rate depends on the task.

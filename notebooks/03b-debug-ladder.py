@@ -68,6 +68,7 @@ import math
 
 import numpy as np
 import torch
+from matplotlib import pyplot as plt
 from torch import nn
 
 from lecture_lib.analysis import bucket_errors, ceiling_analysis, collect_outputs, diagnose
@@ -209,8 +210,8 @@ show_splits(
 
 # %% [markdown]
 # Both networks fit their training part. On the stacked split the trained network does much worse than a coin on
-# validation. The score shows that something is wrong, but not what: the training loss is fine. Counting the classes of each part shows that the split is not random. Its validation points also
-# lie where training has none, and this is why the accuracy is so low. The cause is the line `stacked = …`.
+# validation. The score shows that something is wrong, and the training loss does not show what. Counting the classes
+# of each part shows that the split is not random. Its validation points also lie where training has none, and this is why the accuracy is so low. The cause is the line `stacked = …`.
 #
 # ### Our program on rung 1
 #
@@ -319,6 +320,7 @@ even = torch.zeros(1, 10), torch.tensor([3])
 reveal("initial", nn.functional.cross_entropy(*even).item(), usual={
     3.32: "That is log2 of 10: a loss in bits. PyTorch's losses are in nats.",
     1: "That is log10 of 10.",
+    0.1: "That is the probability of each class. The loss is minus its logarithm.",
 })
 
 # %% [markdown]
@@ -368,8 +370,9 @@ print(f"majority accuracy {100 * majority:.1f} %, constant loss {constant_loss:.
 initial = evaluate(network(), val_loader, cross_entropy).loss
 
 # %% tags=["demo"]
-reveal("five", round(initial, 2), "nats", usual={
-    2.3: "That belongs to ten classes; here there are five.",
+reveal("five", round(initial, 2), "nats", tolerance=0.05, usual={
+    2.3: "That belongs to ten classes. Here there are five.",
+    1.49: "That is the loss of the class frequencies. A new network does not know them.",
 })
 
 
@@ -556,7 +559,7 @@ print(f"loss ≈ {losses[0]:.2f} at the start, ≈ {losses[-1]:.3f} after 100 st
 # and every module is in training mode again.
 #
 # The hidden programs are healthy or broken. You get 3 points for programs that only the floor can judge (smoothed
-# labels, a second softmax, a loss below the floor), 2 for programs that are wired rightly or wrongly (including slow,
+# labels, a second softmax, a loss below the floor), 2 for programs with correct or broken wiring (including slow,
 # diverging and normalised ones), 1 for programs whose loss differs between the two modes (as with dropout), and 1 for
 # the verdict `"one class"`. If your verdicts on the wiring are right, you also get 1 point for making exactly 100 steps
 # and 2 for putting the model back. Limit: 30 seconds.
@@ -611,8 +614,8 @@ probe("03b-overfit", overfit_rung)
 # %% [markdown]
 # **Recap.** Compare the loss with the floor: a loss well above or well below it is a sign of a fault. Mix the
 # classes. Measure in evaluation mode. And remember what rung 3 cannot see: permuted labels, a leaking split, a wrong
-# evaluation. One batch can be memorised in all three cases. Nor can it see whether the model computes what you mean, for example when a recurrent layer without `batch_first=True` runs over the batch. So change one example of a
-# batch, in evaluation mode: only its own output may change. Then change its last position: in a model that must not see
+# evaluation. One batch can be memorised in all three cases. Nor can it see whether the model computes what you mean,
+# for example when a recurrent layer without `batch_first=True` runs over the batch. So change one example of a batch, in evaluation mode: only its own output may change. Then change its last position: in a model that must not see
 # the future, no earlier output may change. `climb` asks both on this rung.
 
 # %% [markdown]
@@ -810,8 +813,8 @@ after = {}
 for name, at in choices.items():
     losses = [loss_after_four_epochs(at, seed) for seed in range(3)]
     after[name] = np.mean(losses)
-    print(f"{name}, ≈ {at:.4f}: loss ≈ {after[name]:.1f} "
-          f"(≈ {min(losses):.1f} to ≈ {max(losses):.1f})")
+    print(f"{name}, ≈ {at:.4f}: loss ≈ {after[name]:.2f} "
+          f"(≈ {min(losses):.2f} to ≈ {max(losses):.2f})")
 
 # %% tags=["demo"]
 reveal("mistake", max(after, key=after.get), usual={
@@ -821,16 +824,16 @@ reveal("mistake", max(after, key=after.get), usual={
 # %% tags=["demo"]
 for name in ("ten times too small", "ten times too large"):
     losses = [loss_after_four_epochs(choices[name], seed, schedule=None) for seed in range(3)]
-    print(f"{name}, at a constant rate: loss ≈ {np.mean(losses):.1f}")
+    print(f"{name}, at a constant rate: loss ≈ {np.mean(losses):.2f}")
+
 
 # %% [markdown]
 # The lowest point does about as well as the suggestion: both lie on the bottom of the valley. At a tenth of the
-# suggestion, four epochs are not enough for the loss to fall. At ten times the suggestion, large steps leave the network
-# stuck at first. Then the schedule lowers the rate, and the loss falls after all. The last two lines show what happens
-# without a schedule: the small rate gets further, because it is no longer lowered, and the large rate leaves the network
-# stuck to the end. Towards the right end of the bottom large steps begin to do harm, and where the lowest point lies is
-# partly chance. So choose from the left half of the bottom. On rung 6 we train our program with the library's suggestion,
-# about 0.006.
+# suggestion, four epochs are too few. At ten times the suggestion, the loss falls more slowly while the rate is high,
+# and catches up in part when the schedule lowers the rate. The last two lines show what happens without a schedule: the
+# small rate gets further, because it is no longer lowered, and the large rate never lets the loss fall far. Where the
+# lowest point lies is partly chance, so choose from the left half of the bottom. On rung 6 we train our program with the
+# library's suggestion, about 0.006.
 #
 # ### Question 03b-lr · 3 points
 #
@@ -842,7 +845,7 @@ for name in ("ten times too small", "ten times too large"):
 # than 10 % of the first one. If a sweep diverged, its last losses are `nan` or `inf`. If the program was broken from
 # the start, all losses are `nan` or `inf`.
 #
-# Hidden curves: 1 point for three clean curves, with losses from hundredths to hundreds. Once these are right, 1 point
+# Hidden curves: 1 point for three clean curves, with losses from hundredths to hundreds. If these are right, 1 point
 # for noisy and diverged curves together, and 1 point for seven curves that allow no choice. In the noisy curves of the
 # second point the noise is about 1.5 % of the first loss, and they fall by more than half. Limit: 30 seconds.
 #
@@ -974,6 +977,8 @@ print(climbed.findings[0].title)
 # %% tags=["demo"]
 reveal("uncleared", climbed.findings[0].rung, tolerance=0, usual={
     6: "Rung 6 would show an unstable curve. The lowest rung that sees the fault is lower.",
+    5: "Rung 5 asks about the rate. The old gradients show in a single step.",
+    4: "A subset would show it, too. But the old gradients show in a single step.",
 })
 
 # %% [markdown]
@@ -1079,6 +1084,7 @@ for name in ("pixels", "list", "frozen", "dead", "device"):
 reveal("raising", raising, tolerance=0, usual={
     5: "Then none of them would be silent.",
     0: "PyTorch refuses to mix two devices.",
+    2: "Layers in a list run without an error. They are only never trained.",
 })
 
 
@@ -1262,6 +1268,7 @@ runs = {
 # %% tags=["demo"]
 reveal("pattern", diagnose(runs["60 images"]).pattern, usual={
     "underfit": "Underfit runs fail on the training images as well. These 60 are memorised.",
+    "improves then worsens": "The validation loss is high, but it does not turn and rise.",
 })
 
 # %% tags=["demo", "nbval-ignore-output"]
@@ -1468,7 +1475,7 @@ reveal("method", best.name, usual={
 # %% tags=["demo", "nbval-ignore-output"]
 listed = ", ".join(f"{e.name} {e.gain:.2f} ± {e.needed:.2f}" for e in regularised.effects)
 show_figure(
-    regularised.plot(),
+    regularised.plot(unit="nats of validation loss"),
     caption="Fall of the validation loss with each method. No interval contains 0.",
     alt=f"Mean fall of the validation loss in nats, four seeds: {listed}. A dashed line at 0.",
 )
@@ -1478,9 +1485,9 @@ show_figure(
 # section on ablations). No interval contains 0, so chance alone does not explain the gains. Each method narrows the gap.
 # Shifted images lower the validation loss most, probably because they add what 800 images lack: shapes in other places.
 #
-# Early stopping needs a validation loss that falls and then rises. Under a one-cycle schedule it jumps while the rate is
-# high, and falls again when the rate is lowered. So we test early stopping in runs with a constant rate: 30 epochs at
-# 0.001, which is AdamW's default and a sixth of our rate.
+# Early stopping needs a validation loss that falls and then rises. It does not suit a one-cycle schedule, which is made
+# for a fixed number of steps: a run that stops early ends before the rate has been lowered. So we test early stopping in
+# runs with a constant rate: 30 epochs at 0.001, which is AdamW's default and a sixth of our rate.
 
 # %% tags=["demo"]
 steady = {"epochs": 30, "schedule": None, "patience": None}
@@ -1496,7 +1503,19 @@ effect = stopping.effects[0]
 print(f"early stopping lowers the validation loss by ≈ {effect.gain:.2f}, {effect.verdict}")
 
 # %% tags=["demo", "nbval-ignore-output"]
-show_runs({"30 epochs": results[str(steady), 0][1]}, "At a constant rate, validation turns.")
+figure, axis = plt.subplots(figsize=(5.5, 2.8))
+for seed in range(3):
+    losses = [row.val_loss for row in results[str(steady), seed][1].rows]
+    (line,) = axis.plot(range(1, 31), losses, label=f"seed {seed}")
+    axis.plot(1 + losses.index(min(losses)), min(losses), "o", color=line.get_color())
+axis.set(xlabel="epoch", ylabel="validation loss (nats)", ylim=(0.35, 0.8))
+axis.legend()
+show_figure(
+    figure,
+    caption="At a constant rate the validation loss turns. A dot marks the lowest point.",
+    alt="Three curves over 30 epochs. Each falls to about 0.42 nats in the first third of the "
+    "run and rises to about 0.5 at the end.",
+)
 
 # %% [markdown]
 # The validation loss is lowest after about ten epochs and then rises, while the training loss goes on falling. Early
@@ -1775,7 +1794,7 @@ for ill in (0.1, 0.5):
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# The same comparison serves twice: for the two halves of training, and for training and validation.
+# Use the same comparison twice: for the two halves of training, and for training and validation.
 #
 # </details>
 
@@ -1821,7 +1840,7 @@ probe("03b-shift", find_shift)
 # %% [markdown]
 # ## Rung 7 · What next?
 #
-# **Goal.** Choose the next experiment by looking at mistakes, not by taste.
+# **Goal.** Choose the next experiment by looking at mistakes, not by guessing.
 #
 # Suppose that a model is trained, every rung below holds, and it gets 82 % of the validation examples right. What do you
 # do next?
@@ -1839,57 +1858,57 @@ quiz("82 %: what next?", None, NEXT_STEP)
 # %% [markdown]
 # ### Our program on rung 7: mistakes in buckets
 #
-# Some of our images are difficult on purpose, and for each of them the difficulty is known: blur (the shape moved
-# during the exposure, 8 % of the images), an ambiguous label (6 %), a background with the stripes of another class (6
-# %; in most images the stripes match the class), and the rare class (the cross, 4 %). In a project of your own you
-# would find this out by looking. Below are the four networks from rung 6 that were trained on shifted images. Predict
-# which of the four kinds holds the most mistakes: `"blur"`, `"ambiguous label"`, `"background shortcut"` or
-# `"rare class"`.
+# We made some images difficult on purpose, and recorded how: blur (the shape moved during the exposure, 8 % of the
+# images), an ambiguous label (5 %), a background with the stripes of another class (7 %; in most images the stripes match
+# the class), and the rare class (the cross, 4 %). In a project of your own you
+# would find this out by looking. Together they are 24 % of the images. Below are the four networks from rung 6 that were
+# trained on shifted images. Predict how many percent of their mistakes are on images of these four kinds.
 
 # %% tags=["demo"]
 predict("bucket", None)
 
 
 # %% tags=["demo"]
-def mistakes_of(model):
-    """Predicted classes, which are wrong, and the mistakes in buckets by true difficulty."""
-    outputs, labels = collect_outputs(model, val_loader)
-    predicted = outputs.argmax(dim=1)
-    flags = {name: flag[in_val] for name, flag in drawn.flags.items() if flag.any()}
-    return predicted, predicted != labels, bucket_errors(predicted != labels, flags)
+def predictions_of(model):
+    """The predicted class of each validation image."""
+    return collect_outputs(model, val_loader)[0].argmax(dim=1)
 
 
-def mean_counts(models):
-    """How many mistakes each bucket holds, as a mean over some networks."""
-    counts = [{row.name: row.errors for row in mistakes_of(model)[2].rows} for model in models]
-    return {name: sum(count[name] for count in counts) / len(counts) for name in counts[0]}
+def buckets_of(models):
+    """The mistakes of some networks, taken together, in buckets by true difficulty."""
+    wrong = [predictions_of(model) != drawn.labels[in_val] for model in models]
+    flags = {name: flag[in_val].repeat(len(models)) for name, flag in drawn.flags.items()}
+    flags = {name: flag for name, flag in flags.items() if flag.any()}
+    return bucket_errors(torch.cat(wrong), flags)
 
-
-on_shifted = plain | methods["shifted images"]
-trained = [results[str(on_shifted), seed][0] for seed in range(4)]
-predicted, wrong, buckets = mistakes_of(trained[0])
-by_kind = mean_counts(trained)
-right = 100 * (~wrong).float().mean().item()
-print(f"{len(wrong)} images, ≈ {wrong.sum()} mistakes of the first, accuracy ≈ {right:.0f} %")
-print("mean of the four:", ", ".join(f"{kind} ≈ {by_kind[kind]:.0f}" for kind in sorted(by_kind)))
 
 # %% tags=["demo"]
-reveal("bucket", max(by_kind, key=by_kind.get), usual={
-    "rare class": "A third of the crosses are predicted wrongly, but there are only 45.",
-    "ambiguous label": "It comes second. About half of its 70 labels cannot be predicted.",
+on_shifted = plain | methods["shifted images"]
+trained = [results[str(on_shifted), seed][0] for seed in range(4)]
+buckets = buckets_of(trained)
+wrong = torch.cat([predictions_of(model) != drawn.labels[in_val] for model in trained])
+in_a_bucket = 100 * (1 - buckets.unassigned / wrong.sum().item())
+right = 100 * (~wrong).float().mean().item()
+print(f"4 × {len(in_val)} predictions, accuracy ≈ {right:.0f} %")
+
+# %% tags=["demo"]
+reveal("bucket", round(in_a_bucket), "%", tolerance=10, usual={
+    24: "Mistakes would then be spread evenly over the images.",
+    50: "That is twice their share, and still far too low.",
 })
 
 # %% tags=["demo", "nbval-ignore-output"]
 listed = ", ".join(f"{row.name} {row.errors}" for row in buckets.rows)
 show_figure(
     buckets.plot(),
-    caption="The mistakes of the first network. Nearly every one is in one of the four.",
+    caption="The mistakes of the four networks in each bucket.",
     alt=f"Bars of mistakes in each bucket: {listed}. A line that counts each mistake once "
     "rises to nearly 100 percent.",
 )
 
 # %% [markdown]
-# To sort mistakes you must know what each kind of image looks like. Each class has stripes of its own. In the last
+# Nearly every mistake is in one of the four buckets. The largest two are blur and ambiguous labels. To sort mistakes
+# yourself, you must know what each kind of image looks like. Each class has stripes of its own. In the last
 # three images the shape has moved, is half-way between two shapes, or has the stripes of another class.
 
 # %% tags=["demo", "nbval-ignore-output"]
@@ -1905,12 +1924,13 @@ caption = "An easy image of each class, and one of each difficulty."
 show_images(drawn.images[torch.stack(rows)], words, caption)
 
 # %% [markdown]
-# Sort some mistakes yourself before you trust a table. Below are twenty of the first network's, each with its label and what was
+# Sort some mistakes yourself before you trust a table. Below are twenty mistakes of the first network, each with its label and what was
 # predicted instead. ("cross, not triangle" is a cross that was predicted as a triangle.) Press the buttons, or type a
 # bucket's number into the field below the picture; 0 goes back. (On a static page you see all twenty at once.)
 
 # %% tags=["demo", "nbval-ignore-output"]
-shown = wrong.nonzero()[:20, 0]
+predicted = predictions_of(trained[0])
+shown = (predicted != drawn.labels[in_val]).nonzero()[:20, 0]
 titles = [f"{kinds[drawn.labels[in_val][row]]}, not {kinds[predicted[row]]}" for row in shown]
 names = [row.name for row in buckets.rows]
 by_hand = label_mistakes(drawn.images[in_val][shown], titles, names)
@@ -1965,21 +1985,23 @@ cures = {
     "backgrounds": {"augment": (shifted,), "images": backgrounds},
 }
 cures["the last two"] = cures["reweight"] | cures["backgrounds"]
-counts = {"before": by_kind}
+networks = {"before": trained}
 for name, config in cures.items():
-    models = [train_shapes(rate, seed, **config)[0] for seed in range(3)]
-    counts[name] = mean_counts(models)
+    networks[name] = [train_shapes(rate, seed, **config)[0] for seed in range(3)]
+counts = {}
+for name, models in networks.items():
+    counts[name] = {row.name: row.errors / len(models) for row in buckets_of(models).rows}
 
 # %% tags=["demo"]
 for name, errors in counts.items():
     listed = ", ".join(f"{kind} ≈ {errors[kind]:.0f}" for kind in sorted(errors))
     print(f"{name}: {listed}; all ≈ {sum(errors.values()):.0f}")
 cured = {"blur": "blur", "rare class": "reweight", "background shortcut": "backgrounds"}
-fall = {kind: by_kind[kind] - counts[name][kind] for kind, name in cured.items()}
+fall = {kind: counts["before"][kind] - counts[name][kind] for kind, name in cured.items()}
 
 # %% tags=["demo"]
 reveal("shrinks", max(fall, key=fall.get), usual={
-    "blur": "It is the largest bucket, but this cure does not reach it.",
+    "blur": "It is the largest bucket, but blur augmentation does not shrink it.",
     "rare class": "It shrinks to a third, but it was the smallest.",
 })
 
@@ -1990,7 +2012,8 @@ reveal("shrinks", max(fall, key=fall.get), usual={
 # bring at most. Only the experiment says what it does bring.
 #
 # The last row has both useful cures. Rank its buckets again: blur and ambiguous labels hold nearly all mistakes that are
-# left. No training can empty the second. Its labels were drawn by a coin, so half of about 70 images cannot be predicted.
+# left. No training can empty the second. Its labels were drawn by a coin, so about half of these 65 images cannot be
+# predicted.
 #
 # The *ceiling* of a bucket is the accuracy that the model would have if all mistakes in this bucket were corrected.
 # Take the imagined model from the start of this rung, with 82 %. You sort 100 of its mistakes, and the buckets hold 32, 28, 18,
@@ -2007,10 +2030,11 @@ print("mistakes:", sum(sizes))
 reveal("ceiling", 82 + sizes[0] / sum(sizes) * (100 - 82), "%", tolerance=0.5, usual={
     114: "An accuracy above 100 %?",
     100: "Only the first bucket is fixed.",
+    5.76: "That is the gain. Add it to 82.",
 })
 
 # %% [markdown]
-# Of the 18 points that are missing, 32 % are in the bucket, which makes 5.76 points. You know this bound before you
+# The bucket holds 32 % of the 18 missing points: 5.76 points. You know this bound before you
 # write a line of code for the cure.
 #
 # A pipeline of several components has ceilings too. Replace the output of one component with the true output, and
@@ -2027,7 +2051,7 @@ for stage in ceiling_analysis(accuracy_with.__getitem__, ["detect", "align", "re
 
 
 # %% [markdown]
-# The second component has the most to give: 9 points alone. A month of work on the first gains at most one point while
+# The second component has the largest possible gain: 9 points alone. A month of work on the first gains at most one point while
 # the others stay the same. The third shows why both columns matter: it has 1 point to give now, and 8 once the
 # components before it are perfect. Work on the second comes first. Then make the table again.
 #
@@ -2085,7 +2109,7 @@ def rank_buckets(mistakes, accuracy):
 
 
 def best_component(base, alone):
-    """(name, gain in points) of the component that has the most to give."""
+    """(name, gain in points) of the component with the largest gain."""
     ### BEGIN SOLUTION
     name = max(alone, key=alone.get)
     return name, alone[name] - base
@@ -2132,6 +2156,8 @@ for name, run in {"augmentation": "B", "bigger model": "C", "both": "D"}.items()
 # %% tags=["demo"]
 reveal("bigger", round(table["D"] - table["B"], 1), "points", tolerance=0.05, usual={
     0.4: "That is what it adds to the baseline, without augmentation.",
+    2.0: "That is what both together add to the baseline.",
+    0.1: "The sign is wrong: with the bigger model, the accuracy is lower.",
 })
 
 # %% [markdown]
@@ -2166,7 +2192,7 @@ for effect in ablation.effects:
 # %% tags=["demo", "nbval-ignore-output"]
 listed = ", ".join(f"{e.name} {e.gain:+.1f} ± {e.needed:.1f}" for e in ablation.effects)
 show_figure(
-    ablation.plot(),
+    ablation.plot(unit="points"),
     caption="The interval of the wider network contains 0, that of the lower rate does not.",
     alt=f"Mean gain in points with its interval: {listed}. A dashed line at 0.",
 )
@@ -2252,7 +2278,7 @@ probe("03b-ablate", ablate_one)
 # ## One change at a time: a GPU that waits
 #
 # The same discipline helps with speed. A change of a loader's arguments takes a minute to try and a minute to
-# measure. What it brings depends on the data. Worker processes (`num_workers`) help when making a batch is slow, but
+# measure. How much it helps depends on the data. Worker processes (`num_workers`) help when making a batch is slow, but
 # when the data are already in memory they cost more time than they save. Pinned memory (`pin_memory`) can speed up
 # the copy of a finished batch to the GPU.
 #
@@ -2277,15 +2303,15 @@ probe("03b-ablate", ablate_one)
 # training process, while the GPU waits. I raise `num_workers` to 2, then 4, and measure the whole loop again each time,
 # until it no longer gets faster. Only then do I try pinned memory, together with `non_blocking=True` for the copy: it
 # speeds up the transfer of a finished batch and lets it overlap with computing, which matters little while batches are
-# missing. I keep it if the measurement says so. If the loader alone was fast enough from the start, neither is the cure.
+# missing. I keep it if the measurement says so. If the loader alone was fast enough from the start, neither change helps.
 
 # %% [markdown]
 # ## The whole climb
 #
 # You have climbed the ladder by hand. `climb` does it in one call, and leaves the program unchanged. To locate a
 # fault it also runs the program with one part replaced by a part that is known to work. `budget=` limits the time for
-# these runs, in seconds. With a budget of 0 no part is replaced. The report is then the same on every computer. The first program is the digit classifier of the bug zoo without a fault. All seven rungs
-# hold.
+# these runs, in seconds. With a budget of 0 no part is replaced, so the report does not depend on how fast your computer
+# is. The first program is the digit classifier of the bug zoo without a fault. All seven rungs hold.
 
 # %% tags=["demo", "nbval-ignore-output"]
 print(climb(digits_program(), Spec(task="classification", classes=10, epochs=10), budget=0))
@@ -2313,31 +2339,48 @@ print(climb(shapes_program(), shapes_task, budget=0))
 
 # %% [markdown]
 # Read it from the top. Each rung begins with its verdict. It *holds*, it *fails*, it is *unsure* (a number is outside its
-# range, and no check explains it), or it was *not asked* (nothing could be measured). The line *demands* says when the
-# rung holds. Then come its most important numbers, some of which you have computed yourself. Four lines need an
+# range, and no check finds the cause), or it was *not asked* (nothing could be measured). The line *demands* says when the
+# rung holds. Then come its most important numbers, some of which you have computed yourself. Five lines need an
 # explanation:
 #
 # - *unlike the lecture's batches* compares the first batch with the contract of the task. What it lists is a hint, not
 #   yet a fault. For example, `climb` calls unscaled inputs a fault only if the same training ends clearly better with
 #   scaled inputs. So with a small budget, rung 1 can hold for inputs that the table of the bug zoo would stop there.
-# - *demands*: on some rungs `climb` asks something else than you did by hand. By hand, rung 2 compared the model's
+# - *demands*: on some rungs `climb` asks a different question. By hand, rung 2 compared the model's
 #   score with baselines, and rung 4 compared validation losses over seeds. `climb` asks on rung 2 whether the outputs
 #   depend on the inputs, on rung 4 whether 256 *training* examples can be learned, with three seeds, and leaves the
 #   score to rungs 6 and 7. A gap between training and validation is no fault for it. Look at both losses yourself.
 # - *attainable*, on rung 3, is the lowest loss that any outputs could have on the batch, by the program's own loss
 #   function. It is found by a search, so it is approximate. If it is not the floor that the author intended, the
 #   fault is in the loss function or in the targets.
-# - *not checked* names questions that were not asked, with the reason. This report has no such line, but the next one
-#   has. *Replacements of parts* are the runs in which one part is replaced; a small budget can end before all of them
-#   have been tried.
+# - *used* and *suggested*, on rung 5, are rates. With a schedule, *used* is the rate of the first step, here a 25th of
+#   the highest. The two may differ: the rung fails only if training with another rate ends clearly better.
+# - *not checked* names questions or comparisons of runs that were not made, with the reason. This report has no such
+#   line, but the next one has.
 #
 # The last line counts the findings, the questions that were asked on all rungs, and those that were not asked. If
 # comparisons were not made, or higher rungs were not climbed, it says that too.
 #
 # All seven rungs hold, although you know a weakness of this program: in about 20 validation images the stripes mislead
 # it. `climb` looks for such a *shortcut* on rung 7. It exchanges the margin of each image (a band along its edges) for
-# that of another image. It reports a shortcut if the model then loses more than its limit, and here the model loses
-# less. If all rungs hold, the ladder has found no fault. That does not prove that there is none.
+# that of another image. The next cell does the same.
+
+# %% tags=["demo"]
+images, labels = drawn.images[in_val], drawn.labels[in_val]
+margin = torch.ones(20, 20, dtype=torch.bool)
+margin[4:-4, 4:-4] = False
+scores = []
+for x in (images, torch.where(margin, images.roll(601, dims=0), images)):
+    with torch.no_grad():
+        scores.append((trained[0].eval()(x).argmax(dim=1) == labels).float().mean().item())
+lost = (scores[0] - scores[1]) / (scores[0] - majority)
+print(f"accuracy ≈ {100 * scores[0]:.0f} %, with other margins ≈ {100 * scores[1]:.0f} %")
+print(f"lost ≈ {100 * lost:.0f} % of what it is above the majority answer")
+
+# %% [markdown]
+# The model loses about 40 % of what it knows beyond the majority answer, all because of the margins. `climb` reports a
+# shortcut from 50 % on, and calls this model sound. A limit must lie somewhere. If all rungs hold, the ladder has found
+# no fault. That does not prove that there is none.
 #
 # Now a program with a fault. Its author gave the network a new last layer after the optimizer had been made. Nothing
 # raises an error, and the loss falls.
@@ -2553,14 +2596,14 @@ for finding in report.findings:
 #
 # - *Rung 1* holds. The numbers of examples are right, and the targets are standardised. One line is a hint: the labels
 #   of a batch have the shape `[32]`, and for the network's outputs the contract wants `[32, 1]`.
-# - *Rung 2* holds, because its two numbers are from before the training: the loss is near that of the best constant
+# - *Rung 2* holds, because both numbers were measured before training: the loss is near that of the best constant
 #   answer.
 # - *Rung 3* fails. The batch is "learned", as far as this loss allows. But *attainable* is 0.95, and with a squared error
 #   the floor is 0: perfect predictions have no error. So look at the loss function and the targets.
 # - *The finding* says that the loss stays the same when the examples get each other's labels. Outputs of shape
 #   `[32, 1]` minus targets of shape `[32]` give a table of 32 × 32 differences. Each prediction is compared with every
 #   target, and the best answer is the mean.
-# - *The rest*: comparisons of runs were not needed, and the higher rungs were not climbed. The last line counts both.
+# - *The rest*: comparisons of runs were not needed, and the higher rungs were not climbed. The last line gives both counts.
 #
 # The remedy offers two ways. Here the targets become a column. The next cell changes this one line in the script's
 # file, and runs it again.
@@ -2571,8 +2614,8 @@ _ = train_file.write_text(column + second_half, "utf-8")
 exit_code = lecture(["debug", str(train_file)])
 
 # %% [markdown]
-# The mean error falls from about 70 to about 44 points. The proof of the repair is the rung: it failed before, and it
-# must hold now.
+# The mean error falls from about 70 to about 44 points. What proves the repair is the rung: it failed before,
+# and it must hold now.
 
 # %% tags=["demo"]
 again = climb(*make(0, change=lambda y: y[:, None]), budget=1)

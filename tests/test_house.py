@@ -310,8 +310,8 @@ def test_variables_are_named_by_what_they_hold(room: str) -> None:
 
 
 COMMANDS = [
-    "release", "publish", "collect", "simulate", "grade", "try", "feedback", "confirm", "regrade", "report", "explain",
-    "roster", "export", "extend", "forget", "backup", "restore", "gradebook",
+    "release", "variants", "publish", "collect", "simulate", "grade", "try", "feedback", "confirm", "regrade", "report",
+    "explain", "roster", "export", "extend", "forget", "backup", "restore", "gradebook",
     "doctor", "verify", "mutate", "build", "text", "new-notebook", "new-question", "new-course", "site",
 ]  # fmt: skip
 

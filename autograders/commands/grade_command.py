@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..course import Course
+from ..course import Course, CourseError
 from ..plain_text import plain
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def add_grade_command(add: Add, choose: Choose) -> None:
     text = "Grade one file by itself, without a class, and print the whole verdict. Nothing is kept."
     command = add("try", _try, text, course=False)
     command.add_argument("file", type=Path, metavar="FILE", help="a notebook, or a file made by `lecture submit`")
+    command.add_argument("--question", action="append", metavar="ID", help="print only this question (repeatable)")
     command.add_argument(
         "--without-sandbox", action="store_true", help="acknowledge: where bubblewrap does not work, limits alone hold"
     )
@@ -64,8 +65,11 @@ def _try(options: argparse.Namespace) -> int:
     from ..results.trial import try_file, verdict_lines
 
     records = try_file(options.file, without_sandbox=options.without_sandbox)
+    there = [name for record in records for name in record.questions]
+    if unknown := sorted(set(options.question or ()) - set(there)):
+        raise CourseError(f"{options.file} has no question {unknown[0]}; it has {', '.join(there)}.")
     for record in records:
-        print(plain("\n".join(verdict_lines(record)), lines=True))
+        print(plain("\n".join(verdict_lines(record, options.question)), lines=True))
     if any(record.state in SET_ASIDE_STATES for record in records):
         return SET_ASIDE
     return INCIDENTS if any(record.state in INCIDENT_STATES for record in records) else OK

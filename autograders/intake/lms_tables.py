@@ -150,7 +150,7 @@ def _refuse_bad_ids(table: LmsTable, column: str, students: list[dict[str, str]]
     counts = Counter(student["id"].casefold() for student in students)
     if double := [student["id"] for student in students if counts[student["id"].casefold()] > 1]:
         raise CourseError(
-            f"{where}: {some(sorted(set(double)))} stands in more than one line. Give each student an id of their "
+            f"{where}: {some(sorted(set(double)))} is in more than one line. Give each student an id of their "
             "own, or name another column: --column id='Email address'. Nothing was written."
         )
 

@@ -1,4 +1,4 @@
-"""nbgrader's configuration for a course: its settings, and which of our steps stand in its converters."""
+"""nbgrader's configuration for a course: its settings, and which of our steps are in its converters."""
 
 from __future__ import annotations
 

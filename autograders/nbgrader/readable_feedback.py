@@ -101,7 +101,7 @@ def _name(grade_id: str) -> str:
 
 
 def _heading(names: NotebookNode) -> str:
-    """What stands above an answer, or above the verdict in a test cell."""
+    """What is above an answer, or above the verdict in a test cell."""
     question = _name(names["grade_id"])
     answers = names.get("solution") or names.get("task")
     return f"{'Your answer' if answers else 'Verdict'}: {question_titles().get(question, question)}"

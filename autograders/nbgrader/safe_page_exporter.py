@@ -32,7 +32,7 @@ _KEPT = ("text/plain", "text/html", "text/markdown", "image/png", "image/jpeg", 
 FOLD, UNFOLD = "fold_begins", "fold_ends"
 """Keys in a cell's metadata: a folded part of the page begins before it, ends behind it."""
 HEADING = "feedback_heading"
-"""Key in a graded cell's metadata: what stands above it."""
+"""Key in a graded cell's metadata: what is above it."""
 OURS = "feedback_head"
 """Key in the metadata of the page's head, which is ours: no limit for students' texts holds there."""
 

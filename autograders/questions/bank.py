@@ -76,7 +76,7 @@ def _source(blocks: list[tuple[str, str]], base: str | None, before: Mapping[str
             raise BankError("an answer in full is one block; one that edits another says '- edit of: NAME'")
         return blocks[0][1].strip("\n")
     if base not in before:
-        raise BankError(f"it edits {base}, which does not stand before it in the file")
+        raise BankError(f"it edits {base}, which is not before it in the file")
     lines = before[base].source.splitlines()
     for language, diff in blocks:
         if language != "diff":
@@ -86,7 +86,7 @@ def _source(blocks: list[tuple[str, str]], base: str | None, before: Mapping[str
 
 
 def _edited(source: list[str], diff: str) -> list[str]:
-    """The lines of a source after a diff: a space, '-' or '+' stands before each line, as in a unified diff."""
+    """The lines of a source after a diff: a space, '-' or '+' is before each line, as in a unified diff."""
     lines = [line or " " for line in diff.splitlines()]
     if any(line[0] not in " -+" for line in lines):
         raise BankError("each line of a diff begins with a space, '-' or '+'")

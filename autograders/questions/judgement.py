@@ -52,7 +52,7 @@ class Judgement:
         graded: dict[str, Part] = {}
         for part in self.graded:
             graded[part.name] = self._grade(part)
-            # The part that it needs stands before it in the description, so its points are decided by now.
+            # The part that it needs is before it in the description, so its points are decided by now.
             if part.needs and graded[part.name].points and not graded[part.needs].points:
                 message = f"counts once the part `{part.needs}` is right"
                 graded[part.name] = Part(part.name, 0.0, part.points, message)

@@ -23,7 +23,7 @@ from ..intake.reading.submission_limits import MAX_MESSAGE
 from ..notebooks import not_filled_in
 from ..probes.codec import MalformedObservation, decode, encode
 from ..reasons import Kind, Reason
-from ..setting import ANSWERS, DESCRIPTIONS, SETTING
+from ..setting import ANSWERS, DESCRIPTIONS, ROOT, SETTING
 from .bank import Answer, read_answers
 from .cases import Case, all_unanswered
 from .description import Description
@@ -98,7 +98,7 @@ class Question:
         """What the author of a new question has still to write, by file and line."""
         public = visible_cases_path(self.id).with_name(self.file.name)
         files = [path for path in (public, self.file, ANSWERS / f"{self.id}.md") if path.exists()]
-        return [f"{path.name}, {entry}" for path in files for entry in not_filled_in(path)]
+        return [f"{path.relative_to(ROOT)}, {entry}" for path in files for entry in not_filled_in(path)]
 
     def draw(self, secret: bytes, version: str, index: int) -> list[Case]:
         """The hidden cases of one set of the pool; the same arguments give the same cases, bit by bit.
@@ -201,7 +201,7 @@ def _read(question_id: str, published: Any, cases: int) -> list[dict[str, Any]]:
 
 
 def _left(published: Mapping[str, Any]) -> tuple[str, ...]:
-    """What the published parts say was left changed, each once; anything else that stands there is passed over."""
+    """What the published parts say was left changed, each once; anything else that is there is passed over."""
     parts = [outcome for case in published["cases"] for outcome in case.values() if isinstance(outcome, Mapping)]
     lists = [published.get("left"), *(decode(outcome).get("left") for outcome in parts)]
     texts = [

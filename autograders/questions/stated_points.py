@@ -30,7 +30,7 @@ def with_points(text: str) -> str:
             points = _points(graded[2].removesuffix("-test"), float(graded[3]))
             lines[number] = _replaced(graded, line, points)
             of_sections[int(section or 0)] += points
-    # A second pass: the table stands before the sections whose sums it holds.
+    # A second pass: the table is before the sections whose sums it holds.
     for number, line in enumerate(lines):
         if _SECTION.match(line):
             break

@@ -18,7 +18,7 @@ from pathlib import Path
 RUN = 14
 """A shared run of this many tokens is a leak, unless lecture_lib, the prose or an answer's stub has the run too."""
 WHOLE = 0.5
-"""A file that holds this share of a secret's runs is a leak wherever else they stand, in lecture_lib too."""
+"""A file that holds this share of a secret's runs is a leak wherever else they are, in lecture_lib too."""
 
 _SHORTEST = RUN // 2
 """A text of fewer tokens has no run."""
@@ -66,7 +66,7 @@ class Leak:
 
 
 def tokens(text: str, *, comments: bool = False) -> tuple[str, ...]:
-    """The normalised tokens of a text, program or prose; without `comments`, what stands behind a # is left out."""
+    """The normalised tokens of a text, program or prose; without `comments`, what is behind a # is left out."""
     return tuple(map(str.lower, _TOKEN.findall(text if comments else _COMMENT.sub(" ", text))))
 
 
@@ -86,7 +86,7 @@ class KnownRuns:
         self._lengths = sorted({len(run) for run in self._runs})
 
     def anywhere(self, sequence: tuple[str, ...]) -> set[tuple[str, ...]]:
-        """The known runs that stand somewhere in a text of these tokens."""
+        """The known runs that are somewhere in a text of these tokens."""
         return {
             run
             for start in range(len(sequence) - _SHORTEST + 1)
@@ -137,7 +137,7 @@ class LeakCheck:
     def search(self, where: str, text: str) -> list[Leak]:
         """The secrets whose content `text` holds, one leak for each."""
         leaks: dict[Secret, Leak] = {}
-        # Both ways: a secret may stand in a comment, or have comments between its lines.
+        # Both ways: a secret may be in a comment, or have comments between its lines.
         for sequence in {tokens(text), tokens(text, comments=True)}:
             present = self._searched.anywhere(sequence)
             for run in present & self._own.keys():
@@ -167,7 +167,7 @@ def _without_imports(text: str) -> str:
 
 
 def texts_of(name: str, content: bytes) -> Iterator[tuple[str, str]]:
-    """The texts in a file, with where they stand: as written, as decoded data, and in an archive's members."""
+    """The texts in a file, with where they are: as written, as decoded data, and in an archive's members."""
     if zipfile.is_zipfile(io.BytesIO(content)):
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             for member in archive.namelist():

@@ -209,7 +209,7 @@ def leak_check(masters: dict[str, NotebookNode], released: dict[str, NotebookNod
     demonstrations = [
         cell.source for nb in masters.values() for cell in nb.cells if {"demo", "setup"} & set(_tags(cell))
     ]
-    # The numbers of a visible case stand in its description too, and are given away as a stub is.
+    # The numbers of a visible case are in its description too, and are given away as a stub is.
     return LeakCheck(
         [*_secrets(masters), *_other_variants(stubs)],
         [*library, *prose, *demonstrations],

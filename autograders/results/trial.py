@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,14 +50,22 @@ def try_file(path: Path, *, without_sandbox: bool = False) -> list[Record]:
     return [record for record in records if record is not None]
 
 
-def verdict_lines(record: Record) -> Iterator[str]:
-    """A record as lines: the sum, then each question with its parts, what went wrong and where to look."""
+def verdict_lines(record: Record, wanted: Collection[str] | None = None) -> Iterator[str]:
+    """A record as lines: the sum, then each question with its parts, what went wrong and where to look.
+
+    Args:
+        record: of one notebook.
+        wanted: ids of questions; default: all of them.
+
+    """
     verdicts = record.questions.values()
     points, most = (sum(verdict[key] for verdict in verdicts) for key in ("points", "maximum"))
     yield f"{record.assignment}: {points:g} of {most:g} points ({record.state}); answers in words are for a person"
     if record.reasons:
         yield f"  {record.reason}"
     for name, verdict in record.questions.items():
+        if wanted is not None and name not in wanted:
+            continue
         yield f"  {name}: {verdict['points']:g} of {verdict['maximum']:g}"
         for part in verdict["parts"]:
             mark = "✓" if part["points"] == part["maximum"] else "✗"

@@ -61,7 +61,7 @@ def walls(limits: Limits, hidden: Sequence[Path] = (), rights: Sequence[str] = (
     arguments += ["--dev-bind", "/dev/full", "/dev/zero"]
     for folder in PRIVATE_FOLDERS:
         arguments += ["--perms", "1777", "--size", size, "--tmpfs", folder]
-    # After the private /tmp: the checkout and its environment may stand in the machine's own.
+    # After the private /tmp: the checkout and its environment may be in the machine's own.
     for path in python_folders():
         arguments += [*parents(path), "--ro-bind", path, path]
     return [*map(str, arguments), "--remount-ro", "/dev", "--chdir", "/tmp"]

@@ -129,7 +129,7 @@ def kernel_settings(place: Place, limits: Limits) -> dict[str, Any]:
         "uncounted": sorted({MEMORY, TIME} - counted()),
         "connection": f"/lecture/{place.sockets.name}/{CONNECTION}" if place.walls else str(place.sockets / CONNECTION),
         "private_folders": PRIVATE_FOLDERS,
-        # Python's packages may stand below /tmp, which is the kernel's own inside.
+        # Python's packages may be below /tmp, which is the kernel's own inside.
         "below_tmp": [str(path) for path in python_folders() if path.is_relative_to("/tmp")],
         "files_written": FILES,
         "addresses": ADDRESSES,

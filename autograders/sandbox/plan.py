@@ -14,7 +14,7 @@ RUN, STAND_IN, SKIP = "run", "stand in", "skip"
 
 @dataclass(frozen=True)
 class Step:
-    """One code cell: where it stands, what it is, and the question that it belongs to."""
+    """One code cell: where it is, what it is, and the question that it belongs to."""
 
     index: int
     kind: str

@@ -83,9 +83,10 @@ def _write_pages(source: Path, solutions: bool) -> None:
     if not solutions and FOR_GRADERS in texts:
         texts.remove(FOR_GRADERS)
     for text in texts:
-        page = _with_links((ROOT / text).read_text("utf-8"), text, texts)
+        page = _with_links(_page(text), text, texts)
         _write(source / text, _with_sections(page, masters) if text == MAP else page)
-    shutil.copytree(ROOT / "assets" / "readme", source / "assets" / "readme", dirs_exist_ok=True)
+    if (ROOT / "assets" / "readme").is_dir():
+        shutil.copytree(ROOT / "assets" / "readme", source / "assets" / "readme", dirs_exist_ok=True)
     (source / "notebooks").mkdir()
     for name, nb in readable.items():
         nbformat.write(_readable(nb), source / "notebooks" / f"{name}.ipynb")
@@ -98,7 +99,7 @@ def _write_pages(source: Path, solutions: bool) -> None:
 
 
 def _given_away(masters: dict[str, NotebookNode], readable: dict[str, NotebookNode]) -> Iterator[str]:
-    """The questions whose solution stands in what is readable, whole, in any cell."""
+    """The questions whose solution is in what is readable, whole, in any cell."""
     text = "\n".join(cell.source for nb in readable.values() for cell in nb.cells)
     for nb in masters.values():
         for cell in nb.cells:
@@ -200,7 +201,8 @@ def _index(names: list[str], packages: list[str], guides: list[str], texts: list
     about = {
         MAP: "the lecture's outcomes and ideas, and the section in which each is met",
         GUIDE: "how to release, collect, grade and report",
-        "README.md": "what the course is, and how well it works",
+        "README.md": "what the course is, for whom, and how to start",
+        "autograders/guide/how-well-it-works.md": "what the ladder and the graders find and miss",
         "lecture_lib/README.md": "the library: in which order to read it, how it was measured, what it does not do",
         "CONTRIBUTING.md": "how the code is laid out, and how it is tested",
         "autograders/guide/notebooks-and-questions.md": "how to change a notebook or add a question; what `make` does",
@@ -222,8 +224,14 @@ def _index(names: list[str], packages: list[str], guides: list[str], texts: list
             yield f"```{{toctree}}\n:caption: {caption}\n:hidden:\n:maxdepth: 1\n\n{listed}\n```\n\n"
 
 
+def _page(text: str) -> str:
+    """A text as a page; README's title is that of the site."""
+    page = (ROOT / text).read_text("utf-8")
+    return f"# About this course\n{page.partition(chr(10))[2]}" if text == "README.md" else page
+
+
 def _heading(text: str) -> str:
-    return (ROOT / text).read_text("utf-8").splitlines()[0].lstrip("# ")
+    return _page(text).splitlines()[0].lstrip("# ")
 
 
 def _abstract(nb: NotebookNode) -> str:

@@ -73,7 +73,7 @@ class Rung:
 
     @property
     def why(self) -> str:
-        """What the rung is for, and why it stands there."""
+        """What the rung is for, and why it is there."""
         return WHY[self.number]
 
 

@@ -193,7 +193,7 @@ class _Comparison(SplitTrials):
             if confirmed is not None:
                 if not differs and self._merely_faster(confirmed):
                     return None
-                # Causes stand before what they lead to.
+                # Causes are before what they lead to.
                 names = [sign.fault for sign in self._differences if sign.part == confirmed.part and sign.fault]
                 return replace(confirmed, fault=confirmed.fault or next(iter(names), None))
         return None

@@ -114,8 +114,14 @@ class Ablation:
         failed = [f"failed: {name}, seed {seed}: {error!r}" for (name, seed), error in self.failures.items()]
         return "\n".join([*map(str.rstrip, table), *failed, self.statement])
 
-    def plot(self, ax: Axes | None = None) -> Figure:
-        """Draw each change's gain with its interval; a new figure unless `ax` is given. `str()` has the costs too."""
+    def plot(self, ax: Axes | None = None, *, unit: str = "metric") -> Figure:
+        """Draw each change's gain with its interval; a new figure unless `ax` is given. `str()` has the costs too.
+
+        Args:
+            ax: where; default: a new figure.
+            unit: of the gain, as the axis names it.
+
+        """
         figure, ax = figure_and_axes(ax, (6.4, 1.2 + 0.5 * len(self.changed)))
         effects = [effect for effect in self.effects if math.isfinite(effect.needed)]
         for row, e in enumerate(effects):
@@ -124,5 +130,5 @@ class Ablation:
         ax.axvline(0, color=INK, linestyle="--")
         ax.set_yticks(range(len(effects)), [f"{e.name}: {e.verdict}" for e in effects])
         ax.set_ylim(len(effects) - 0.4, -0.6)
-        ax.set_xlabel(f"gain over the base (metric), with {1 - self.level / len(self.changed):.1%} interval")
+        ax.set_xlabel(f"gain over the base ({unit}), with {1 - self.level / len(self.changed):.1%} intervals")
         return figure

@@ -12,7 +12,7 @@ from .widgets import display_widget, widget_data
 if TYPE_CHECKING:
     import ipywidgets
 
-# name -> bits of exponent, bits of fraction; a sign bit stands before them
+# name -> bits of exponent, bits of fraction; a sign bit is before them
 FORMATS = {"FP32": (8, 23), "FP16": (5, 10), "BF16": (8, 7)}
 
 

@@ -86,7 +86,7 @@ def _verdict(
 
 def _near(number: float, target: float, allowed: float) -> bool:
     # Also with a tolerance of 0: 0.1 + 0.2 is a right prediction of 0.3.
-    close = math.isclose(number, target, rel_tol=0.0, abs_tol=max(allowed, 1e-9))
+    close = math.isclose(number, target, rel_tol=0.0, abs_tol=allowed + 1e-9)
     return close or (math.isnan(number) and math.isnan(target))
 
 

@@ -2,12 +2,12 @@
 
 FLAT_LOSS = {
     "a": (
-        "The rate may be too large. It may as well be too small, or there may be no gradient: one training "
-        "run later you know little more. Rung 5 finds the rate in 100 steps, once the rungs below it hold."
+        "The rate may be too large. It may as well be too small, or there may be no gradient: after "
+        "another run you would know little more. Rung 5 finds the rate in 100 steps, once the rungs below it hold."
     ),
     "b": (
         "AdamW rescales each gradient, so it can hide inputs of the wrong scale, or a rate that is off. A "
-        "fault in the wiring stays where it is."
+        "fault in the wiring remains."
     ),
     "c": (
         "Yes. It takes seconds, with a rate that usually works. If the four cannot be learned, the fault is "
@@ -29,7 +29,7 @@ NEXT_STEP = {
         "memorises the training data."
     ),
     "c": (
-        "Yes. An hour of looking tells which kind of mistake is the most frequent, what removing it can bring at most, "
+        "Yes. An hour of looking shows which kind of mistake is the most frequent, what removing it can bring at most, "
         "and what to try. Every other option is a guess until then."
     ),
     "d": (

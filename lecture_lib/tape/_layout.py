@@ -110,7 +110,7 @@ def _ordered(layer: Sequence[int], links: Sequence[tuple[int, int]]) -> list[lis
     """The nodes of each layer from top to bottom: the order with the fewest crossings that the sweeps meet."""
     neighbours = on_left, on_right = _neighbours(links, len(layer))
     columns: list[list[int]] = [[] for _ in range(max(layer) + 1)]
-    # Depth first from the results: a tree has no crossings then, and inputs stand in their operation's order.
+    # Depth first from the results: a tree has no crossings then, and inputs are in their operation's order.
     waiting = [node for node in range(len(layer)) if not on_right[node]]
     placed = set()
     while waiting:

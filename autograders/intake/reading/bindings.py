@@ -42,7 +42,7 @@ def _normalised(node: ast.stmt, text: str) -> str:
 
 def parsed(source: str) -> ast.Module | None:
     """The syntax tree of a cell without its line magics, or None."""
-    if len(source) > MAX_CODE:  # a text cell that stands where code is looked for
+    if len(source) > MAX_CODE:  # a text cell that is where code is looked for
         return None
     code = "\n".join("" if line.startswith(("%", "!", "?")) else line for line in source.splitlines())
     try:

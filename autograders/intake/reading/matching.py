@@ -150,7 +150,7 @@ def _search(
     claimed: set[int],
     names_of: Names,
 ) -> None:
-    """Look for an answer whose cell lost its id: code by the names it defines, text by where it stands."""
+    """Look for an answer whose cell lost its id: code by the names it defines, text by where it is."""
     released_sources = {cell.source.strip() for cell in release.cells}
     ids = {cell["id"] for cell in release.cells}
     free = [
@@ -182,7 +182,7 @@ def _search_code(
     likely = [position for position in likely if test is None or position < test] or likely
     running = [position for position in likely if cells[position].cell_type == "code"]
     if running:
-        # The cells keep their place too: what stands between them and the answer's place may need them.
+        # The cells keep their place too: what is between them and the answer's place may need them.
         matches.sources[grade_id] = "\n\n".join(cells[position].source for position in running)
         matches.notes.append(f"the answer {grade_id} is not in its cell; found by the functions that it defines")
     elif likely:

@@ -1,7 +1,7 @@
 """What is graded is the instructor's notebook with the student's answers put in.
 
 A deleted, edited or retyped test cell changes nothing that way. The student's own code cells keep their place: an
-answer may need a helper or an import that stands there.
+answer may need a helper or an import that is there.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _changed_tests(submitted: NotebookNode, release: NotebookNode) -> list[str]:
 def _extra_cells(
     submitted: NotebookNode, release: NotebookNode, matches: Matches
 ) -> dict[str | None, list[NotebookNode]]:
-    """The student's own code cells, keyed by the id of the released cell that they stand behind (None: at the top).
+    """The student's own code cells, keyed by the id of the released cell that they are behind (None: at the top).
 
     A released code cell that the student changed counts as one of them, behind the original. Cells that only show
     something are left as they were released, but for the imports and functions that the student wrote into them.

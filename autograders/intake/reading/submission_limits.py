@@ -34,7 +34,7 @@ PAGE_MEGABYTES = 2_000
 MAX_OBSERVATION = 1_000_000
 """Characters of what one question's probe publishes; the bank's answers need 83,000 at most."""
 MAX_VALUES = 5_000
-"""Numbers, texts, arrays and what they stand in; the bank's answers need 1,100 at most."""
+"""Numbers, texts, arrays and what they are in; the bank's answers need 1,100 at most."""
 MAX_NESTING = 40
 """Levels of lists and mappings in a message from a kernel; an observation has 15."""
 MAX_MESSAGE = 1_000

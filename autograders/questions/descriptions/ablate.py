@@ -155,7 +155,7 @@ def configuration(rng: np.random.Generator, first: str = "") -> tuple[Config, li
 
 
 def inputs(rng: np.random.Generator, base: Config, change: Config, before: Any, after: Any) -> dict[str, Any]:
-    """The seeds come in no order; what stands beside one of them, 1 or 2 further, is none of them."""
+    """The seeds come in no order; what is beside one of them, 1 or 2 further, is none of them."""
     seeds = [int(seed) for seed in rng.choice(np.arange(10, 1000, 10), 3, replace=False)]
     seeds[rng.integers(3)] *= int(rng.integers(6) > 0)  # 0 is a seed, too
     scores = {"base_scores": [float(score) for score in before], "changed_scores": [float(score) for score in after]}

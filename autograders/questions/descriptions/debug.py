@@ -202,7 +202,7 @@ MISTAKES = (
          "which part the two numbers come from", lambda data: {"validation": standardise(data, "x_val")["validation"]}),
     slip("standardise", "both-parts-statistics", "mean and spread were taken over both parts, so training knows "
          "something of validation", "which part the two numbers come from", partial(standardise, by="both")),
-    slip("make_network", "linear-network", "nothing stands between the two linear layers, so together they are one",
+    slip("make_network", "linear-network", "there is no ReLU between the two linear layers, so together they are one",
          "what the hidden units do with a negative number", partial(network, hidden=lambda x: x)),
     slip("make_network", "softmax-layer", "the network ends with a softmax, and the loss applies a second one",
          "the range of the network's outputs", partial(network, last=softmax)),

@@ -1,6 +1,6 @@
 """03c-groups: bodies and heads whose names mislead, with frozen and tied layers and norms over two axes.
 
-The parameters stand in the order of the model, each with what a group should say about it.
+The parameters are in the order of the model, each with what a group should say about it.
 """
 
 from __future__ import annotations

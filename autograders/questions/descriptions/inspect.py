@@ -132,7 +132,7 @@ def domain(rng: np.random.Generator) -> Case:
     return Case(drawn.kind, data)
 
 
-# In each part a row whose numbers stand in two rows of the other part.
+# In each part a row whose numbers are in two rows of the other part.
 X_TRAIN = [[0.1, 0.9], [0.8, 0.2], [0.3, 0.7], [0.2, 0.7]]
 X_VAL = [[0.2, 0.8], [0.8, 0.7]]
 
@@ -249,7 +249,7 @@ QUESTION = Description(
         ),
         wrong(
             "same-position-only",
-            "rows were compared position by position; a copy can stand anywhere",
+            "rows were compared position by position; a copy can be anywhere",
             "whether every validation row is compared with every training row",
             {"duplicates": lambda x, y, classes: any(np.array_equal(a, b) for a, b in zip(*x, strict=False))},
         ),

@@ -64,7 +64,7 @@ def share(
     parts: str = "train val",
     val: str = "",
 ) -> Edit:
-    """A row of the first part, changed, stands in the second, at the same place `at` or elsewhere. `val`: a dtype."""
+    """A row of the first part, changed, is in the second, at the same place `at` or elsewhere. `val`: a dtype."""
 
     def edit(rng: np.random.Generator, data: Drawn) -> None:
         data["x_val"] = data["x_val"].astype(val or data["x_val"].dtype)
@@ -94,7 +94,7 @@ def single_rows(*shared: int) -> Edit:
 
 
 def many(*repeated: int) -> Edit:
-    """Sixty rows of twelve numbers with all their digits; these rows of training stand in validation too."""
+    """Sixty rows of twelve numbers with all their digits; these rows of training are in validation too."""
 
     def edit(rng: np.random.Generator, data: Drawn) -> None:
         x_train, x_val = rng.uniform(-9, 9, (60, 12)), rng.uniform(-9, 9, (45, 12))
@@ -106,7 +106,7 @@ def many(*repeated: int) -> Edit:
 
 
 def near_rows(rng: np.random.Generator, data: Drawn) -> None:
-    """Some rows of training stand in validation with numbers that are larger by a billionth."""
+    """Some rows of training are in validation with numbers that are larger by a billionth."""
     rows = rng.permutation(min(len(data["x_train"]), len(data["x_val"])))[:8]
     data["x_val"][rows] = data["x_train"][rows] * (1 + 1e-9)
 

@@ -285,7 +285,7 @@ QUESTION = Description(
         Mistake(
             "loss-outside",
             "the loss has the output's dtype also where autocast computes it in FP32: it was computed outside autocast",
-            "which of your lines stand inside the autocast context",
+            "which of your lines are inside the autocast context",
             lambda case: dtypes(case, loss=dtypes(case)["dtypes.output"]),
         ),
         Mistake(

@@ -146,7 +146,7 @@ def run_kernel(settings: dict[str, Any], arguments: list[str]) -> None:
     take_over(settings["sockets"], json.loads(connection))
     from ipykernel.kernelapp import IPKernelApp
 
-    # A submission's own files are importable, but shadow nothing: the folder stands last, not first.
+    # A submission's own files are importable, but shadow nothing: the folder is last, not first.
     app = IPKernelApp.instance(ignore_cwd=True)
     sys.path.append(settings["work"])
     # What bubblewrap or Python had to say until here is kept for the grader; from here on it is the student's.

@@ -50,7 +50,7 @@ def _map_user(inner: int, outer_user: int, outer_group: int) -> None:
 
 
 def _bind(source: str, target: str) -> None:
-    """Show what stands at `source` at `target` too, to be read. What the source's mount forbids stays forbidden."""
+    """Show what is at `source` at `target` too, to be read. What the source's mount forbids stays forbidden."""
     _mount(source, target, None, _BIND)
     # Linux ignores other flags in the first call of a bind mount; they need a second one.
     restrictions = os.statvfs(target).f_flag & (_NO_SETUID | _NO_DEVICES | _NO_PROGRAMS)
@@ -89,7 +89,7 @@ def build_walls(settings: dict[str, Any]) -> None:
 
 def mount_private_folders(settings: dict[str, Any]) -> None:
     """New file systems of limited size, with a limited number of files, where a notebook may write."""
-    # Python's packages may stand below /tmp: they are shown again in the new one.
+    # Python's packages may be below /tmp: they are shown again in the new one.
     descriptors = {path: os.open(path, os.O_PATH) for path in settings["below_tmp"]}
     for folder in settings["private_folders"]:
         limits = f"size={settings['file_bytes']},nr_inodes={settings['files_written']},mode=1777"

@@ -1,4 +1,4 @@
-"""What each rung asks, and why it stands where it does, in words for whoever meets the ladder first."""
+"""What each rung asks, and why it is where it does, in words for whoever meets the ladder first."""
 
 from __future__ import annotations
 

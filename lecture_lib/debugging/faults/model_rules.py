@@ -156,7 +156,7 @@ def future_read(evidence: Evidence) -> Finding | None:
     ahead = [n for n in axes if train.x.shape == train.y.shape and _is_next(train.x, train.y, n)]
     if not (spec.causal or ahead):
         return None
-    # From all over the data set: sequences that stand side by side may end alike.
+    # From all over the data set: sequences that are side by side may end alike.
     x = train.x[:: max(1, -(-len(train.x) // PROBED))]
     changes = [_change_by_the_future(evidence, x, axis) for axis in ahead or axes]
     if not changes or not all(changes):

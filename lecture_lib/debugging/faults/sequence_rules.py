@@ -77,6 +77,6 @@ def never_labelled(evidence: Evidence) -> Finding | None:
     share = float(torch.isin(train.x, torch.tensor(hidden)).float().mean())
     return Finding(
         "D13",
-        f"{len(hidden)} ids that stand at {share:.0%} of the places have no label in training but one in validation",
+        f"{len(hidden)} ids that are at {share:.0%} of the places have no label in training but one in validation",
         {"ids": hidden},
     )

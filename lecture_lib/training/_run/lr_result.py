@@ -78,7 +78,7 @@ class LRFinderResult:
         ax.plot(rates, self.losses, color=SKY_BLUE, alpha=0.5, linewidth=1, label="loss of each batch")
         if self.losses:
             smooth = trend(rates, self.losses)
-            ax.plot(rates, smooth, color=BLUE, linewidth=2, label="trend, cut at the start's loss")
+            ax.plot(rates, smooth, color=BLUE, linewidth=2, label="trend (smoothed loss)")
             # One wild batch, drawn in full, would flatten the curve that is to be read.
             top = 1.1 * max(self.smoothed) - 0.1 * float(min(smooth))
             visible = [loss for loss in self.losses if loss <= top]

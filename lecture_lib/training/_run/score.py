@@ -50,7 +50,7 @@ def accuracy(outputs: Tensor, labels: Tensor) -> float:
     counted = int((labels != -100).sum())
     if counted == 0:
         raise ValueError(f"all {len(labels)} labels are masked (-100): there is no accuracy. Look at the labels.")
-    # No prediction is -100. To argmax NaN is the largest, and a diverged model would be right wherever it stands.
+    # No prediction is -100. To argmax NaN is the largest, and a diverged model would be right wherever it is.
     return ((outputs.argmax(dim=1) == labels) & ~outputs.isnan().any(dim=1)).sum().item() / counted
 
 

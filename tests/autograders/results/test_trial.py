@@ -40,6 +40,15 @@ def test_one_notebook_gets_its_whole_verdict(file: Path, capsys: pytest.CaptureF
     assert file.read_bytes() == before
 
 
+def test_one_question_is_enough(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["try", str(file), "--question", CLIP]) == 0
+    told = capsys.readouterr().out
+    assert "03a-clip: 5 of 8" in told
+    assert "03a-accumulate:" not in told
+    assert main(["try", str(file), "--question", "03a-clipp"]) == 1
+    assert "has no question 03a-clipp; it has " in capsys.readouterr().err
+
+
 EMPTY = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
 
 
