@@ -1528,7 +1528,8 @@ show_figure(
 all_three = {**plain, **methods["decay"], **methods["dropout"], **methods["shifted images"]}
 for seed in range(3):
     run_shapes(all_three, seed)
-for name, config in {"shifted images": plain | methods["shifted images"], "all three": all_three}.items():
+versions = {"shifted images": plain | methods["shifted images"], "all three": all_three}
+for name, config in versions.items():
     on_train, on_val = mean_losses(config, range(3))
     print(f"{name}: training ≈ {on_train:.2f}, validation ≈ {on_val:.2f}")
 

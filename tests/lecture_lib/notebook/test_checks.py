@@ -381,6 +381,13 @@ def test_a_usual_wrong_prediction_is_told_what_it_would_have_meant(capsys, guess
     assert capsys.readouterr().out.strip().endswith(end)
 
 
+def test_a_prediction_at_the_very_limit_is_right(capsys: pytest.CaptureFixture[str]) -> None:
+    """2.2 - 2.1 is a little more than 0.1 in floating point."""
+    predict("key", 2.1)
+    reveal("key", 2.2, tolerance=0.1)
+    assert capsys.readouterr().out.endswith("right, or close to it.\n")
+
+
 def test_a_message_has_no_escape_codes_and_one_line() -> None:
     def answer(*_: object) -> object:
         raise RuntimeError("\x1b[1mWeights only\x1b[0m load\nfailed\x1b]0;title\x07" + " again" * 100)
