@@ -19,7 +19,7 @@ from lecture_lib.debugging.program import Program, Spec
 PART = ("labels", "inputs")
 LETTERS = "_<> 0123456789-abcdefghijklmnopqrstuvwxyz"
 PAD, START, END = 0, 1, 2
-MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 SPEC = Spec(task="sequence", classes=len(LETTERS), epochs=8, ignore_index=PAD, padding_index=PAD)
 
 
