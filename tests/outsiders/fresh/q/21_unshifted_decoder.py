@@ -29,10 +29,7 @@ def ids(text):
 
 def date(rng):
     day, month, year = rng.integers(1, 29), rng.integers(0, 12), rng.integers(1950, 2030)
-    if rng.random() < 0.5:
-        source = f"{day} {MONTHS[month]} {year}"
-    else:
-        source = f"{MONTHS[month]} {day} {year}"
+    source = f"{day} {MONTHS[month]} {year}" if rng.random() < 0.5 else f"{MONTHS[month]} {day} {year}"
     return ids(source), ids(f"<{year}-{month + 1:02d}-{day:02d}>")
 
 
