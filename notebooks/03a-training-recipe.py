@@ -41,10 +41,9 @@
 # %% [markdown]
 # ## Contents
 #
-# The minutes are estimates: time to read, predict and run a section, and time to answer its questions. Work through the
-# notebook in several sittings. Part one takes about 3 hours, part two about 6 hours. The cell before section 8 lets
-# you go on with a fresh kernel. If you stop within part two, run all cells above that place when you come back, which
-# takes about a minute.
+# The minutes are estimates: time to read, predict and run a section, and time to answer its questions. The notebook has
+# three parts of about three hours each. The cell before section 8 lets you go on with a fresh kernel. If you begin part
+# three with a fresh kernel, or stop within a part, run all cells above that place first, which takes about a minute.
 #
 # | section | minutes | questions, with minutes |
 # |---|---|---|
@@ -56,14 +55,15 @@
 # | [5 Module](#5-Module:-what-belongs-to-a-model) | 14 | [03a-register](#Question-03a-register-·-7-points) 15 |
 # | [6 Batch](#6-Batch:-what-the-model-is-about-to-see) | 20 | [03a-contract](#Question-03a-contract-·-8-points) 15, [03a-dataset](#Question-03a-dataset-·-6-points) 20 |
 # | [7 Precision](#7-Precision:-range-and-digits) | 10 | [03a-precision](#Question-03a-precision-·-6-points) 15 |
-# | [Between the two parts: a good place to stop](#Between-the-two-parts:-a-good-place-to-stop) | | |
-# | **Part two** | **360** | |
+# | [After part one: a good place to stop](#After-part-one:-a-good-place-to-stop) | | |
+# | **Part two** | **181** | |
 # | [8 Accumulation](#8-Accumulation:-a-batch-that-does-not-fit) | 8 | [03a-accumulate](#Question-03a-accumulate-·-8-points) 20, [03a-p3](#Question-03a-p3-·-2-points,-graded-by-hand) 10 |
 # | [9 Clipping](#9-Clipping:-limit-the-length,-keep-the-direction) | 27 | [03a-clip](#Question-03a-clip-·-8-points) 15 |
 # | [10 Rate](#10-Rate:-how-large-a-step) | 15 | [03a-lrfinder](#Question-03a-lrfinder-·-8-points) 25 |
 # | [11 Batch size and rate](#11-Batch-size-and-rate:-change-them-together) | 8 | [03a-p1](#Question-03a-p1-·-2-points,-graded-by-hand) 10 |
 # | [12 Curves](#12-Curves:-how-to-read-a-run) | 8 | |
 # | [13 Loss and metric](#13-Loss-and-metric:-two-different-questions) | 15 | [03a-metric](#Question-03a-metric-·-4-points) 20 |
+# | **Part three** | **179** | |
 # | [14 Evaluation](#14-Evaluation:-measure-and-change-nothing) | 8 | [03a-evaluate](#Question-03a-evaluate-·-8-points) 20 |
 # | [15 The best epoch](#15-The-best-epoch:-a-copy,-not-a-reference) | 12 | [03a-train](#Question-03a-train-·-9-points) 20 |
 # | [16 Save and resume](#16-Save-and-resume:-the-same-weights-to-the-last-bit) | 8 | [03a-checkpoint](#Question-03a-checkpoint-·-8-points) 20 |
@@ -1323,9 +1323,9 @@ probe("03a-precision", autocast_step, fate)
 # the backward pass. It does not change the dtype of the weights, their gradients or the optimizer's state.
 
 # %% [markdown]
-# ## Between the two parts: a good place to stop
+# ## After part one: a good place to stop
 #
-# Part one (tape, modules, data, precision) is done. Part two (training) needs none of its variables. After a break,
+# Part one (tape, modules, data, precision) is done. Parts two and three (training) need none of its variables. After a break,
 # run the two set-up cells at the top and the next cell, and go on with section 8.
 
 # %% tags=["setup"]
