@@ -45,8 +45,9 @@ CODE_LINES = {
     # of rows whose order a model does not see; of scores that get worse while the loss falls; of ids that share rows.
     # A climb is a class whose methods are its steps. Test against validation, neighbours in the stored order, batches.
     # Rungs with a scheduler attached, groups that are no evidence of a shift, frozen bodies at rest.
-    # Padding beyond a length or a mask. Inputs that are drawn anew in each epoch, whoever draws them.
-    "debugging": 7560,
+    # Padding beyond a length or a mask. Inputs that are drawn anew in each epoch, whoever draws them. Best outputs
+    # by the loss must score high.
+    "debugging": 7610,
     "experiments": 480,
     "analysis": 625,  # with the loss around a model, and the first number that is not finite (03d)
     "commands": 620,

@@ -9,6 +9,7 @@ from ._engine.assumptions import Rule as RecordingRule
 from ._engine.evidence import Evidence
 from ._engine.rung_texts import WHY
 from .faults.baseline_rules import no_better_than_baseline, worthless_metric
+from .faults.best_answers import evaluation_reads_outputs_otherwise
 from .faults.data_hypotheses import weighted_wrongly
 from .faults.data_rules import DATA_RULES, binary_targets
 from .faults.error_rules import stopped
@@ -135,7 +136,7 @@ RUNGS = (
         6,
         "full run",
         "The curves move, and reported numbers mean what they say. (A gap between them is no fault.)",
-        (outputs_random, *EVALUATION_RULES, *METRIC_RULES, *NAMED_METRIC_RULES),
+        (outputs_random, *EVALUATION_RULES, *METRIC_RULES, evaluation_reads_outputs_otherwise, *NAMED_METRIC_RULES),
         (memorised,),
     ),
     Rung(
