@@ -1941,7 +1941,7 @@ show_figure(
 # - `refresh_statistics(model, batches)` gives every `nn.BatchNorm1d`, also in nested modules, running statistics that
 #   fit the present weights of the model. Run the model on all batches in training mode. The running mean becomes the
 #   plain average of the batch means, and the running variance the plain average of the batch variances (with $n - 1$).
-#   Old statistics do not count. Afterwards the mode of the model and the momentum of each norm are as before.
+#   Old statistics do not count. Other layers, too, may do something else in training mode. Afterwards the mode of the model and the momentum of each norm are as before.
 #   `num_batches_tracked` is not checked. The function need not return anything.
 #
 # `weights` has one to six float64 tensors of one shape, which must not change. The batches are one to five tensors of

@@ -34,7 +34,7 @@ def test_nbval_refuses_a_number_that_is_too_far(pytester: pytest.Pytester) -> No
         nbformat.v4.new_code_cell(f'print("loss ≈ {now}")', outputs=stored, execution_count=1)
         for now in ("0.45", "0.70")
     ]
-    stored = [nbformat.v4.new_output("stream", text="2\n")]
+    stored = [nbformat.v4.new_output("stream", text="1\n")]
     asked = 'import os; print(os.environ["OMP_NUM_THREADS"])'
     cells.append(nbformat.v4.new_code_cell(asked, outputs=stored, execution_count=1))
     nbformat.write(nbformat.v4.new_notebook(cells=cells), pytester.path / "two.ipynb")

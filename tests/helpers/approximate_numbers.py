@@ -12,8 +12,8 @@ NUMBER = re.compile(r"≈ ([-+]?\d+(?:\.\d+)?)")
 RELATIVE = 0.25
 DIGITS = 3
 """A number may be off by a quarter of its value, or by three units of its last digit, whichever is more."""
-THREADS = "2"
-"""Notebooks are built with one thread; sums in another order tell results that hold from those that happened."""
+THREADS = "1"
+"""Notebooks are built with two. Threads of processes that share two cores would wait for each other most of the time."""
 
 
 def allowed(number: str) -> float:

@@ -66,6 +66,8 @@ def statistics(case: Case, slip: str = "") -> dict[str, Any]:
                 x = x @ layer["weight"].T + layer["bias"]
             elif layer["kind"] == "relu":
                 x = np.maximum(x, 0)
+            elif layer["kind"] == "twice in training":
+                x = x if slip == "norms alone" else 2 * x
             else:
                 count = 1 if slip == "biased" else len(x) / (len(x) - 1)
                 collected[norms.index(layer)].append((x.mean(0), x.var(0) * count))
@@ -125,13 +127,25 @@ def made(
     )
 
 
-def case(rng: np.random.Generator, kind: str, training: bool, steps: int, norms: int, nested: bool = False) -> Case:
-    """Weights that move from step to step; batches of different mean; one or two batch norms behind each other."""
+def case(
+    rng: np.random.Generator,
+    kind: str,
+    training: bool,
+    steps: int,
+    norms: int,
+    nested: bool = False,
+    twice: bool = False,
+) -> Case:
+    """Weights that move from step to step; batches of different mean; one or two batch norms behind each other.
+
+    `twice`: a layer between the two norms does something else in training mode.
+    """
     shape = [(2, 3), (4,), (1, 2)][rng.integers(3)]
     weights = np.cumsum(rng.normal(size=(steps, *shape)), axis=0)
     size = int(rng.integers(3, 6))
     layers = [linear(rng, "0", 3, size, 0), norm(rng, "1", size, 0), activation("2", "relu")]
     if norms > 1:
+        layers += [{"name": "twice", "kind": "twice in training"}] * twice
         layers += [linear(rng, "3", size, 4, 0), norm(rng, "4", 4, 0)]
     momenta = rng.permutation([0.05, 0.2, 0.3])
     for layer, momentum in zip((layer for layer in layers if layer["kind"] == "norm"), momenta, strict=False):
@@ -142,11 +156,12 @@ def case(rng: np.random.Generator, kind: str, training: bool, steps: int, norms:
 
 
 def draw(rng: np.random.Generator) -> list[Case]:
-    """Both modes, one batch norm and two."""
+    """Both modes, one batch norm and two, another layer with two modes."""
     return [
         case(rng, "evaluation mode", False, int(rng.integers(4, 7)), 1),
         case(rng, "training mode", True, int(rng.integers(3, 6)), 2),
         case(rng, "evaluation mode", False, 3, 2, nested=True),
+        case(rng, "a layer that doubles in training mode", False, 3, 2, twice=True),
     ]
 
 
@@ -157,7 +172,7 @@ def domain(rng: np.random.Generator) -> Case:
     """
     training, nested = map(bool, rng.integers(2, size=2))
     steps = int(rng.integers(1, 7))
-    drawn = case(rng, "domain", training, steps, int(rng.integers(1, 3)), nested)
+    drawn = case(rng, "domain", training, steps, int(rng.integers(1, 3)), nested, bool(rng.integers(2)))
     decay = float(rng.choice([0.0, 1.0, rng.uniform()]))
     weights = drawn.inputs["weights"]
     if rng.integers(4) == 0:
@@ -239,6 +254,12 @@ QUESTION = Description(
             **slipped(statistics, "momentum", "not reset", "reset, momentum"),
         ),
         Mistake(
+            "norms-alone",
+            "only the batch norms were in training mode while the batches ran, and no other layer",
+            "what a dropout between two batch norms does in each mode",
+            **slipped(statistics, "norms alone"),
+        ),
+        Mistake(
             "last-batch",
             "the running statistics are those of the last batch alone",
             "the share of each batch",
@@ -289,7 +310,7 @@ QUESTION = Description(
             [[[1, 0], [3, 4]], [[0, 2], [4, 2]], [[2, 2], [5, 8]]],
             False,
         ),
-        case(VISIBLE, "training mode, two batch norms", True, 4, 2, nested=True),
+        case(VISIBLE, "two batch norms, between them a layer that doubles in training mode", True, 4, 2, True, True),
     ),
     draw=draw,
     domain=domain,

@@ -84,6 +84,7 @@ def draw(rng: np.random.Generator) -> list[Case]:
     few, many = rng.permutation(np.arange(2, 7)), rng.permutation(np.arange(8, 13))
     gaps = [np.sort(1 + rng.permutation(n - 2)[: n // 2]) for n in many[:2]]
     label = rng.integers(1, 4, 1)
+    rare = rng.permutation(many[4])[:4]
     cases = [
         labels_case(rng, "balanced", few[0], np.arange(few[0]), 12, 5),
         *(skewed(rng, "skewed", n, np.arange(n)) for n in (few[1] + 2, many[2])),
@@ -91,6 +92,8 @@ def draw(rng: np.random.Generator) -> list[Case]:
         *(skewed(rng, "unused outputs", n, used) for n, used in zip(many[:2], gaps, strict=True)),
         labels_case(rng, "a tie", 13, rng.permutation(np.arange(1, 12))[:4], [8, 8, 3, 8], [4, 4, 6, 4]),
         labels_case(rng, "a single label in each part", few[2] + 4, label, 1, 1),
+        # A number that is added to each frequency shows only where one is small.
+        labels_case(rng, "a class that is rare in training", many[4], rare, [1, 17000, 22000, 20000], [4, 3, 2, 5]),
     ]
     return [cases[index] for index in rng.permutation(len(cases))]
 
