@@ -13,7 +13,7 @@ RELATIVE = 0.25
 DIGITS = 3
 """A number may be off by a quarter of its value, or by three units of its last digit, whichever is more."""
 THREADS = "1"
-"""Notebooks are built with two. Threads of processes that share two cores would wait for each other most of the time."""
+"""Notebooks are built with two. With two here, processes that share few cores would mostly wait for each other."""
 
 
 def allowed(number: str) -> float:
