@@ -21,6 +21,7 @@ from autograders.questions.descriptions import (
     norms,
 )
 from lecture_lib.notebook.questions.activations import built_layer
+from lecture_lib.notebook.questions.averages import built_layer as layer_of_averages
 
 each_seed = pytest.mark.parametrize("seed", range(3))
 
@@ -229,7 +230,7 @@ def test_averages_are_those_of_swa_utils(seed):
             swa.update_parameters(live)
             close(ema.module.weight.detach(), wanted)
         close(swa.module.weight.detach(), reference[averages.SWA])
-        model = nn.Sequential(*[built_layer(layer) for layer in inputs["layers"]])
+        model = nn.Sequential(*[layer_of_averages(layer) for layer in inputs["layers"]])
         update_bn([torch.tensor(batch) for batch in inputs["batches"]], model)
         statistics = [module for module in model if isinstance(module, nn.BatchNorm1d)]
         for module, mean, variance in zip(
