@@ -18,7 +18,7 @@ from .setting import ANSWERS, DESCRIPTIONS, NOTEBOOKS, PUBLIC_HALVES, ROOT
 _COPIED = ("lecture_lib", "autograders", "assets", "binder")
 _FILES = ("LICENSE", "LICENSE-prose", "hatch_build.py", "nbgrader_config.py", "pyproject.toml", ".gitignore")
 # Pages of the guide that are about this course's questions and measurements.
-_OF_THIS_COURSE = ("what-is-learned.md", "rubrics.md", "how-well-it-works.md")
+_OF_THIS_COURSE = ("what-is-learned.md", "rubrics.md", "how-well-it-works.md", "learning-alone.md")
 _OF_ORIGINAL = re.compile(
     r"^<!-- original course: begin -->\n.*?^<!-- original course: end -->\n+", re.MULTILINE | re.DOTALL
 )

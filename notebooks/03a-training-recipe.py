@@ -1061,7 +1061,7 @@ for settings, rates in measured.rows:
 # fraction of a millisecond. Two processes must first be started for each epoch, and then every batch must be handed
 # over.
 #
-# Now take an expensive transform, simulated by a 2 ms sleep for each example. The measurement times the loader alone,
+# Now take an expensive transform, simulated by a 10 ms sleep for each example. The measurement times the loader alone,
 # the step alone, and both together. It reports which stage is the bottleneck and what to try first.
 
 # %% tags=["demo"]
@@ -1070,7 +1070,7 @@ class Slow(Dataset):
         return 64
 
     def __getitem__(self, index):
-        time.sleep(0.002)
+        time.sleep(0.01)
         return images[index], labels[index]
 
 

@@ -41,14 +41,14 @@ def evaluation_reads_outputs_otherwise(evidence: Evidence) -> Finding | None:
         return None
     ways = (descent(evidence.own_loss, outputs, outputs, val.y, rate, STEPS) for rate in RATES)
     lowest, best = min((step for way in ways for step in way), key=lambda step: step[0])
-    others = best[torch.randperm(len(best), generator=torch.Generator().manual_seed(evidence.seed))]
-    beside_others = float(evidence.own_loss(others, val.y))
-    if not lowest <= FITS * beside_others:
+    shuffled = best[torch.randperm(len(best), generator=torch.Generator().manual_seed(evidence.seed))]
+    beside_shuffled = float(evidence.own_loss(shuffled, val.y))
+    if not lowest <= FITS * beside_shuffled:
         return None
-    right, mixed = scores(evidence, best), scores(evidence, others)
+    right, mixed = scores(evidence, best), scores(evidence, shuffled)
     for name in names:
         if mixed[name] < right[name] < ENOUGH:
-            losses = f"loss {lowest:.2g}, beside other examples' {beside_others:.2g}"
+            losses = f"loss {lowest:.2g}, beside other examples' {beside_shuffled:.2g}"
             text = f"outputs that fit validation's targets ({losses}) get '{name}' {right[name]:.2f}"
             text += ": it reads outputs otherwise than the loss does"
             return Finding(None, text, {"score": right[name]}, certain=False, where="metric")

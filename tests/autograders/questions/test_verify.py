@@ -177,7 +177,7 @@ REFUSED = {
     "two answers of this name": RIGHT * 2,
     "a block of code": EDIT,
     "one that edits another says '- edit of: NAME'": RIGHT.replace("python", "diff"),
-    "does not stand before": EDIT + "```diff\n-x = 1\n```\n" + RIGHT,
+    "is not before": EDIT + "```diff\n-x = 1\n```\n" + RIGHT,
     "blocks are diffs": RIGHT + EDIT + "```python\nx = 2\n```\n",
     "begins with a space": RIGHT + EDIT + "```diff\nx = 2\n```\n",
     "matches 0 times": RIGHT + EDIT + "```diff\n-x = 3\n+x = 2\n```\n",

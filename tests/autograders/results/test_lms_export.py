@@ -150,7 +150,7 @@ def test_another_language_is_asked_about_and_then_read(
     [
         (
             canvas_gradebook(PEOPLE, [COLUMN]).replace(",wrong,", ",right,").encode(),
-            "right stands in more than one line",
+            "right is in more than one line",
         ),
         (
             moodle_worksheet([*PEOPLE[:2], Person("", "Bob Nobody", 1)]).encode(),
