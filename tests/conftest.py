@@ -33,6 +33,7 @@ from autograders.release.release import release
 from autograders.sandbox.jail import why_no_walls
 
 # One thread a process: outputs and scores do not depend on the machine, and processes do not wait for each other.
+# Notebooks are built with two (autograders/notebooks.py), so what nbval compares has to hold for both.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 torch.set_num_threads(1)  # for this process, which may have imported it already
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,8 +10,6 @@ NUMBER = re.compile(r"≈ ([-+]?\d+(?:\.\d+)?)")
 RELATIVE = 0.25
 DIGITS = 3
 """A number may be off by a quarter of its value, or by three units of its last digit, whichever is more."""
-THREADS = "1"
-"""Notebooks are built with two. With two here, processes that share few cores would mostly wait for each other."""
 
 
 def allowed(number: str) -> float:
@@ -39,14 +35,9 @@ def differing(outputs: Iterable[Mapping[str, Any]], stored: Iterable[Mapping[str
 
 
 def install() -> None:
-    """Have nbval compare the numbers behind `≈`, which tests/nbval.cfg takes out of its own comparison.
-
-    Its kernels have THREADS threads.
-    """
-    from nbval import kernel
+    """Have nbval compare the numbers behind `≈`, which tests/nbval.cfg takes out of its own comparison."""
     from nbval.plugin import IPyNbCell
 
-    kernel.start_new_kernel = functools.partial(kernel.start_new_kernel, env=os.environ | {"OMP_NUM_THREADS": THREADS})
     compare = IPyNbCell.compare_outputs
 
     def compare_outputs(self: Any, test: Any, ref: Any, skip_compare: Any = None) -> bool:

@@ -183,7 +183,7 @@ def other_preprocessing(evidence: Evidence) -> Finding | None:
             return Finding("D03", f"{sides} begin with padding: they are filled up on different sides")
     if not train.is_floating_point() or train.shape[1:] != val.shape[1:] or train.ndim < 2:
         return None
-    noisy = evidence.augmented or _drawn_anew(evidence)
+    noisy = evidence.augmented or _augments_in_its_epoch(evidence)
     axes = [0] if train.ndim == 2 else [0, *range(2, train.ndim)]
     for name, over in (("", list(range(train.ndim))), ("in a channel or column ", axes)):
         a, b = train.double(), val.double()
@@ -205,7 +205,7 @@ def other_preprocessing(evidence: Evidence) -> Finding | None:
     return None
 
 
-def _drawn_anew(evidence: Evidence) -> bool:
+def _augments_in_its_epoch(evidence: Evidence) -> bool:
     """Whether an epoch of training feeds another version of the same batch each time."""
     fed: list[list[Tensor]] = []
     for _ in range(2):
