@@ -245,7 +245,8 @@ def test_every_page_of_the_guide_is_played_and_linked() -> None:
     pages = {path.stem for path in GUIDE.glob("*.md")}
     explained = {"publish", "canvas-and-moodle", "grading-runs", "scores-and-sandbox", "how-a-verdict-is-reached"}
     authors = {"another-course", "notebooks-and-questions", "answer-bank", "answer-tables"}
-    assert pages == {*TERM, *explained, *authors, "what-is-learned", "rubrics"}
+    front_page = {"how-well-it-works", "learning-alone"}
+    assert pages == {*TERM, *explained, *authors, *front_page, "what-is-learned", "rubrics"}
     readme = (GUIDE.parent / "README.md").read_text("utf-8")
     assert all(f"](guide/{page}.md)" in readme for page in pages)
 
