@@ -9,6 +9,8 @@ import tempfile
 import zlib
 from pathlib import Path
 
+from lecture_lib._common.system import is_running
+
 _PART = re.compile(r"\.\w{8}\.([0-9a-f]{8})\.(\d+)\.autograde-part")
 """The name of a file that is being written: random signs, the machine and the process. Nobody hands in such a name."""
 
@@ -59,17 +61,6 @@ def remove_half_written(folder: Path) -> None:
             part = _PART.fullmatch(name)
             if part is not None and part[1] == _machine() and not is_running(int(part[2])):
                 Path(place, name).unlink(missing_ok=True)
-
-
-def is_running(process: int) -> bool:
-    """Whether a process of this machine has this number."""
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def _machine() -> str:

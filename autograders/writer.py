@@ -16,8 +16,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from lecture_lib._common.system import is_running
+
 from .course import Course, CourseError
-from .files import is_running, remove_half_written
+from .files import remove_half_written
 
 RUN_VARIABLE = "LECTURE_RUN"
 """Every process that a grading run starts inherits its id here, so that those of a killed run can be found."""

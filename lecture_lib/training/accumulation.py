@@ -12,7 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from ._run.batches import Batch, unpack
-from ._run.checks import warn_caller
+from ._run import checks
 from ._run.processes import ALONE, Processes
 from ._run.terms import Terms
 from .types import Count, LossFunction, Unpack
@@ -110,7 +110,7 @@ def warn_when_not_exact(model: nn.Module, size: int, processes: Processes = ALON
         if module.training and (noise or statistics):
             setting = f"accumulate={size}" if shares == 1 else f"{shares} processes, accumulate={size}"
             why = "draws its noise" if noise else "takes its mean and variance"
-            warn_caller(
+            checks.warn_caller(
                 f"{setting}: {type(module).__name__} {why} for each part of the batch, so {size * shares} parts are "
                 "not exactly one big batch. Results may still be good; with GroupNorm or LayerNorm and without dropout "
                 "it is exact."

@@ -16,6 +16,8 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from lecture_lib._common.system import is_running
+
 
 def save_atomically(obj: Any, path: str | Path) -> None:
     """Save with torch.save so that `path` holds either its previous content or all of the new one.
@@ -98,19 +100,8 @@ def _remove_leftovers(path: Path) -> None:
     """Temporary files of processes that died while they wrote."""
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         process = leftover.name.split(".")[-2]
-        # Only on POSIX does signal 0 ask whether a process is alive; on Windows it would interrupt the process.
-        if os.name == "posix" and process.isdecimal() and not _lives(int(process)):
+        if process.isdecimal() and not is_running(int(process)):
             leftover.unlink(missing_ok=True)
-
-
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # another user's
-        return True
-    return True
 
 
 def load_checkpoint(path: str | Path, *, device: torch.device | str = "cpu") -> Any:
