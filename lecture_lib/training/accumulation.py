@@ -11,8 +11,8 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from ._run.batches import Batch, unpack
 from ._run import checks
+from ._run.batches import Batch, unpack
 from ._run.processes import ALONE, Processes
 from ._run.terms import Terms
 from .types import Count, LossFunction, Unpack
