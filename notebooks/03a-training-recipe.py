@@ -42,8 +42,8 @@
 # ## Contents
 #
 # The minutes are estimates: time to read, predict and run a section, and time to answer its questions. The notebook has
-# three parts of about three hours each. The cell before section 8 lets you go on with a fresh kernel. If you begin part
-# three with a fresh kernel, or stop within a part, run all cells above that place first, which takes about a minute.
+# three parts of about three hours each. The cell before section 8 lets you begin part two or part three with a fresh
+# kernel. If you stop within a part, run all cells above that place first, which takes about a minute.
 #
 # | section | minutes | questions, with minutes |
 # |---|---|---|
@@ -694,7 +694,7 @@ def changed_by_a_step(model):
 # %% tags=["demo"]
 torch.manual_seed(0)
 two_layers = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
-two_layers[0].requires_grad_(False)
+_ = two_layers[0].requires_grad_(False)
 
 # %% tags=["demo"]
 print("frozen:", [name for name, p in two_layers.named_parameters() if not p.requires_grad])
@@ -736,7 +736,7 @@ for name, x in {"batch on the CPU": batch, "batch moved": batch.to(model_device)
 
 # %% tags=["demo"]
 reveal("device", errors, usual={
-    0: "PyTorch does not move the batch for you. You always write the copy yourself.",
+    0: "PyTorch does not move the batch for you. You must move it yourself.",
     2: "After the move, both are on the same device.",
 })
 
@@ -1223,8 +1223,7 @@ for batch in (64, 512):
 # With 64 examples the total *grows* by 4 %, because the BF16 copies of the weights are kept too. With 512 examples
 # the activations are the larger part, and the total falls by 18 %. One activation needs half as many bytes, but the
 # memory of the whole step is not halved. The speed depends on the hardware and on the size: on the same processor
-# BF16 can be slower for a small batch and faster for a large one. A processor without BF16 instructions is usually
-# slower for both. Measure it on your own machine.
+# BF16 can be slower for a small batch and faster for a large one. Measure it on your own machine.
 
 # %% tags=["demo", "nbval-ignore-output"]
 def step(batch, bf16):
@@ -1325,13 +1324,26 @@ probe("03a-precision", autocast_step, fate)
 # %% [markdown]
 # ## After part one: a good place to stop
 #
-# Part one (tape, modules, data, precision) is done. Parts two and three (training) need none of its variables. After a break,
-# run the two set-up cells at the top and the next cell, and go on with section 8.
+# Part one (tape, modules, data, precision) is done. Parts two and three (training) need none of its variables. After a
+# break, run the two set-up cells at the top and the next cell, and go on with section 8, or with section 14 for part
+# three.
 
 # %% tags=["setup"]
 digits = load_digits()
 pixels, classes = digits.images, digits.labels
 parts = stratified_split(classes, (0.6, 0.2, 0.2), seed=0)
+validation = TensorLoader(pixels[parts[1]], classes[parts[1]], batch_size=256)
+
+
+def make_model(seed, channels=1, side=8):
+    """A small network: [N, channels, side, side] in, 10 logits out. The seed fixes the weights."""
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        nn.Conv2d(channels, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(),
+        nn.Flatten(), nn.Linear(64 * (side // 2) ** 2, 10),
+    )
+
 
 # %% [markdown]
 # ## 8 Accumulation: a batch that does not fit
@@ -1390,8 +1402,8 @@ reveal("accumulation", 0.0 - 0.1 * w.grad.item(), usual={
 # much.
 #
 # Hidden cases: micro-batches of equal size 1 point, no more examples in the model at once than the largest micro-batch
-# has 2, micro-batches of different sizes 3, a short last window 1, a second epoch 1. The second part (at most the
-# largest micro-batch in the model) gives points only if the first (micro-batches of equal size) is right. Limit: 30 seconds.
+# has 2, micro-batches of different sizes 3, a short last window 1, a second epoch 1. The 2 points
+# for memory count only if micro-batches of equal size are right. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -1595,7 +1607,6 @@ def run_with_a_bad_batch(max_norm):
 
 
 # %% tags=["demo"]
-validation = TensorLoader(pixels[parts[1]], classes[parts[1]], batch_size=256)
 norms, scores, networks = {}, {}, {}
 for name, max_norm in [("not clipped", math.inf), ("clipped to 1", 1.0)]:
     networks[name], norms[name] = run_with_a_bad_batch(max_norm)
@@ -1669,8 +1680,8 @@ reveal("dead", later, "%", tolerance=3, usual={
 # %% [markdown]
 # No unit is open, and five epochs of good batches change nothing: the accuracy stays at 10 %, because the gradient of a
 # closed unit is 0. A new start repairs it: with new weights, the same five epochs give about 90 %. In a long run, you
-# would go back to the last checkpoint before the bad batch, and clip. Leaky relu, which has a small slope instead of 0
-# below zero, makes dead units less likely.
+# would go back to the last checkpoint before the bad batch, and clip. Leaky relu has a small slope instead of 0 below
+# zero; notebook 03d shows what that changes.
 
 # %% [markdown]
 # ### When only early layers blow up
@@ -1752,7 +1763,8 @@ reveal("early", min(lowest, key=lowest.get), usual={
 # %% [markdown]
 # Here clipping each tensor by itself is better. Its lowest validation loss is about 0.4, and that of global clipping
 # is about 1. Without clipping it is about 1.5. Clipping tensor by tensor turns the gradient, and this
-# time that is an advantage: the other layers are shortened much less, and the first layer no longer slows them down.
+# time that is an advantage: the other layers are shortened much less, and the first layer no longer slows them down. With
+# `max_norm` 1 even the first layer's gradient stays long, and the two ways hardly differ. (This is one seed.)
 # So the answer depends on what is too long. If it is the whole gradient, as with one bad batch, clip by the global norm.
 # If it is always the same few layers, clip these by themselves.
 #
@@ -1852,7 +1864,7 @@ reveal("unscale", round(right_order / wrong_order), usual={
 # is close to its minimum, and goes one third of the way from the low end of this range to the high end, on the
 # logarithmic axis. It never chooses more than a seventh of the rate at which the loss diverges. The network below is
 # a small convolutional network on digits, trained with AdamW. Its loss is close to the minimum from a rate of about
-# 0.002 to about 0.05. Between which powers of ten does the rule's choice lie?
+# 0.002 to about 0.1. Between which powers of ten does the rule's choice lie?
 #
 # - between 0.0001 and 0.001
 # - between 0.001 and 0.01
@@ -1862,18 +1874,6 @@ reveal("unscale", round(right_order / wrong_order), usual={
 
 # %% tags=["demo"]
 predict("rate", None)
-
-
-# %% tags=["setup"]
-def make_model(seed, channels=1, side=8):
-    """A small network: [N, channels, side, side] in, 10 logits out. The seed fixes the weights."""
-    torch.manual_seed(seed)
-    return nn.Sequential(
-        nn.Conv2d(channels, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(),
-        nn.Flatten(), nn.Linear(64 * (side // 2) ** 2, 10),
-    )
-
 
 # %% tags=["demo"]
 model = make_model(seed=0)
@@ -1886,7 +1886,7 @@ decade = 10 ** math.floor(math.log10(sweep.suggestion))
 
 # %% tags=["demo"]
 reveal("rate", decade, usual={
-    0.01: "This is the middle of the range, or a third of the way to 0.05 on a linear axis.",
+    0.01: "This is the middle of the range, or a third of the way on a linear axis.",
     0.0001: "In this decade the loss is still falling. A larger rate learns faster.",
 })
 
@@ -1926,7 +1926,7 @@ for factor in (0.01, 1, 30):
     print(f"{factor:g} times the finder's rate: validation accuracy ≈ {accuracy:.2f}")
 
 # %% [markdown]
-# After two epochs the finder's rate gives an accuracy of about 0.96. A hundredth of it gives far less, because the steps
+# After two epochs the finder's rate gives an accuracy of about 0.97. A hundredth of it gives far less, because the steps
 # are too short. So does thirty times the rate, because the steps are too long.
 #
 # Two details of the finder are worth checking. The first is the factor. You compute it from the first rate, the last
@@ -2056,7 +2056,6 @@ def losses_of_five_epochs(batch_size, rate):
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
     order = {"batch_size": batch_size, "shuffle": True, "seed": 0}
     loader = TensorLoader(pixels[parts[0]], classes[parts[0]], **order)
-    validation = TensorLoader(pixels[parts[1]], classes[parts[1]], batch_size=256)
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)
     history = train(model, loader, validation, optimizer, nn.CrossEntropyLoss(), epochs=5)
     return [row.val_loss for row in history.rows]
@@ -2152,7 +2151,6 @@ def short_run(examples, rate, epochs):
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
     few = parts[0][:examples]
     loader = TensorLoader(pixels[few], classes[few], batch_size=32, shuffle=True, seed=0)
-    validation = TensorLoader(pixels[parts[1]], classes[parts[1]], batch_size=256)
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)
     return train(model, loader, validation, optimizer, nn.CrossEntropyLoss(), epochs)
 
@@ -2229,8 +2227,8 @@ reveal("calibration", min(losses, key=losses.get), usual={
 #
 # The second case has imbalanced classes: 95 healthy people and 5 ill ones. Two models give everybody a probability of
 # being ill. Model A gives everybody 0.05. Model B gives the ill people 0.30 and the healthy ones 0.03. No probability is
-# above 0.5, so both models call everybody healthy, and both have accuracy 0.95. Three other metrics follow; two of them
-# show the difference.
+# above 0.5, so both models call everybody healthy, and both have accuracy 0.95. Three other metrics follow. Two of them
+# tell the models apart.
 #
 # - *F1* of a class compares the examples that belong to the class with those that are predicted to belong to it. It
 #   is twice the number of correct predictions of the class, divided by the sum of the two counts: examples of the
@@ -2239,8 +2237,9 @@ reveal("calibration", min(losses, key=losses.get), usual={
 #   one.
 # - *AUROC*, the area under the ROC curve, is the chance that an ill person has a higher probability than a healthy one
 #   (a tie counts as half). Guessing gives 0.5.
-# - *AUPRC*, the area under the precision-recall curve, is the mean precision over all thresholds. Precision is the
-#   fraction of those called ill who are ill. Guessing gives the fraction of ill people, here 0.05.
+# - *AUPRC*, the area under the precision-recall curve, is the mean precision over all values of recall from 0
+#   to 1. Precision is the fraction of those called ill who are ill, and recall the fraction of the ill who are called
+#   ill. Guessing gives the fraction of ill people, here 0.05.
 
 # %% tags=["demo"]
 ill = torch.tensor([0] * 95 + [1] * 5)
@@ -2684,7 +2683,8 @@ def print_best_and_last(history):
           f"last epoch ≈ {last.epoch}, validation loss ≈ {last.val_loss:.2f}")
 
 
-print_best_and_last(run_on_noisy_labels(None))
+whole = run_on_noisy_labels(None)
+print_best_and_last(whole)
 
 # %% [markdown]
 # The second run is the same with `patience=5`. Predict after how many epochs it ends.
@@ -2695,6 +2695,8 @@ predict("patience", None)
 # %% tags=["demo"]
 stopped = run_on_noisy_labels(5)
 print_best_and_last(stopped)
+equal = all(value.equal(whole.best_state[name]) for name, value in stopped.best_state.items())
+print("the same best weights in both runs:", equal)
 
 # %% tags=["demo"]
 reveal("patience", len(stopped.rows), "epochs", tolerance=2, usual={
@@ -2725,8 +2727,7 @@ for decay in (None, 0.98):
 
 # %% [markdown]
 # With averaged weights the same run has a validation loss of 0.18 instead of 0.44. Training itself is unchanged: only
-# the weights that are evaluated and kept differ. When the rate is small at the end, as in the one-cycle schedule of
-# section 17, the weights jump less, and the average has less to gain.
+# the weights that are evaluated and kept differ.
 #
 # **Recap.** `patience` stops a run that no longer improves. `ema` keeps an average of the weights in which recent steps
 # count most. Neither costs an extra pass over the data.
@@ -3020,7 +3021,10 @@ show_figure(
 # One step of `train` fits on a screen. The next cell prints it from `lecture_lib/training/step.py`, after the line that
 # computes the weight of each micro-batch in its window. The step does what you did by hand in the sections above. The
 # order matters: weight the loss of each micro-batch, add up the gradients, unscale them, clip them once, step, and
-# clear them. `find_lr` uses the same step. The guard refuses losses, gradients and updates that are not finite.
+# clear them. `find_lr` uses the same step. Some names need an explanation. The *guard* refuses losses, gradients and
+# updates that are not finite, and `taken` says whether a step was made. The *replica* is the model, or its wrapper when
+# several processes train together; `exchange` then adds up their gradients once in a window. The weight of a batch
+# is right only if its mean loss was divided by the number that we counted, and `terms.verify` checks that.
 
 # %% tags=["demo"]
 def body(function):
@@ -3083,7 +3087,7 @@ def my_loop(model, batches, val_batches, optimizer, schedule, loss_fn, epochs):
 # %% [markdown]
 # The next three cells train the same network twice, once with `train` and once with your loop. The data are the 200 digits
 # with noisy labels of section 15, so the best epoch is not the last one. The rate rises over the first third of the
-# steps. Rounding makes differences below 0.001, a mistake in the loop makes larger ones.
+# steps. If your loop is right, the losses agree to all digits that are printed.
 
 # %% tags=["demo"]
 def train_with(loop, epochs=10):
@@ -3128,8 +3132,8 @@ if mine is not None:
 
 # %% [markdown]
 # If the losses differ, print the number of optimizer steps first: there are two in an epoch. With the right number of
-# steps, look at the weight of each batch in its window, then at the schedule, then at the clipping, which changes
-# nothing in the first steps. If the losses agree and the best weights differ, look at the copy.
+# steps, look at the weight of each batch in its window, then at the schedule, then at the clipping. If the losses agree
+# and the best weights differ, look at the copy.
 #
 # **Recap.** Find the rate, train with the one-cycle schedule, keep the weights of the lowest validation loss, and
 # report the accuracy on a test part that you did not use for any choice.
@@ -3407,17 +3411,17 @@ reveal("eval", sum(bool((row == 1).all()) for row in rows.values()), usual={
 # | stage | what to do | what it costs you to skip it | section |
 # |---|---|---|---|
 # | build | register every parameter and every buffer | weights that silently never train | [5](#5-Module:-what-belongs-to-a-model) |
-# | batch | look at shape, dtype, range, classes, pictures | a day on a bug that is in the data | [6](#6-Batch:-what-the-model-is-about-to-see) |
+# | batch | look at shape, dtype, range, classes, pictures | broken batches that raise no error | [6](#6-Batch:-what-the-model-is-about-to-see) |
 # | feed | measure the loader alone, then change its options | a processor that waits | [6](#6-Batch:-what-the-model-is-about-to-see) |
 # | accumulate | divide the sum of the examples' losses by their number in the window | a learning rate that depends on the epoch's last batch | [8](#8-Accumulation:-a-batch-that-does-not-fit) |
 # | clip | one norm for all parameters; log the norm before clipping | a step in the wrong direction, or a ruined training run | [9](#9-Clipping:-limit-the-length,-keep-the-direction) |
 # | precision | know range and digits; measure on your hardware | gradients that vanish, or no gain at all | [7](#7-Precision:-range-and-digits) |
-# | rate | 100 steps of the finder; name the rule | ten training runs | [10](#10-Rate:-how-large-a-step) |
+# | rate | 100 steps of the finder; name the rule | a network that has learned little after two epochs | [10](#10-Rate:-how-large-a-step) |
 # | train | zero, backward, clip, step; copy the best weights | old gradients, weights of the last epoch | [15](#15-The-best-epoch:-a-copy,-not-a-reference) |
 # | metric | choose it first; add up counts over batches, then divide once | a good loss and a useless model | [13](#13-Loss-and-metric:-two-different-questions) |
 # | evaluate | off the tape, in eval mode, means over examples | a score that you cannot trust | [14](#14-Evaluation:-measure-and-change-nothing) |
-# | save | the whole state, written completely or not at all | a night of training | [16](#16-Save-and-resume:-the-same-weights-to-the-last-bit) |
-# | record | code, config, data, seed, environment, metrics | two runs that cannot be compared | [18](#18-Reproducibility:-the-same-run-tomorrow) |
+# | save | the whole state, written completely or not at all | a run that cannot be continued | [16](#16-Save-and-resume:-the-same-weights-to-the-last-bit) |
+# | record | code, config, data, seed, environment, metrics | other weights from the same seed, and no way to find out why | [18](#18-Reproducibility:-the-same-run-tomorrow) |
 #
 # ## Where you are
 #

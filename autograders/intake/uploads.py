@@ -21,7 +21,7 @@ _EXPECTED = (".ipynb", ".zip")
 _OF_THE_SYSTEM = (".DS_Store", "Thumbs.db", "desktop.ini", TIMESTAMP)
 """Files that programs leave in a folder, and nobody hands in."""
 _KEPT_BYTES = 5_000_000
-"""A file that is no notebook is kept as it was sent up to this size; a larger one is only noted."""
+"""A file that is not a notebook is kept as it was sent up to this size; a larger one is only noted."""
 _KINDS = {
     ".pdf": "a PDF",
     ".html": "an HTML page",

@@ -29,7 +29,7 @@ _BESIDE_DATABASE = (f"{_DATABASE}-journal", f"{_DATABASE}-wal", f"{_DATABASE}-sh
 
 @dataclass(frozen=True)
 class Backup:
-    """What a backup holds: how many files of how many bytes, and what was left out because it is no file."""
+    """What a backup holds: how many files of how many bytes, and what was left out because it is not a file."""
 
     files: int
     size: int

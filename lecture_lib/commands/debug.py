@@ -76,7 +76,8 @@ def _watch(options: argparse.Namespace) -> int:
         print("\n".join(filter(None, [f"lecture debug: nothing to look at: {why}", failed])), file=sys.stderr)
         return 1
     findings = find_faults(recording, Spec(accumulate=_accumulated(recording)))
-    summary = f"{len(recording.of(Step))} steps were checked; {discovery.steps} before them served to find the models"
+    first = "The first step was" if discovery.steps == 1 else f"The first {discovery.steps} steps were"
+    summary = f"{first} used to find the models. The next {len(recording.of(Step))} were checked."
     lines = [failed, summary, *map(str, findings or ["nothing found"])]
     lines += [f"not checked: {rule}" for rule in findings.unchecked]
     lines.append("Data, validation and the formula of the loss were not checked: see `--climb`.")

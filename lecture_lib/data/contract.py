@@ -74,7 +74,7 @@ def check_contract(
 
     Raises:
         ValueError: there is no such task, or classes is below 1.
-        TypeError: something is no tensor.
+        TypeError: something is not a tensor.
 
     """
     if task not in CONTRACTS:

@@ -26,7 +26,7 @@ class TinyImageDataset(Dataset[tuple[Any, int]]):
 
     Raises:
         ValueError: no files, or another number of labels.
-        TypeError: a label is no whole number.
+        TypeError: a label is not a whole number.
         FileNotFoundError: a file is missing; all are looked for at once, not in mid-epoch.
 
     """

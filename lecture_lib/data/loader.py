@@ -26,7 +26,7 @@ class TensorLoader:
         ids: the rows of the latest batch, int64 [B]; train names them when something in it is not finite.
 
     Raises:
-        TypeError: something is no tensor, or batch_size no whole number.
+        TypeError: something is not a tensor, or batch_size is not a whole number.
         ValueError: the lengths differ, there are no examples or no batches, batch_size is below 1, or only one of
             shuffle and seed is given.
 

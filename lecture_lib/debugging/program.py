@@ -84,7 +84,9 @@ class Program:
         if self.unpack:
             return self.unpack(batch)
         if not isinstance(batch, (tuple, list)):
-            raise UnknownBatchError(f"a batch is no pair ({type(batch).__name__}): pass unpack= to say what is in it")
+            raise UnknownBatchError(
+                f"a batch is not a pair ({type(batch).__name__}): pass unpack= to say what is in it"
+            )
         if len(batch) < 2:
             raise UnknownBatchError("a batch has one part and no targets: pass unpack= to say what the targets are")
         return batch[0], batch[1]

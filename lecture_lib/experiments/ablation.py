@@ -46,8 +46,8 @@ def ablate(
 
     Raises:
         ValueError: a change of an unknown setting, of none, of several, or to the base's value; too few or repeated
-            seeds; a level that is none.
-        TypeError: run is no function.
+            seeds; the level of confidence is not between 0 and 1.
+        TypeError: run is not a function.
 
     """
     require_functions(run=run)
@@ -92,7 +92,9 @@ def _measured(run: Callable[..., Any], config: dict[str, Any], seed: int) -> tup
 def _require_change(name: str, change: Mapping[str, Any], base: Mapping[str, Any], *, several: bool) -> None:
     for key in change:
         if key not in base:
-            raise ValueError(f"change {name!r} sets {key!r}, which base has not: {', '.join(map(str, base))}.")
+            raise ValueError(
+                f"change {name!r} sets {key!r}, which is not a setting of base: {', '.join(map(str, base))}."
+            )
         # As text, because == of arrays gives no single answer.
         if repr(base[key]) == repr(change[key]):
             raise ValueError(f"change {name!r} sets {key!r} to {change[key]!r}, as base does: nothing changes.")

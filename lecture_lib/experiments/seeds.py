@@ -31,7 +31,7 @@ def set_seed(seed: int, *, deterministic: bool = False) -> torch.Generator:
         A generator with that seed, for `DataLoader(..., generator=...)`.
 
     Raises:
-        TypeError: the seed is no whole number.
+        TypeError: the seed is not a whole number.
         ValueError: it is out of range.
 
     """

@@ -114,7 +114,7 @@ def float_field(number: float) -> ipywidgets.VBox:
         try:
             text = float_table(float(field.value))
         except ValueError:
-            text = f"{field.value!r} is no number. Type one, for example 65520 or 1e-8."
+            text = f"{field.value!r} is not a number. Type one, for example 65520 or 1e-8."
         table.value = f'<pre role="status">{html.escape(text)}</pre>'
 
     field.observe(update, "value")

@@ -70,7 +70,7 @@ class _Owners:
                     item.close()
 
     def by_others(self, descriptor: int) -> bool:
-        """Whether something that is no file object may own a descriptor: a mapped array, a process, a library."""
+        """Whether something that is not a file object may own a descriptor: a mapped array, a process, a library."""
         try:
             mode, name = os.fstat(descriptor).st_mode, os.readlink(f"{_OPEN}/{descriptor}")  # noqa: PTH115
         except OSError:

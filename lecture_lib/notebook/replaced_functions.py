@@ -55,7 +55,7 @@ class _Functions(NamedTuple):
     everything: dict[str, Any]
 
     def put_back(self) -> list[str]:
-        """Put back those that are others now; returns their names. What is new, or is no function, stays."""
+        """Put back those that were replaced, and return their names. What is new, or not a function, stays."""
         now = vars(self.owner)
         with contextlib.suppress(Exception):  # a value's own comparison may fail
             if now == self.everything:  # compares by identity first: 30 times quicker than the loop below

@@ -73,7 +73,8 @@ def evaluate(
         Loss, metric and the number of examples.
 
     Raises:
-        TypeError: a batch is no pair of tensors, loss_fn no function or returns no tensor, or metric gives no number.
+        TypeError: a batch is not a pair of tensors, loss_fn is not a function or returns no tensor, or metric does not
+            return a number.
         ValueError: the loader gives no examples, labels do not fit the outputs, the loss is not one mean, or the model
             is not on the device.
 

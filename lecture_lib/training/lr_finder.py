@@ -67,7 +67,7 @@ def find_lr(
         The curve, why it ended, and the rates that it suggests.
 
     Raises:
-        TypeError: a setting is no number, or a batch no pair of tensors.
+        TypeError: a setting is not a number, or a batch is not a pair of tensors.
         ValueError: the sweep or the program cannot work.
 
     """

@@ -378,7 +378,7 @@ QUESTION = Description(
         Mistake(
             "count-only",
             "the entries of `change` were counted, and their values not compared with those of `base`",
-            "a change to the value that base has, and a setting that base has not",
+            "a change to the value that base has, and a setting that is not in base",
             letting_through(*FAULTS[3:5]),
         ),
         Mistake(
@@ -389,7 +389,7 @@ QUESTION = Description(
         ),
         Mistake(
             "unknown-setting",
-            "a setting that base has not was run, perhaps a misspelt one",
+            "a setting that is not in base was run, perhaps a misspelt one",
             "how `base.get(name)` and `name in base` differ",
             letting_through("an unknown setting"),
             also=(letting_through("two settings, one unknown"),),
@@ -416,10 +416,10 @@ QUESTION = Description(
         visible("width 16: 0.3, 0.18 and 0.15 worse", {"width": 16}, [79.0, 82.0, 85.0], [-0.3, -0.18, -0.15]),
         visible("augmentation and width 64 at once", {"augment": True, "width": 64}, *UNUSED),
         visible("augmentation, and width 32 as in base", {"augment": True, "width": 32}, *UNUSED),
-        visible("width 64, and a setting that base has not", {"width": 64, "hieght": 64}, *UNUSED),
+        visible("width 64, and a setting that is not in base", {"width": 64, "hieght": 64}, *UNUSED),
         visible("no change at all", {}, *UNUSED),
         visible("a change to the value that base has", {"width": 32.0}, *UNUSED),
-        visible("a change of a setting that base has not", {"witdh": 64}, *UNUSED),
+        visible("a change of a setting that is not in base", {"witdh": 64}, *UNUSED),
     ),
     draw=draw,
     domain=domain,

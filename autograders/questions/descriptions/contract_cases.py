@@ -54,7 +54,7 @@ def many_spoilt(entry: float) -> Change:
 
 
 def large_in_sum(x: Array, y: Array) -> tuple[Array, Array]:
-    """Thousands of float16 entries between 9 and 10: each is good, and their sum is no number of this dtype."""
+    """Thousands of float16 entries between 9 and 10: each is good, and their sum is not a number of this dtype."""
     x = x[:, :, :2, :2]
     times = 7400 // x.size + 1
     return (9 + 0.9 * np.repeat(x, times, axis=0)).astype(np.float16), np.repeat(y, times)
@@ -104,7 +104,7 @@ INPUT_TYPES: dict[str, Change] = {
     "good, bfloat16": changed(),
     "NaN in bfloat16": changed(x=spoilt(float("nan"), 0)),
     "just above 10 in bfloat16": changed(x=spoilt(10.0625, -1)),
-    # Its absolute value is no number of its type: abs gives the number itself.
+    # Its absolute value is not a number of its type: abs gives the number itself.
     "the smallest int8": changed(x=lambda x: spoilt(-128, 0)(np.rint(x * 3).astype(np.int8))),
     "the smallest int64": changed(x=lambda x: spoilt(-(2**63), 0)(np.rint(x * 3).astype(np.int64))),
     "raw uint8 pixels": changed(x=pixels),

@@ -66,7 +66,7 @@ def gradient_at_the_step(runs: Runs, profile: Profile) -> Difference | None:
         if not (own_loop(program) or has_hooks(program) or declares_more(spec)):
             return None
         if len(program.optimizers) != 1 or program.loss_fn is None or program.train_loader is None:
-            raise NotAskedError("the program has not one optimizer, one loss_fn and one train_loader")
+            raise NotAskedError("the program does not have exactly one optimizer, one loss_fn and one train_loader")
         count = STEPS * spec.accumulate
         loader = program.train_loader = _Window(list(islice(program.train_loader, count)))
         texts: list[str] = []
@@ -165,7 +165,7 @@ def sequence_of_rates(runs: Runs, profile: Profile) -> Difference | None:
 
 
 def labels_as_declared(runs: Runs, profile: Profile) -> Difference | None:
-    """Labels outside of the declared classes or of 0 to 1, and classes that validation has and training has not."""
+    """Labels outside of the declared classes or of 0 to 1, and classes that only validation has."""
     train, val, spec = profile.train, profile.val, profile.spec
     if train is None:
         return None
@@ -181,7 +181,7 @@ def labels_as_declared(runs: Runs, profile: Profile) -> Difference | None:
     if outside:
         return Difference("labels", f"label {outside[0]}, and {spec.classes} classes are declared")
     if len(classes) == 2 and (new := classes[1] - classes[0]):
-        return Difference("labels", f"validation has classes that training has not: {sorted(new)[:4]}")
+        return Difference("labels", f"validation has classes that are not in training: {sorted(new)[:4]}")
     return None
 
 

@@ -241,7 +241,7 @@ class Evidence:
         with untouched(self.program), torch.no_grad():
             self.program.model.eval()
             outputs = self.outputs(self.train.x[:8])
-        return "" if isinstance(outputs, Tensor) else f"the model's output is no tensor ({type(outputs).__name__})"
+        return "" if isinstance(outputs, Tensor) else f"the model's output is not a tensor ({type(outputs).__name__})"
 
     def outputs(self, x: Any) -> Any:
         """What the program gives for inputs, a tensor or a structure of tensors, fed where the model is."""

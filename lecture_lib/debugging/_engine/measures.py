@@ -43,7 +43,7 @@ def data(evidence: Evidence) -> dict[str, Any]:
             numbers[f"{name} examples"] = len(examples.y)
             numbers[f"{name} classes"] = classes(examples)
             numbers[f"{name} targets, deciles"] = tenths(examples.y) if examples.y.is_floating_point() else None
-    numbers["unlike the lecture's batches"] = contract(evidence)
+    numbers["differs from the batch contract"] = contract(evidence)
     return {key: value for key, value in numbers.items() if value is not None}
 
 

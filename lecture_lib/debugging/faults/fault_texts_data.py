@@ -65,7 +65,7 @@ DATA = {
         3,
         ("labels",),
         "a class label is out of range",
-        "The loss asks for an output that the model has not.",
+        "The loss asks for an output that the model does not have.",
         "Number classes from 0 to C - 1, or give the model one more output.",
     ),
     "D13": Fault(

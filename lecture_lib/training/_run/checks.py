@@ -22,7 +22,7 @@ def is_number(value: object) -> TypeGuard[float]:
 
 
 def require_whole(value: object, name: str, least: int) -> None:
-    """TypeError for what is no whole number, ValueError for one below the least."""
+    """TypeError for what is not a whole number, ValueError for one below the least."""
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise TypeError(f"{name} is {value!r}, of type {type(value).__name__}; pass a whole number, {least} or more.")
     if value < least:
@@ -30,7 +30,7 @@ def require_whole(value: object, name: str, least: int) -> None:
 
 
 def require_numbers(**settings: object) -> None:
-    """TypeError for settings that are no numbers."""
+    """TypeError for settings that are not numbers."""
     for name, value in settings.items():
         if not is_number(value):
             raise TypeError(f"{name} is {value!r}, of type {type(value).__name__}; pass a number, without quotes.")
@@ -52,7 +52,7 @@ def require_functions(**functions: object) -> None:
 
 
 def require_positive(value: object, name: str) -> None:
-    """TypeError for what is no number, ValueError for NaN and for one that is not above 0."""
+    """TypeError for what is not a number, ValueError for NaN and for one that is not above 0."""
     if not is_number(value):
         raise TypeError(f"{name} is {value!r}, of type {type(value).__name__}; pass a number above 0, such as 1.0.")
     if math.isnan(value) or value <= 0:
@@ -218,7 +218,7 @@ def resolve_device(model: nn.Module, device: torch.device | str | None) -> torch
 
 
 def require_parts(model: object, optimizer: object, loss_fn: object) -> None:
-    """TypeError for a model, optimizer or loss function that is none; ValueError when they do not fit each other."""
+    """TypeError for what is not a model, optimizer or loss function; ValueError when they do not fit each other."""
     if _is_optimizer(loss_fn) and callable(optimizer):
         raise TypeError(
             f"optimizer is a {type(optimizer).__name__} and loss_fn a {type(loss_fn).__name__}: they are exchanged. "
@@ -246,7 +246,7 @@ def require_model(model: object) -> None:
 
 
 def require_optimizer(optimizer: object) -> None:
-    """TypeError for what is no optimizer, or one that computes the loss itself, several times a step."""
+    """TypeError for what is not an optimizer, or one that computes the loss itself, several times a step."""
     if isinstance(optimizer, type):
         raise TypeError(
             f"optimizer is the class {optimizer.__name__}. Pass an instance: {optimizer.__name__}(model.parameters(), "

@@ -27,7 +27,7 @@ def make_scheduler(
     An optimizer step takes `accumulate` batches; the last one of an epoch takes those that are left.
 
     Raises:
-        TypeError: the schedule is no function of (optimizer, total_steps), made no scheduler or one that cannot be
+        TypeError: the schedule is not a function of (optimizer, total_steps), made no scheduler or one that cannot be
             stepped after each batch, or the loader does not know its number of batches.
 
     """

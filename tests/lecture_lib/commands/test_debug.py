@@ -97,7 +97,7 @@ class TestWatching:
         assert main(["debug", str(script), "--epochs", "3"]) == 0
         told = capsys.readouterr().out
         assert "trained ['--epochs', '3'] __main__" in told
-        assert "19 steps were checked; 1 before them served to find the models" in told
+        assert "The first step was used to find the models. The next 19 were checked." in told
         assert "nothing found" in told
         assert sys.path == path
 
@@ -122,7 +122,7 @@ class TestWatching:
         assert main(["debug", str(script)]) == 1
         told = capsys.readouterr()
         assert "the script stopped with RuntimeError: " in told.out
-        assert "10 steps were checked" in told.out
+        assert "The next 10 were checked." in told.out
         assert "Traceback" in told.err
 
     def test_an_interrupted_script_is_judged_by_what_was_seen(

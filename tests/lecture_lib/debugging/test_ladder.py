@@ -318,10 +318,10 @@ def test_the_finder_sweeps_the_rates_of_an_optimizer_with_a_scheduler() -> None:
 
 def test_the_first_rung_shows_how_a_batch_differs_from_the_lectures() -> None:
     program, spec = make("digits", 3)
-    assert MEASURES[1](Evidence(program, spec, 0))["unlike the lecture's batches"] == []
+    assert MEASURES[1](Evidence(program, spec, 0))["differs from the batch contract"] == []
     data = program.train_loader.dataset  # type: ignore[attr-defined]
     data.tensors = (data.tensors[0] * 1000, data.tensors[1])
-    (difference,) = MEASURES[1](Evidence(program, spec, 0))["unlike the lecture's batches"]
+    (difference,) = MEASURES[1](Evidence(program, spec, 0))["differs from the batch contract"]
     assert difference.startswith("inputs, range: "), difference
 
 

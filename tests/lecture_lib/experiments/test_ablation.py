@@ -164,7 +164,7 @@ def test_an_interrupt_carries_what_was_finished() -> None:
 @pytest.mark.parametrize(
     ("changes", "extra", "message"),
     [
-        ({"a": {"rates": 0.2}}, {}, "sets 'rates', which base has not: rate, width, salt"),
+        ({"a": {"rates": 0.2}}, {}, "sets 'rates', which is not a setting of base: rate, width, salt"),
         ({"a": {"rate": 0.2, "width": 64}}, {}, r"sets 2 settings \(rate, width\).*combined=\['a'\]"),
         ({"a": {}}, {}, "sets 0 settings"),
         ({"a": {"rate": 0.2}}, {"combined": ["a"]}, "sets 1 settings"),
