@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import select
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -56,8 +58,11 @@ def main(arguments: list[str] | None = None) -> int:
     of_the_course = (BankError, CourseError, CourseSettingError, ConversionError, NotebookError, SecretError)
     try:
         code: int = options.run(options)
+        sys.stdout.flush()  # here, where an error is met, and not when the process ends
         return code
     except (*of_the_course, CheckoutError, ReleaseError, RepositoryError, OSError) as error:
+        if isinstance(error, BrokenPipeError) and _nobody_reads():
+            return FAILED
         print(f"autograde {options.command}: {plain(error, lines=True)}", file=sys.stderr)
         return FAILED
     except Exception as error:
@@ -71,6 +76,16 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nstopped; what was finished is kept, and the same command goes on from there", file=sys.stderr)
         return 130
+
+
+def _nobody_reads() -> bool:
+    """Whether what reads our output has ended, as `| head` does when it has enough. Then nothing more is written."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    ended = any(event & select.POLLERR for _, event in poll.poll(0))
+    if ended:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return ended
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -23,6 +23,9 @@ _OF_ORIGINAL = re.compile(
     r"^<!-- original course: begin -->\n.*?^<!-- original course: end -->\n+", re.MULTILINE | re.DOTALL
 )
 """What a page of the guide says about this course's questions, checkout and measurements."""
+_TESTS_STAY = (
+    "Files in `tests/` are those of the course from which this library was copied. They are not in this folder."
+)
 _TAKEN = {*_COPIED, "tests", "lessons", "hidden", "torch", "numpy"}
 
 
@@ -87,6 +90,12 @@ def _copy_what_is_general(folder: Path, package: str, title: str) -> None:
         shutil.copytree(ROOT / name, folder / name, ignore=left_out)
     for name in _FILES:
         shutil.copyfile(ROOT / name, folder / name)
+    library = folder / "lecture_lib" / "README.md"
+    heading, rest = library.read_text("utf-8").split("\n", 1)
+    library.write_text(f"{heading}\n\n{_TESTS_STAY}\n{rest}", "utf-8")
+    conda = folder / "binder" / "environment.yml"
+    named = re.sub(r"^name: .*", f"name: {package.replace('_', '-')}", conda.read_text("utf-8"), flags=re.MULTILINE)
+    conda.write_text(named, "utf-8")
     readme, tables = folder / "autograders" / "README.md", folder / TABLES.relative_to(ROOT)
     for page in (folder / "autograders" / "guide").glob("*.md"):
         page.write_text(_OF_ORIGINAL.sub("", page.read_text("utf-8")).rstrip() + "\n", "utf-8")

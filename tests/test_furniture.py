@@ -1,6 +1,7 @@
-"""What surrounds the code: workflows, templates, citation. Each is valid by its own checker, and nothing is left out.
+"""What surrounds the code: workflows, templates, citation. Each follows its schema, and nothing is left out.
 
-None of it was tried on the host itself: these tests say that the files are well-formed and that what they call exists.
+Checkers that cannot be installed beside Jupyter (actionlint, cffconvert, pre-commit) are called by `ci.yml`. None of
+the files was tried on the host itself: these tests say that they are well-formed, and that what they call exists.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from lecture_lib.notebook.compare import difference
 from lecture_lib.notebook.observe import observe
 
 from .answer_process import Observed, Program, observe_programs, observe_sets
-from .bank import Answer
+from .bank import Answer, BankError
 from .cases import Case
 from .domain import AnswerStoppedError, first_difference, sample
 from .in_process import functions_of
@@ -54,6 +54,8 @@ def mutate(question: Question, answers: Sequence[Answer] | None = None) -> Itera
         question: a question of the course.
         answers: default: the first right answer of the bank and the one most unlike it.
 
+    Raises BankError when an answer that is to be edited does not get full points itself.
+
     """
     question = question.of_course(Sets.secret)
     setup, seconds = cells(question)[0], None
@@ -61,6 +63,11 @@ def mutate(question: Question, answers: Sequence[Answer] | None = None) -> Itera
         for answer in _chosen(question) if answers is None else answers:
             seconds = seconds or _seconds(question, answer)
             trial = _Trial(question, setup, answer, seconds)
+            if not trial.answer_is_right():
+                raise BankError(
+                    f"{question.id}, {answer.name}: the answer itself does not get full points, so its mutants say "
+                    f"nothing. Run `autograde verify --question {question.id}` first."
+                )
             wanted = mutants(answer.source, _types(question, answer))
             groups = [wanted[start : start + _AT_A_TIME] for start in range(0, len(wanted), _AT_A_TIME)]
             for group, fates in zip(groups, pool.map(trial.fates, groups), strict=True):
@@ -118,14 +125,19 @@ class _Trial:
     seconds: int
     """The computing time of a mutant on one set."""
 
+    def answer_is_right(self) -> bool:
+        """Whether the answer, unedited, is right on the visible cases and gets full points on a set."""
+        (on_visible,) = self._observe([], self._visible(), 0)
+        (on_set,) = self._observe([], self._inputs(0), 1)
+        return _right_on_visible(self.question, on_visible) and self._full_points(0, on_set)
+
     def fates(self, group: Sequence[Mutant]) -> list[tuple[Fate, str]]:
         """The visible cases first, then a set, and only then the other sets and the domain.
 
         Mutants share a process, which takes longer to start than most of them run. If one may have spoilt it (the
         process ended, or the right answer is no longer right behind them), each gets a process of its own.
         """
-        visible = encode_inputs([Case(case.name, case.inputs) for case in self.question.public.cases])
-        on_visible = list(self._observe(group, visible, 0))
+        on_visible = list(self._observe(group, self._visible(), 0))
         right_on_visible = [_right_on_visible(self.question, observed) for observed in on_visible]
         open_ones = [number for number in range(len(group)) if right_on_visible[number]]
         on_set = list(self._observe([group[number] for number in open_ones], self._inputs(0), 1))
@@ -156,6 +168,9 @@ class _Trial:
         except AnswerStoppedError as error:
             return Fate.GAP, str(error)
         return (Fate.SAME, "") if differs is None else (Fate.GAP, f"wrong for {dict(differs.inputs)}")
+
+    def _visible(self) -> list[Any]:
+        return encode_inputs([Case(case.name, case.inputs) for case in self.question.public.cases])
 
     def _inputs(self, index: int) -> list[Any]:
         return encode_inputs(self.question.draw(Sets.secret, Sets.version, index))

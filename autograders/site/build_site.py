@@ -47,7 +47,7 @@ def build_site(to: Path, *, solutions: bool = False) -> Path:
     except ImportError:
         raise CourseError('the site needs Sphinx: python -m pip install --editable ".[site]"') from None
     if to.exists() and (not to.is_dir() or (any(to.iterdir()) and not (to / "objects.inv").exists())):
-        raise CourseError(f"{to} holds something that is no site. Name another folder with --to.")
+        raise CourseError(f"{to} holds something that is not a site. Name another folder with --to.")
     with tempfile.TemporaryDirectory(prefix="site-") as folder:
         source, built = Path(folder) / "source", Path(folder) / "html"
         source.mkdir()
@@ -127,9 +127,12 @@ def without_solutions(master: NotebookNode) -> NotebookNode:
 
 
 def _readable(nb: NotebookNode) -> NotebookNode:
-    """Without what only the grading needs, and with links between headings as Sphinx writes them."""
+    """Without what only the grading needs, folded as in JupyterLab, with links to headings as Sphinx writes them."""
     nb = deepcopy(nb)
     for cell in nb.cells:
+        if cell.metadata.get("jupyter", {}).get("source_hidden"):
+            # The answer to a prediction: on a page nobody could predict first if it stood there open.
+            cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-cell"]
         if cell.cell_type == "markdown":
             cell.source = re.sub(r"\]\(#([^)]+)\)", lambda match: f"](#{_anchor(match[1])})", cell.source)
         cell.attachments = cell.get("attachments", {})
@@ -185,15 +188,33 @@ def _with_sections(text: str, masters: dict[str, NotebookNode]) -> str:
 
 
 def _page_of(package: str) -> str:
+    """What a package exports: functions first, then classes, and errors last."""
     name = f"lecture_lib.{package}"
-    return f"{name}\n{'=' * len(name)}\n\n.. automodule:: {name}\n   :members:\n   :imported-members:\n"
+    module = importlib.import_module(name)
+    exported = {kind: [entry for entry in module.__all__ if _kind(getattr(module, entry)) == kind] for kind in _KINDS}
+    page = f"{name}\n{'=' * len(name)}\n\n.. automodule:: {name}\n"
+    for kind, entries in exported.items():
+        page += "".join(f"\n.. auto{kind}:: {name}.{entry}\n{_KINDS[kind]}" for entry in entries)
+    return page
+
+
+_KINDS = {"function": "", "class": "   :members:\n", "exception": ""}
+"""In the order of a page: what Sphinx calls a thing, and an option of it. Data have no docstring of their own."""
+
+
+def _kind(entry: object) -> str:
+    if isinstance(entry, type):
+        return "exception" if issubclass(entry, BaseException) else "class"
+    return "function" if callable(entry) else "data"
 
 
 def _index(names: list[str], packages: list[str], guides: list[str], texts: list[str]) -> Iterator[str]:
     """The first page: what there is, and for whom."""
     yield f"# {SETTING.title}\n\n"
     yield "Jupyter notebooks with graded questions. Here you can read them as they run, without the solutions. To work "
-    yield "on them you need the course's folder, from your instructor or from the repository.\n\n"
+    yield "on them you need the course's folder: your instructor has it"
+    alone = "autograders/guide/learning-alone.md"
+    yield f", and [{_heading(alone)}]({alone}) says how to make it yourself.\n\n" if alone in texts else ".\n\n"
     for name in names:
         nb = notebooks.read(notebooks.master_path(name))
         yield f"## [{_title(nb)}](notebooks/{name}.ipynb)\n\n{_abstract(nb)}\n\n"
@@ -203,12 +224,14 @@ def _index(names: list[str], packages: list[str], guides: list[str], texts: list
         GUIDE: "how to release, collect, grade and report",
         "README.md": "what the course is, for whom, and how to start",
         "autograders/guide/how-well-it-works.md": "what the ladder and the graders find and miss",
-        "lecture_lib/README.md": "the library: in which order to read it, how it was measured, what it does not do",
+        "lecture_lib/README.md": "in which order to read it, how it was measured, what it does not do",
         "CONTRIBUTING.md": "how the code is laid out, and how it is tested",
         "autograders/guide/notebooks-and-questions.md": "how to change a notebook or add a question; what `make` does",
         "autograders/guide/another-course.md": "a course of your own with this library and these graders",
         "autograders/guide/how-a-verdict-is-reached.md": "cases, parts, misconceptions, and when one is named",
         "autograders/guide/answer-bank.md": "how the graders themselves are tried, and with what result",
+        "autograders/guide/answer-tables.md": "that result, question by question",
+        "CHANGELOG.md": "what changed, and the result of each blind trial",
     }
     yield from (f"- [{_heading(text)}]({text}): {words}\n" for text, words in about.items() if text in texts)
     yield "\n"

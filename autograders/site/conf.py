@@ -13,7 +13,8 @@ from docutils.nodes import SkipNode
 from autograders.results.formulas import mathml
 
 project = os.environ["COURSE_TITLE"]
-author = "its authors"
+author = f"The authors of {project}"
+copyright = author
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 html_theme = "furo"
 html_title = project

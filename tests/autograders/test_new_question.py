@@ -318,6 +318,18 @@ def test_another_courses_guide_links_to_its_own_pages_and_names_no_question_of_o
     assert "| 03a-" not in (guide / "guide" / "answer-tables.md").read_text("utf-8")
 
 
+def test_another_course_names_itself_and_says_what_was_not_copied(tmp_path: Path) -> None:
+    write_course(tmp_path / "course", "statistics_course", TITLE)
+    conda = (tmp_path / "course/binder/environment.yml").read_text("utf-8")
+    assert "\nname: statistics-course\n" in conda
+    assert "training-in-practice" not in conda
+    readme = (tmp_path / "course/lecture_lib/README.md").read_text("utf-8")
+    assert readme.splitlines()[2].startswith(
+        "Files in `tests/` are those of the course from which this library was copied."
+    )
+    assert not (tmp_path / "course/tests").exists()
+
+
 # Pages that explain how questions are graded. The others name a notebook only as an example in a command.
 ON_GRADING = {"answer-bank.md", "answer-tables.md", "scores-and-sandbox.md", "how-a-verdict-is-reached.md"}
 PLACES = r"`(?:[^`\n]* )?((?:autograders|lecture_lib|tests|assets|binder)/[\w./-]+)[^`\n]*`"

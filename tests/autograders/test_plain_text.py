@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from conftest import MIXED, MixedClass, autograde, copy_course
+from conftest import MIXED, ROOT, MixedClass, autograde, copy_course
 from helpers.submissions import FIRST, handed_in
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,3 +127,14 @@ def test_a_course_of_commands_is_named_without_them(tmp_path: Path) -> None:
     done = autograde("gradebook", course=Course(tmp_path / "no\x1b7course"))
     assert done.code == 1
     assert "\x1b" not in done.err
+
+
+def test_what_is_piped_into_a_program_that_has_ended_is_no_error() -> None:
+    """As with `autograde explain … | head`."""
+    unread, pipe = os.pipe()
+    os.close(unread)
+    with os.fdopen(pipe, "wb") as output:
+        command = [sys.executable, "-m", "autograders", "doctor"]
+        done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 1
+    assert done.stderr == ""

@@ -189,7 +189,7 @@ def test_a_link_that_leads_nowhere_is_refused(target: str) -> None:
 
 def test_a_folder_with_something_else_is_kept(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine", "utf-8")
-    with pytest.raises(CourseError, match="holds something that is no site"):
+    with pytest.raises(CourseError, match="holds something that is not a site"):
         build_site(tmp_path)
     assert (tmp_path / "thesis.txt").read_text("utf-8") == "mine"
 
@@ -204,3 +204,21 @@ def test_a_notebook_without_solutions_keeps_everything_else() -> None:
         elif before.cell_type == "code" and names.get("solution"):
             assert STUB in after.source
             assert not after.outputs
+
+
+def test_the_answer_to_a_prediction_is_folded(pages: Path) -> None:
+    text = (pages / "notebooks" / f"{assignments()[0]}.html").read_text("utf-8")
+    revealed = notebooks.read(master_path(assignments()[0])).cells
+    count = sum(cell.source.startswith("reveal(") for cell in revealed if cell.cell_type == "code")
+    assert count > 20
+    assert len(re.findall(r'<details class="[^"]*hide[^"]*"', text)) == count
+
+
+def test_a_page_of_the_library_names_errors_last(pages: Path) -> None:
+    text = (pages / "library" / "training.html").read_text("utf-8")
+    places = {name: text.index(f'<dt class="sig sig-object py" id="lecture_lib.training.{name}"') for name in NAMES}
+    assert sorted(NAMES, key=places.__getitem__) == list(NAMES)
+
+
+NAMES = ("accuracy", "train", "Evaluation", "ProcessLostError")
+"""Functions, a class and an error."""

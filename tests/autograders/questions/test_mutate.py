@@ -11,7 +11,7 @@ import pytest
 
 from autograders.questions import mutate as mutate_module
 from autograders.questions import published_tables
-from autograders.questions.bank import Answer
+from autograders.questions.bank import Answer, BankError
 from autograders.questions.cases import Case
 from autograders.questions.mutants import Mutant, mutants
 from autograders.questions.mutate import Fate, mutate, update_table
@@ -130,3 +130,11 @@ def test_the_table_keeps_the_rows_of_other_questions(tmp_path: Path, monkeypatch
     assert lines[:2] == ["before", "<!-- mutate: begin -->"]
     assert lines[4:] == ["| 03a-clip | 2 | 0 | 2 | 0 | 0 | 0 |", "| 03b-lr | 5 | 4 | 0 | 0 | 0 | 1 |", *lines[6:]]
     assert lines[6:] == ["<!-- mutate: end -->", "after"]
+
+
+def test_an_answer_that_is_not_right_itself_has_no_mutants() -> None:
+    """Each of its mutants would lose points, which looks like a question without gaps."""
+    question = QUESTIONS["03a-clip"]
+    wrong = next(answer for answer in question.answers() if answer.points == 0)
+    with pytest.raises(BankError, match=f"{wrong.name}: the answer itself does not get full points.*verify"):
+        next(mutate(question, [wrong]))
