@@ -191,7 +191,7 @@ u = w * x
 v = u + b
 loss = v**2
 show_walk(
-    loss, caption="Values grow from left to right, gradients from right to left.",
+    loss, caption="Values are computed from left to right, gradients from right to left.",
     w=w, x=x, b=b, u=u, v=v, L=loss,
 )
 
@@ -326,9 +326,10 @@ probe("03a-graph", square_graph, relu_graph)
 #
 # An autograd system knows nothing about networks. It knows one *rule* for each operation: given the gradient of the
 # result, what is the gradient of each input? A rule multiplies it by the local slope, computed from the values of the
-# forward pass. It returns an array with the shape of the input. On our tape, `record` stores a value together with its rules. The next
-# cell defines the operation $x^3$, once with the right slope $3x^2$ and once with a wrong one. `gradcheck` changes each
-# entry by a small amount, computes how much the result changes, and compares this with what the rule returns.
+# forward pass. It returns an array with the shape of the input. On our tape, `record` stores a value together with its
+# rules. The next cell defines the operation $x^3$, once with the right slope $3x^2$ and once with a wrong one.
+# `gradcheck` changes each entry by a small amount, computes how much the result changes, and compares this with what
+# the rule returns.
 
 # %% tags=["demo"]
 def cube(x, factor=3):
@@ -523,8 +524,8 @@ print(f"total of plain numbers: {number:g}, no rows")
 # %% [markdown]
 # ## 5 Module: what belongs to a model
 #
-# **Goal.** Make sure that the optimizer sees all parameters of a model, and that the checkpoint saves and `.to()`
-# moves all parameters and buffers.
+# **Goal.** Make sure that the optimizer sees every parameter of a model, and that every parameter and buffer is saved
+# in the checkpoint and moved by `.to()`.
 #
 # An `nn.Module` keeps lists of what it owns. `parameters()`, `state_dict()` and `.to()` read these lists and nothing
 # else. When you assign an attribute in `__init__`, its *type* decides whether it is registered.
@@ -742,7 +743,8 @@ reveal("device", errors, usual={
 
 # %% [markdown]
 # Only the first call fails. Move every batch to the device of the model once, at the start of the training step. The
-# same error comes up inside a model when one of its tensors is not registered, because `.to()` leaves that tensor behind.
+# same error comes up inside a model when one of its tensors is not registered, because `.to()` leaves that tensor
+# behind.
 #
 # **Recap.** List what is frozen before you train. Move each batch to the device of the model.
 
@@ -825,10 +827,11 @@ for name, (x, y) in broken.items():
 
 # %% [markdown]
 # Three of the five stop. The other two run without an error. `Flatten` treated the channel dimension of the single
-# image as the batch dimension. Pixels up to 255 only make the loss and the gradients much larger. Two comparisons
-# would have found both: the number of dimensions with 4, and the largest pixel with 1. The output above also shows what the course's own function, `check_contract`, reports for
-# each batch. One-hot rows stored as *floats* also run: the loss reads them as probabilities, which can be
-# what you want. So each task has its own contract. Here the task is classification with class indices.
+# image as the batch dimension. Pixels up to 255 only make the loss and the gradients much larger. Two checks would have
+# found both: are there 4 dimensions, and is the largest pixel at most 1? The output above also shows what the course's
+# own function, `check_contract`, reports for each batch. One-hot rows stored as *floats* also run: the loss reads them
+# as probabilities, which can be what you want. So each task has its own contract. Here the task is classification with
+# class indices.
 #
 # ### Question 03a-contract · 8 points
 #
@@ -1641,13 +1644,13 @@ show_figure(
 # %% [markdown]
 # Both runs have the same gradient at step 40: a norm of about 211, after 0.9 in the step before. The clipped run takes
 # one step of ordinary length in a useless direction and goes on. It reaches about 95 %. The unclipped run takes a step
-# 200 times as long. Momentum carries it into the next steps, and afterwards every relu unit of the second hidden layer is
-# closed for every digit. The norm is now small, which looks harmless. But the accuracy is 10 %: the network predicts
+# 200 times as long. Momentum carries it into the next steps, and afterwards every relu unit of the second hidden layer
+# is closed for every digit. The norm is now small, which looks harmless. But the accuracy is 10 %: the network predicts
 # the same class for every digit. Clipping does not repair the batch. It limits what one batch can destroy.
 #
 # Units that are closed for every example are called *dead*. The next cell counts the units of the second hidden layer
-# that are open for at least one digit. Then it trains the destroyed network for five more epochs, without any bad batch.
-# Predict the accuracy afterwards, in percent.
+# that are open for at least one digit. Then it trains the destroyed network for five more epochs, without any bad
+# batch. Predict the accuracy afterwards, in percent.
 
 # %% tags=["demo"]
 predict("dead", None)
@@ -1690,10 +1693,11 @@ reveal("dead", later, "%", tolerance=3, usual={
 # helps.
 #
 # Global clipping keeps the direction of the whole gradient. Suppose that this direction is bad. The next network has
-# two layers of sigmoid units. It gets its inputs unscaled, from 0 to 255. The weights of its first layer are divided
-# by 255, so at the start its outputs are the same as with inputs from 0 to 1. For $z = Wx$, the gradient with respect to
-# $W$ is $\partial L/\partial z \cdot x^\top$. So with inputs 255 times as large, this gradient is 255 times as
-# long. The next cell prints the norm of the gradient of each layer's weights, from the first layer to the last. The third line is a network with four sigmoid layers and scaled inputs.
+# two layers of sigmoid units. It gets its inputs unscaled, from 0 to 255. The weights of its first layer are divided by
+# 255, so at the start its outputs are the same as with inputs from 0 to 1. For $z = Wx$, the gradient with respect to
+# $W$ is $\partial L/\partial z \cdot x^\top$. So with inputs 255 times as large, this gradient is 255 times as long.
+# The next cell prints the norm of the gradient of each layer's weights, from the first layer to the last. The third
+# line is a network with four sigmoid layers and scaled inputs.
 
 # %% tags=["demo"]
 def sigmoid_network(hidden, scale):
@@ -1761,17 +1765,17 @@ reveal("early", min(lowest, key=lowest.get), usual={
 
 
 # %% [markdown]
-# Here clipping each tensor by itself is better. Its lowest validation loss is about 0.4, and that of global clipping
-# is about 1. Without clipping it is about 1.5. Clipping tensor by tensor turns the gradient, and this
-# time that is an advantage: the other layers are shortened much less, and the first layer no longer slows them down. With
-# `max_norm` 1 even the first layer's gradient stays long, and the two ways hardly differ. (This is one seed.)
-# So the answer depends on what is too long. If it is the whole gradient, as with one bad batch, clip by the global norm.
-# If it is always the same few layers, clip these by themselves.
+# Here clipping each tensor by itself is better. Its lowest validation loss is about 0.4, and that of global clipping is
+# about 1. Without clipping it is about 1.5. Clipping tensor by tensor turns the gradient, and this time that is an
+# advantage: the other layers are shortened much less, and the first layer no longer slows them down. With `max_norm` 1
+# even the first layer's gradient stays long, and the two ways hardly differ. (This is one seed.) So the answer depends
+# on what is too long. If it is the whole gradient, as with one bad batch, clip by the global norm. If it is always the
+# same few layers, clip these by themselves.
 #
 # The network with four sigmoid layers has the opposite problem: from the last layer to the first, the norm falls from
 # 0.55 to 0.0003. The slope of a sigmoid is at most 1/4, and each layer multiplies the gradient by it and by its
-# weights. Neither way of clipping helps when gradients *vanish*, because clipping only makes them shorter. In both
-# cases clipping treats a symptom. The repair is to scale the inputs *and* to use relu. Scaled inputs alone are not
+# weights. Neither way of clipping helps when gradients *vanish*, because clipping only makes them shorter. For
+# exploding layers it treats only a symptom. The repair is to scale the inputs *and* to use relu. Scaled inputs alone are not
 # enough: the last line of the training cell shows a loss of about 2.3, which is that of guessing. The network of the
 # previous section has two layers of the same size, with relu and scaled inputs. With new weights it reached about 90 %
 # in five epochs without any clipping.
@@ -1905,9 +1909,9 @@ show_figure(
 # overshoots the minimum. The finder also keeps a running average of the losses so far. The sweep ends early when this
 # average exceeds four times its lowest value. It does so here, before the rate reaches 1.
 #
-# The rate with the lowest loss is not a good choice, for two reasons. The valley often has a
-# flat bottom, and chance decides which point on it is lowest. And a rate at which one step does no harm can still ruin a
-# training run of thousands of steps.
+# The rate with the lowest loss is a risky choice, for two reasons. The valley often has a flat bottom, and chance
+# decides which point on it is lowest. And a rate at which one step does no harm can still ruin a training run of
+# thousands of steps.
 #
 # Does the network learn at the chosen rate? The next cell trains the same network for two epochs with a hundredth of
 # the rate, with the rate itself, and with 30 times the rate.
@@ -1926,8 +1930,8 @@ for factor in (0.01, 1, 30):
     print(f"{factor:g} times the finder's rate: validation accuracy ≈ {accuracy:.2f}")
 
 # %% [markdown]
-# After two epochs the finder's rate gives an accuracy of about 0.97. A hundredth of it gives far less, because the steps
-# are too short. So does thirty times the rate, because the steps are too long.
+# After two epochs the finder's rate gives an accuracy of about 0.97. A hundredth of it gives far less, because the
+# steps are too short. So does thirty times the rate, because the steps are too long.
 #
 # Two details of the finder are worth checking. The first is the factor. You compute it from the first rate, the last
 # rate and the number of steps. If you fix the factor instead, the sweep may not reach the last rate. A fixed factor of
@@ -2091,16 +2095,17 @@ print(f"one batch of all {everything}, rate {0.1 * everything / 32:.1f}: ≈ {wh
 # %% [markdown]
 # With batches of 32 the loss ends at about 0.6, with batches of 256 at 2.2. After five epochs the second run has taken
 # 25 steps, fewer than the first run takes in one epoch. It does not diverge. It is only slow. With 8 times the rate the
-# loss is 0.9, so most of the difference is gone. The same rule fails for the whole set in one batch. The rule gives the rate 3.4, and the loss ends at 2.4, worse than guessing (ln
-# 10 = 2.3). A step that long does not replace many short ones.
+# loss is 0.9, so most of the difference is gone. The same rule fails for the whole set in one batch. The rule gives the
+# rate 3.4, and the loss ends at 2.4, worse than guessing (ln 10 = 2.3). A step that long does not replace many short
+# ones.
 #
 # The gradient often changes fastest early in training, so large rates are usually reached by a *warm-up*: some steps in
 # which the rate grows from a small value to the full rate. Not every run needs it, and the small one above did without.
 # The linear rule is for SGD. Adam divides by the size of the gradient, so it needs a different rule. A common one
 # multiplies the rate by the square root of the factor.
 #
-# **Recap.** With SGD, k times the batch needs k times the rate, usually with a warm-up. This holds only up to some size,
-# so measure.
+# **Recap.** With SGD, k times the batch needs k times the rate, usually with a warm-up. This holds only up to some
+# size, so measure.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03a-p1-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ### Question 03a-p1 · 2 points, graded by hand
@@ -2187,8 +2192,8 @@ for name, history in runs.items():
 #
 # `diagnose` turns the three questions into numbers, each relative to the loss at the start. The first line of its
 # advice is the cheapest thing to try. Test a flat run on one batch first. Regularise the third run, or let it go on and
-# stop when its validation loss turns; more digits would cost more. Some things cannot be read from a curve: an easy
-# task looks like leakage, and noisy labels look like a model that is too small.
+# stop when its validation loss turns; more digits would cost more. Some things cannot be read from a curve: for
+# example, an easy task looks like leakage.
 #
 # The validation loss may also be *below* the training loss without a fault, as at the start of the second run. The
 # training loss is a mean over the epoch, and validation comes at its end. Dropout and augmentation have the same
@@ -2226,9 +2231,9 @@ reveal("calibration", min(losses, key=losses.get), usual={
 # that one example. Accuracy does not show this.
 #
 # The second case has imbalanced classes: 95 healthy people and 5 ill ones. Two models give everybody a probability of
-# being ill. Model A gives everybody 0.05. Model B gives the ill people 0.30 and the healthy ones 0.03. No probability is
-# above 0.5, so both models call everybody healthy, and both have accuracy 0.95. Three other metrics follow. Two of them
-# tell the models apart.
+# being ill. Model A gives everybody 0.05. Model B gives the ill people 0.30 and the healthy ones 0.03. No probability
+# is above 0.5, so both models call everybody healthy, and both have accuracy 0.95. Three other metrics follow. Two of
+# them tell the models apart.
 #
 # - *F1* of a class compares the examples that belong to the class with those that are predicted to belong to it. It
 #   is twice the number of correct predictions of the class, divided by the sum of the two counts: examples of the
@@ -2711,9 +2716,10 @@ reveal("patience", len(stopped.rows), "epochs", tolerance=2, usual={
 # holds the same weights in both runs. Early stopping saves time; the copy of the best weights saves the result.
 #
 # The second argument is `ema`, an *exponential moving average* of the weights. After each step the average moves a
-# little towards the new weights: average ← 0.98 · average + 0.02 · weights. With a large rate the weights jump back and
-# forth around a minimum, and their average is closer to it. `train` evaluates the average and keeps it as the best
-# weights. (In the first steps it uses a smaller decay than 0.98, so that the initial weights are soon forgotten.)
+# little towards the new weights: average ← 0.98 · average + 0.02 · weights. The factor 0.98 is the *decay*. With a
+# large rate the weights jump back and forth around a minimum, and their average is closer to it. `train` evaluates the
+# average and keeps it as the best weights. (In the first steps it uses a smaller decay than 0.98, so that the initial
+# weights are soon forgotten.)
 
 # %% tags=["demo"]
 for decay in (None, 0.98):
@@ -2970,11 +2976,11 @@ show_figure(
 )
 
 # %% [markdown]
-# The rate starts at 1/25 of the maximum, is highest after 30 % of the steps, and ends at a 250,000th of the maximum. Each
-# phase has a reason. The gradient
-# changes fastest at the start, so the first steps are short. In the middle, long steps make fast progress. At the end
-# the steps shrink, so the weights stop jumping around a minimum. PyTorch also changes the momentum (here Adam's first
-# beta) in the opposite direction. Whether one-cycle needs fewer epochs than a constant rate depends on the task.
+# The rate starts at 1/25 of the maximum, is highest after 30 % of the steps, and ends at a 250,000th of the maximum.
+# Each phase has a reason. The gradient changes fastest at the start, so the first steps are short. In the middle, long
+# steps make fast progress. At the end the steps shrink, so the weights stop jumping around a minimum. PyTorch also
+# changes the momentum (here Adam's first beta) in the opposite direction. Whether one-cycle needs fewer epochs than a
+# constant rate depends on the task.
 #
 # Now train. Predict the accuracy on the test part, in percent.
 
@@ -3040,8 +3046,8 @@ print(body(TrainingStep.learn))
 # %% [markdown]
 # Watch a long run while it trains. `train_live` takes the arguments of `train`. Its curves grow during training, a
 # button stops it, and its `.history` is what `train` returns. The next cell trains the same network with the same
-# schedule, but at a hundred times the rate. Stop it when you have seen enough. Where widgets cannot run, you see the whole
-# run.
+# schedule, but at a hundred times the rate. Stop it when you have seen enough. Where widgets cannot run, you see the
+# whole run.
 
 # %% tags=["demo", "nbval-ignore-output"]
 fast_model = make_model(0, pixels.shape[1], pixels.shape[2]).to(device)
@@ -3085,9 +3091,9 @@ def my_loop(model, batches, val_batches, optimizer, schedule, loss_fn, epochs):
 
 
 # %% [markdown]
-# The next three cells train the same network twice, once with `train` and once with your loop. The data are the 200 digits
-# with noisy labels of section 15, so the best epoch is not the last one. The rate rises over the first third of the
-# steps. If your loop is right, the losses agree to all digits that are printed.
+# The next three cells train the same network twice, once with `train` and once with your loop. The data are the 200
+# digits with noisy labels of section 15, so the best epoch is not the last one. The rate rises over the first third of
+# the steps. If your loop is right, the losses agree to all digits that are printed.
 
 # %% tags=["demo"]
 def train_with(loop, epochs=10):
@@ -3251,9 +3257,10 @@ else:
     print("CUDA GPUs here:", torch.cuda.device_count())
 
 # %% [markdown]
-# The first two sums differ in the last digit. The sum of a million numbers can change with the number of threads, because
-# each thread adds up a part of them. No switch covers that: run with the same number of threads. Bit-for-bit equality is useful when you look for a bug. When you compare two
-# methods, check that the conclusion is the same for several seeds.
+# The first two sums differ in the last digit. The sum of a million numbers can change with the number of threads,
+# because each thread adds up a part of them. No switch covers that: run with the same number of threads. Bit-for-bit
+# equality is useful when you look for a bug. When you compare two methods, check that the conclusion is the same for
+# several seeds.
 #
 # The last step is to write everything down. `RunRecord` collects the code, the environment and the times by itself. You
 # pass it the settings, the seed and the ids of the data. `content_id` computes a name for data or a split from its

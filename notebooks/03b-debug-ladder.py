@@ -33,10 +33,10 @@
 # | 6 | the full run, then regularisation | overfitting, schedules, evaluation | 10 |
 # | 7 | error analysis | what to do next | 8 |
 #
-# The points of the other parts: a zoo of broken programs (12 points), splits and distribution shift (16), experiments with
-# one change at a time (8), the way to debug a training script of your own (no points), and at the end a script with
-# unknown faults, which you repair with the whole ladder (16). Splits and shift decide whether a validation score means
-# anything.
+# The points of the other parts: a zoo of broken programs (12 points), splits and distribution shift (16), experiments
+# with one change at a time (8), the way to debug a training script of your own (no points), and at the end a script
+# with unknown faults, which you repair with the whole ladder (16). Splits and shift decide whether a validation score
+# means anything.
 #
 # **Contents**, with minutes for reading and for each question, about nine hours in all:
 #
@@ -105,11 +105,11 @@ quiz("flat-loss", None, dict.fromkeys("abcd", "Recorded. The answer comes at the
 # ## The program that you take along
 #
 # One small program climbs the ladder with you. It classifies small drawings (20 × 20 pixels): nothing (0), circle (1),
-# square (2), triangle (3) and cross (4). On each rung you first see a fault in a small example. Then you apply the same
-# check to this program, and later rungs use some of the results: the rare class of rung 1, the baseline of rung 2, the
-# rate of rung 5. Below are its data, its network and a few of its images. `stratified_split` keeps the share of each
-# class in both parts; 40 % train the network, so that overfitting will show, and 60 % validate it. `TensorLoader` cuts
-# tensors into batches. One training run takes about a second.
+# square (2), triangle (3) and cross (4). On most rungs you first see a fault in a small example. Then you apply the
+# same check to this program, and later rungs use the results: the counts of rung 1, the baselines of rung 2, the rates
+# of rungs 3 and 5, the loss of rung 4, the networks of rung 6. Below are its data, its network and a few of its images.
+# `stratified_split` keeps the share of each class in both parts; 40 % train the network, so that overfitting will show,
+# and 60 % validate it. `TensorLoader` cuts tensors into batches. One training run takes about a second.
 
 # %% tags=["setup"]
 # no images of the difficulty "threshold"
@@ -144,7 +144,7 @@ show_images(drawn.images[:8], drawn.labels[:8], "Eight of the 2,000 images, with
 # **Goal.** Meet a program with a good training accuracy and a useless validation score, and find the one line that
 # caused it.
 #
-# A published notebook about debugging generates two half moons, point after point along each arc: first
+# Suppose that a notebook generates two half moons, point after point along each arc: first
 # all of class 0, then all of class 1. It takes the last 20 % for validation, without shuffling. The code below does the
 # same. Predict the number of classes in the validation part.
 
@@ -210,9 +210,9 @@ show_splits(
 
 # %% [markdown]
 # Both networks fit their training part. On the stacked split the trained network does much worse than a coin on
-# validation. The score shows that something is wrong. The training loss does not show the cause. Counting the classes of
-# each part shows that the split is not random. Its validation points also lie where training has none, and this is why
-# the accuracy is so low. The cause is the line `stacked = …`.
+# validation. The score shows that something is wrong. The training loss does not show the cause. Counting the classes
+# of each part shows that the split is not random. Its validation points also lie where training has none, and this is
+# why the accuracy is so low. The cause is the line `stacked = …`.
 #
 # ### Our program on rung 1
 #
@@ -382,8 +382,8 @@ reveal("five", round(initial, 2), "nats", tolerance=0.05, usual={
 # The first loss is $\ln 5$, so it does not point to a wrong scale of the inputs. From here on, a network that does no
 # better than 27 % and 1.49 has not shown that it learned anything from the pixels.
 #
-# One more baseline needs a little training: a *linear model*. A network that does no better gains nothing from its hidden
-# layers. Their activation function may be missing.
+# One more baseline needs a little training: a *linear model*. A network that does no better gains nothing from its
+# hidden layers. Their activation function may be missing.
 
 # %% tags=["demo"]
 torch.manual_seed(0)
@@ -395,8 +395,8 @@ print(f"linear model: lowest validation loss ≈ {lowest:.2f} nats")
 
 
 # %% [markdown]
-# The pixels let a linear model do better than a constant answer. Our network has to do clearly better than the linear
-# model, and on rung 6 it does.
+# A linear model does better than a constant answer. On rung 6 our network has to do clearly better than the linear
+# model. Rung 2 asks no more before the training, so it holds.
 #
 # ### Question 03b-baseline · 4 points
 #
@@ -509,7 +509,7 @@ for name, losses in curves.items():
 # "does it reach the floor?". The *floor* is the lowest value that the intended loss can reach. For class indices it
 # is 0, and 1.46 is far above it. With label smoothing it is higher, and that is not a bug. PyTorch's smoothed targets
 # are $(1 - \varepsilon)$ times the one-hot row plus $\varepsilon/C$ for every class. The best possible answer is
-# exactly these targets, and its loss is the floor.
+# exactly these targets, and its loss is the floor. Here $\varepsilon$ is the amount of smoothing, 0.1 below.
 
 # %% tags=["demo"]
 for classes in (2, 3, 10):
@@ -550,7 +550,8 @@ reveal("threes", "yes" if blind["threes"] < 0.01 else "no", usual={
 # ### Our program on rung 3
 #
 # We train on two images of each class, for 100 steps of Adam, and raise the rate until the loss comes below 0.01. (The
-# first loss differs from rung 2's because this is a small batch and the network is in training mode.)
+# first loss differs from rung 2's because this is a small batch and the network is in training mode. For simplicity the
+# last one is measured in training mode too, with a stricter limit than in the question below.)
 
 # %% tags=["demo"]
 two_of_each = torch.cat([(drawn.labels == kind).nonzero()[:2, 0] for kind in range(5)])
@@ -563,8 +564,8 @@ for first_rate in (0.0003, 0.003, 0.03):
 
 
 # %% [markdown]
-# The floor is 0. At the second rate the network memorises the batch, so the wiring shows no fault, and rung 3 holds. Rung
-# 4 trains with this rate.
+# The floor is 0. At the second rate the network memorises the batch, so the wiring shows no fault, and rung 3 holds.
+# Rung 4 trains with this rate.
 #
 # ### Question 03b-overfit · 10 points
 #
@@ -590,9 +591,9 @@ for first_rate in (0.0003, 0.003, 0.03):
 # <details><summary>What the hidden cases may hold</summary>
 #
 # Inputs are float32 `[N, features]`, labels `torch.long` `[N]`, with `N` 1 or more. At the call, all modules are in
-# training mode. Do not use what `step` returns. No program's final distance is close to 0.15. `state_dict()` leaves some
-# buffers out; they must have their old values afterwards too. The optimizer's state, the gradients and torch's random
-# stream are not checked.
+# training mode. Do not use what `step` returns. No program's final distance is close to 0.15. `state_dict()` leaves
+# some buffers out; they must have their old values afterwards too. The optimizer's state, the gradients and torch's
+# random stream are not checked.
 #
 # </details>
 # <details><summary>Hint 1</summary>
@@ -635,11 +636,11 @@ probe("03b-overfit", overfit_rung)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** Compare the loss with the floor: a loss well above or well below it is a sign of a fault. Mix the
-# classes. Measure in evaluation mode. And remember what rung 3 cannot see: permuted labels, a leaking split, a wrong
-# evaluation. One batch can be memorised in all three cases. Rung 3 also cannot see that a model mixes the examples of a
-# batch. For example, a recurrent layer without `batch_first=True` takes the examples for time steps. You can ask the
-# model itself: change one example of a batch, in evaluation mode, and look which outputs change.
+# **Recap.** Compare the loss with the floor: a loss well above or well below it is a sign of a fault. Mix the classes.
+# Measure in evaluation mode. And remember what rung 3 cannot see: permuted labels, a leaking split, a wrong evaluation.
+# One batch can be memorised in all three cases. Overfitting one batch also cannot show that a model mixes the examples
+# of a batch. For example, a recurrent layer without `batch_first=True` takes the examples for time steps. You can ask
+# the model itself: change one example of a batch, in evaluation mode, and see which outputs change.
 
 # %% tags=["demo"]
 torch.manual_seed(0)
@@ -694,9 +695,9 @@ show_gains(gains, "Right of the line is better than the constant answer, left of
 # constant answer. Rung 3 cannot stop this program; rung 4 does.
 #
 # How often does chance alone meet a criterion? The *gain* of a program for a seed is how far its loss lies below that
-# of the constant answer. The code below draws the gains of 100,000 programs that have learned nothing. With the criterion "the
-# mean is positive", half of them pass. Now take the criterion "the mean is larger than twice the standard deviation
-# between seeds", with three seeds. Predict the percentage of programs that pass.
+# of the constant answer. The code below draws the gains of 100,000 programs that have learned nothing. With the
+# criterion "the mean is positive", half of them pass. Now take the criterion "the mean is larger than twice the
+# standard deviation between seeds", with three seeds. Predict the percentage of programs that pass.
 
 # %% tags=["demo"]
 predict("chance", None)
@@ -719,8 +720,8 @@ reveal("chance", round(100 * passed[3]), "percent", tolerance=1, usual={
 #
 # ### Our program on rung 4
 #
-# We train on 160 of our images for ten epochs, with three seeds and the rate of rung 3. Each seed draws other images and
-# other initial weights.
+# We train on 160 of our images for ten epochs, with three seeds and the rate of rung 3. Each seed draws other images
+# and other initial weights.
 
 # %% tags=["demo"]
 subset_gains = []
@@ -736,9 +737,9 @@ print(f"mean gain ≈ {mean:.2f} nats, twice the spread ≈ {2 * spread:.2f}")
 
 
 # %% [markdown]
-# The mean gain is well above twice the spread, which is the standard deviation between seeds. Our network learns from
-# its images something that holds for other images, so rung 4 holds. On rung 6 we compare this gain with the gain from
-# all 800 images.
+# The *spread* is the standard deviation between seeds. The mean gain is well above twice the spread. Our network learns
+# from its images something that holds for other images, so rung 4 holds. On rung 6 we compare its validation loss with
+# that from all 800 images.
 #
 # ### Question 03b-subset · 3 points
 #
@@ -799,7 +800,8 @@ probe("03b-subset", subset_rung)
 # On the lower rungs, a rate that is too small and a wrong program look the same: the loss stays flat. Now the lower
 # rungs hold, so a flat loss points to the rate. The learning-rate finder makes a *sweep*: about a hundred training
 # steps, in which it multiplies the rate after every step and records the loss. In 03a you wrote one. There, several
-# rules read the same curve, and their rates differed by a factor of ten or more. So name the rule when you quote a rate.
+# rules read the same curve, and their rates differed by a factor of ten or more. So name the rule when you quote a
+# rate.
 #
 # ### Our program on rung 5
 #
@@ -816,14 +818,15 @@ choose_rate_by_hand(sweep)
 rate = sweep.suggestion
 for rule, rate_by_rule in sweep.suggestions.items():
     print(f"{rule}: ≈ {rate_by_rule:.4f}")
-print(f"for comparison, the rate of rungs 3 and 4: {first_rate}")
+print(f"rungs 3 and 4 used: {first_rate}")
 
 # %% [markdown]
-# The curve starts flat, falls, is low and noisy for a while, and then rises steeply. The three rules read its *trend*,
-# an average over neighbouring rates, because the loss of a single batch is mostly noise. The shaded stretch is where the
-# trend is near its lowest point. `valley_floor`, the library's suggestion, lies a third of the way across it. The other
-# two take a tenth of the rate of the lowest point, and the rate where the trend falls most steeply. The results differ
-# by a factor of less than ten.
+# The curve starts flat, falls, is low and noisy for a while, and then the losses of single batches jump. The three
+# rules read its *trend*, an average over neighbouring rates, because the loss of a single batch is mostly noise. The
+# shaded stretch is where the trend is near its lowest point. `valley_floor`, the library's suggestion, lies a third of
+# the way across it. The other two take a tenth of the rate of the lowest point, and the rate where the trend falls most
+# steeply. The results differ by a factor of less than ten, and the rate that memorised a batch on rung 3 lies between
+# them.
 #
 # How much does the choice matter? The code below trains our program for four epochs with a one-cycle schedule (03a), as
 # on rung 6, with three seeds for each rate. The highest rate of the schedule is a tenth of the suggestion, the
@@ -869,16 +872,17 @@ for name in ("ten times too small", "ten times too large"):
 # %% [markdown]
 # The lowest point does about as well as the suggestion: both lie on the bottom of the valley. At a tenth of the
 # suggestion, four epochs are too few. At ten times the suggestion the loss is higher than at the suggestion, but much
-# lower than without a schedule: the schedule ends with small rates. The last two lines show the runs without a schedule.
-# The small rate gets further, because it is never lowered, and the large rate does not let the loss fall far. The loss of
-# one batch is noisy, and so is the place of its lowest point. So choose from the left half of the bottom. On rung 6 we
-# train our program with the library's suggestion, about 0.006.
+# lower than without a schedule. The last two lines repeat both runs at a constant rate. The small rate then ends lower
+# than with the schedule, because it has its full value all the time. The large rate ends much higher. The loss of one
+# batch is noisy, and so is the place of its lowest point. So choose from the left half of the bottom: rung 5 holds for
+# the library's suggestion, about 0.006, and rung 6 trains our program with it.
 #
 # ### Question 03b-lr · 3 points
 #
 # Write `choose_rate(rates, losses)`. Both are NumPy arrays `[N]`, the rates rising. Return one rate in the *good
-# range*, as a number. This range begins at the rate where the loss has completed a tenth of its whole fall (from the
-# first loss to the lowest). It ends at half the rate of the lowest loss. Both ends belong to it. Any number in this
+# range*, as a number. This range begins at the rate where a tenth of the whole fall (from the first loss to the lowest)
+# is done. It ends at half the rate of the lowest loss, which is stricter than `valley_floor`. Both ends
+# belong to it. Any number in this
 # range will do; it need not be one of `rates`. If a tenth of the fall is reached between two of the rates, either of
 # the two counts as the lower end. Return `None` when the loss never falls by more
 # than 10 % of the first one. If a sweep diverged, its last losses are `nan` or `inf`. If the program was broken from
@@ -930,7 +934,7 @@ probe("03b-lr", choose_rate)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** A sweep covers only the range that you give it. Choose a rate well below that of the lowest loss. If the
+# **Recap.** A sweep covers only the range that you give it. Choose a rate below that of the lowest loss. If the
 # curve never falls, that is a result too: go back to rung 3.
 
 # %% [markdown]
@@ -1053,16 +1057,16 @@ show_figure(
 
 # %% [markdown]
 # On rung 1 `climb` also asks whether similar inputs have similar labels, so the slipped labels are stopped there. The
-# dead units are reported on rung 4. They cannot learn one batch either. But rung 3 cannot say why, so
-# `climb` calls rung 3 "unsure" and goes on; rung 4 finds the cause. If you see "unsure" where all higher rungs hold, try
-# more steps and other rates before you look for a fault.
+# dead units are reported on rung 4. They cannot learn one batch either. But rung 3 cannot say why, so `climb` calls
+# rung 3 "unsure" and goes on; rung 4 finds the cause. If you see "unsure" where all higher rungs hold, try more steps
+# and other rates before you look for a fault.
 #
 # ### Five common mistakes, repaired by you
 #
 # `faulty` returns our program's model and a batch of its inputs, with one of five faults: pixels from 0 to 255, layers
 # in a plain Python list, a frozen first layer, dead units, and a batch that is not on the device of the model.
-# (PyTorch's `meta` device stands in for a GPU, so the cell runs on every computer.) `signs` prints the values that reveal
-# these faults. Predict how many of the five raise an error in a forward pass.
+# (PyTorch's `meta` device stands in for a GPU, so the cell runs on every computer.) `signs` prints the values that
+# reveal these faults. Predict how many of the five raise an error in a forward pass.
 
 # %% tags=["demo"]
 predict("raising", None)
@@ -1272,11 +1276,11 @@ probe("03b-fix", repaired)
 #
 # **Goal.** Say in words what two loss curves show, and derive the next action.
 #
-# Rungs 1 to 5 hold, so the full training starts. The code below trains a small network on the digits in four ways: as
-# it should be, with three hidden units, on 60 images only, and with a rate of 0.000001. Each run gives a training loss
-# and a validation loss for every epoch. `diagnose` of `lecture_lib.analysis` compares them with the loss at the start
-# and names the pattern: healthy, underfit, overfit, flat, oscillating and so on. Predict its word for the run on 60
-# images.
+# Rungs 1 to 5 hold for our program. Before its full run, a small example: the code below trains a network on the digits
+# in four ways: as it should be, with three hidden units, on 60 images only, and with a rate of 0.000001. Each run gives
+# a training loss and a validation loss for every epoch. `diagnose` of `lecture_lib.analysis` compares them with the
+# loss at the start and names the pattern: healthy, underfit, overfit, flat, oscillating and so on. Predict its word for
+# the run on 60 images.
 
 # %% tags=["demo"]
 predict("pattern", None)
@@ -1323,8 +1327,8 @@ for name, run in runs.items():
 # %% [markdown]
 # Each pattern comes with a first action, which is general advice. The underfit run has no dropout or weight decay to
 # reduce, so a larger model comes next. For the flat run, the advice is to go back to rung 3. There it would fail as
-# well: at a rate of 0.000001 no batch is memorised. Rung 5 tells the two causes apart. The words matter less than the
-# habit: name the pattern, then act.
+# well: at a rate of 0.000001 no batch is memorised. A larger rate on the same batch tells a rate that is too small from
+# broken wiring, and so does the finder on rung 5. The words matter less than the habit: name the pattern, then act.
 #
 # One pattern is often called impossible: validation *better* than training. It is suspicious, but it can be honest. The
 # next cell trains with dropout of 0.7. Its training loss is measured with 70 % of the hidden units switched off, and
@@ -1364,7 +1368,8 @@ print(f"both in evaluation mode: training ≈ {again:.2f}, validation ≈ {last.
 #
 # The action is one of six: `"lower-rate"` (steps are too large), `"overfit-one-batch"` (does a gradient reach the
 # weights at all?), `"larger-model"` (training itself is not good enough), `"regularise"` (good on training data only),
-# `"check-split"` (too good to be true), `"error-analysis"` (the curves show no problem). One action belongs to two labels.
+# `"check-split"` (too good to be true), `"error-analysis"` (the curves show no problem). One action belongs to two
+# labels.
 #
 # Hidden curves, well away from every limit: 1 point for each label that you give to every curve that deserves it and to
 # no other, and 1 point for the actions once five labels are right. Limit: 30 seconds.
@@ -1411,8 +1416,8 @@ probe("03b-curves", diagnose_curves)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** Two curves, seven labels, six actions. The limits above are one sensible choice. What carries over to your own
-# runs is the order of the questions: is it finite, does it learn, is it steady, is it good on training data, is it
+# **Recap.** Two curves, seven labels, six actions. The limits above are one sensible choice. What carries over to your
+# own runs is the order of the questions: is it finite, does it learn, is it steady, is it good on training data, is it
 # believable, is it good on other data?
 
 # %% [markdown]
@@ -1479,10 +1484,10 @@ print(f"training ≈ {on_train:.2f}, validation ≈ {on_val:.2f}, gap ≈ {on_va
 print(f"rung 4, with 160 images: validation ≈ {constant_loss - np.mean(subset_gains):.2f} nats")
 
 # %% [markdown]
-# With five times as many images and a longer run, the validation loss is about a third lower than on rung 4. Yet the
-# network has memorised its 800 images: overfitting, with a gap of about half a nat. Early stopping comes later. Which
-# of the other four methods lowers the validation loss most? Predict `"decay"`, `"dropout"`, `"fewer epochs"` or
-# `"shifted images"`.
+# With five times as many images, a longer run, and the rate and schedule of rung 5, the validation loss is about a
+# third lower than on rung 4. It is also well below the 0.89 of rung 2's linear model. Yet the network has memorised its
+# 800 images: overfitting, with a gap of about half a nat. Early stopping comes later. Which of the other four methods
+# lowers the validation loss most? Predict `"decay"`, `"dropout"`, `"fewer epochs"` or `"shifted images"`.
 
 # %% tags=["demo"]
 predict("method", None)
@@ -1532,15 +1537,16 @@ show_figure(
 
 # %% [markdown]
 # `ablate` trains every version with the same four seeds and puts an interval around the mean difference (more in the
-# section on ablations). No interval contains 0, so chance alone does not explain the gains. Each method narrows the gap.
-# Shifted images lower the validation loss most, probably because they add what 800 images lack: shapes in other places.
+# section on ablations). No interval contains 0, so chance alone does not explain the gains. Each method narrows the
+# gap. Shifted images lower the validation loss most, probably because they add what 800 images lack: shapes in other
+# places.
 #
 # Early stopping needs a validation loss that falls and then rises. It does not suit a one-cycle schedule, which is made
-# for a fixed number of steps: a run that stops early ends before the rate has been lowered. So we test early stopping in
-# runs with a constant rate: 30 epochs at 0.001, which is AdamW's default and a sixth of our rate.
+# for a fixed number of steps: a run that stops early ends before the rate has been lowered. So we test early stopping
+# in runs with a constant rate: 30 epochs at 0.001, which is AdamW's default and a sixth of our rate.
 #
-# Images that choose an epoch must not measure it as well: the loss of the epoch with the lowest loss is low partly by
-# chance (03a). So one half of the validation images chooses the epoch, and the other half measures both versions.
+# Images that choose an epoch must not measure it as well: the lowest validation loss of a run is low partly by chance
+# (03a). So one half of the validation images chooses the epoch, and the other half measures both versions.
 
 # %% tags=["demo"]
 steady = {"epochs": 30, "schedule": None, "patience": None, "halves": True}
@@ -1565,15 +1571,16 @@ axis.set(xlabel="epoch", ylabel="validation loss (nats)", ylim=(0.35, 0.8))
 axis.legend()
 show_figure(
     figure,
-    caption="At a constant rate the validation loss turns. A dot marks the lowest point.",
+    caption="The loss on the half that chooses the epoch; a dot marks the lowest point. (The numbers "
+    "above are from the other half.)",
     alt="Four curves over 30 epochs, noisy. Each is lowest between epochs 9 and 15, just below "
     "0.4 nats, and ends higher, between 0.41 and 0.49.",
 )
 
 # %% [markdown]
 # The validation loss is lowest after about ten epochs and then rises, while the training loss goes on falling. Early
-# stopping takes the weights of that epoch, and it ends the run after less than half of the time. How much it gains
-# depends on the images too: when the two halves change places, it is about 0.05 nats.
+# stopping ends the run after less than half of the time, and we take the weights of the best epoch. As in 03a, the
+# lower loss comes from these weights, and stopping early saves the time.
 #
 # More methods together are not always better. The next cell adds decay and dropout to the shifted images.
 
@@ -1890,16 +1897,16 @@ probe("03b-shift", find_shift)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** Name the shift by what stayed the same. And ask of every score whether validation measures the cases that you
-# care about: the model that scores best on last year's data need not be the best one for next year's.
+# **Recap.** Name the shift by what stayed the same. And ask of every score whether validation measures the cases that
+# you care about: the model that scores best on last year's data need not be the best one for next year's.
 
 # %% [markdown]
 # ## Rung 7 · What next?
 #
 # **Goal.** Choose the next experiment by looking at mistakes, not by guessing.
 #
-# Suppose that a model is trained, every rung below holds, and it gets 82 % of the validation examples right. What do you
-# do next?
+# Suppose that a model is trained, every rung below holds, and it gets 82 % of the validation examples right. What do
+# you do next?
 #
 # - (a) Try a bigger model.
 # - (b) Train for more epochs.
@@ -1914,11 +1921,11 @@ quiz("82 %: what next?", None, NEXT_STEP)
 # %% [markdown]
 # ### Our program on rung 7: mistakes in buckets
 #
-# We made some images difficult on purpose, and recorded how: blur (the shape moved during the exposure, 8 % of the
-# images), an ambiguous label (5 %), a background with the stripes of another class (7 %; in most images the stripes match
-# the class), and the rare class (the cross, 4 %). In a project of your own you
-# would find this out by looking. Together they are 24 % of the images. Below are the four networks from rung 6 that were
-# trained on shifted images. Predict how many percent of their mistakes are on images of these four kinds.
+# The background of every image has stripes, usually those of its class. We made some images difficult on purpose, and
+# recorded how: blur (the shape moved during the exposure, 8 % of the images), an ambiguous label (5 %), a background
+# with the stripes of another class (7 %), and the rare class (the cross, 4 %). In a project of your own you would find
+# this out by looking. Together they are 24 % of the images. Below are the four networks from rung 6 that were trained
+# on shifted images. Predict what percentage of their mistakes is on images of these four kinds.
 
 # %% tags=["demo"]
 predict("bucket", None)
@@ -1962,9 +1969,9 @@ show_figure(
 )
 
 # %% [markdown]
-# Nearly every mistake is in one of the four buckets. The largest two are blur and ambiguous labels. What does each kind of
-# image look like? Each class has stripes of its own. In the last three images the shape has moved, is half-way between two
-# shapes, or has the stripes of another class.
+# Nearly every mistake is in one of the four buckets. The largest two are blur and ambiguous labels. What does each kind
+# of image look like? The last three below show, in this order, a shape that moved, one half-way between two shapes, and
+# one with the stripes of another class.
 
 # %% tags=["demo", "nbval-ignore-output"]
 kinds = ("none", "circle", "square", "triangle", "cross")
@@ -1979,9 +1986,10 @@ caption = "An easy image of each class, and one of each difficulty."
 show_images(drawn.images[torch.stack(rows)], words, caption)
 
 # %% [markdown]
-# Sort some mistakes yourself before you trust a table. Below are twenty mistakes of the first network, each with its label
-# and what was predicted instead. ("cross, not triangle" is a cross that was predicted as a triangle.) Press the buttons,
-# or type a bucket's number into the field below the picture; 0 goes back. (On a static page you see all twenty at once.)
+# Sort some mistakes yourself before you trust a table. Below are twenty mistakes of the first network, each with its
+# label and what was predicted instead. ("cross, not triangle" is a cross that was predicted as a triangle.) Press the
+# buttons, or type a bucket's number into the field below the picture; 0 goes back. (On a static page you see all twenty
+# at once.)
 
 # %% tags=["demo", "nbval-ignore-output"]
 predicted = predictions_of(trained[0])
@@ -2013,8 +2021,8 @@ for name in names:
 #
 # We try three of them, each in runs of its own over three seeds. *Blur*: half of the training images are averaged with
 # shifted copies of themselves. *Reweight*: every cross is shown four times in an epoch. *Backgrounds*: the training
-# images have the same shapes, with stripes at random angles that say nothing about the class. (For photographs you would
-# take pictures in other places, or paste the objects onto other backgrounds.) Predict which bucket shrinks most:
+# images have the same shapes, with stripes at random angles that say nothing about the class. (For photographs you
+# would take pictures in other places, or paste the objects onto other backgrounds.) Predict which bucket shrinks most:
 # `"blur"`, `"rare class"` or `"background shortcut"`.
 
 # %% tags=["demo"]
@@ -2050,7 +2058,7 @@ for name, models in networks.items():
 # %% tags=["demo"]
 for name, errors in mistakes.items():
     listed = ", ".join(f"{kind} ≈ {errors[kind]:.0f}" for kind in sorted(errors))
-    print(f"{name}: {listed}; all ≈ {sum(errors.values()):.0f}")
+    print(f"{name}: {listed}; sum ≈ {sum(errors.values()):.0f}")
 cured = {"blur": "blur", "rare class": "reweight", "background shortcut": "backgrounds"}
 fall = {kind: mistakes["before"][kind] - mistakes[name][kind] for kind, name in cured.items()}
 
@@ -2069,18 +2077,19 @@ reveal("shrinks", max(fall, key=fall.get), usual={
 })
 
 # %% [markdown]
-# Other backgrounds nearly empty their bucket, and showing the crosses four times shrinks theirs to about a third, with
-# every seed. Blur augmentation does not make the largest bucket smaller, and the buckets of the crosses and the
-# backgrounds grow. A possible reason: the motion is about as long as the shape is wide, so little of the outline is left.
-# The size of a bucket says what a cure could bring at most. Only the experiment says what it does bring.
+# Other backgrounds nearly empty their bucket. Showing the crosses four times shrinks theirs to about a third on
+# average, and it shrinks with every seed. Blur augmentation makes the largest bucket larger with every seed, and other
+# buckets grow too. The size of a bucket says how many mistakes of this kind there are to remove. A cure may also help
+# or harm other buckets: other backgrounds also reduce the mistakes on blurred images. Only the experiment shows the
+# sum.
 #
-# The last row has both useful cures. Rank its buckets again: blur and ambiguous labels hold nearly all mistakes that are
-# left. No training can empty the second. Its labels were drawn by a coin, so about half of these images cannot be
-# predicted.
+# The last row has both useful cures. Rank its buckets again: blur and ambiguous labels hold nearly all mistakes that
+# are left. No training can empty the second. Each of its labels was chosen by a coin toss between two shapes, so any
+# model gets about half of them wrong.
 #
 # The *ceiling* of a bucket is the accuracy that the model would have if all mistakes in this bucket were corrected.
-# Take the imagined model from the start of this rung, with 82 %. You sort 100 of its mistakes, and the buckets hold 32, 28, 18,
-# 14 and 8 of them. Fixing the first bucket completely does not add 32 points. Predict the accuracy.
+# Take the imagined model from the start of this rung, with 82 %. You sort 100 of its mistakes, and the buckets hold 32,
+# 28, 18, 14 and 8 of them. Fixing the first bucket completely does not add 32 points. Predict the accuracy.
 
 # %% tags=["demo"]
 predict("ceiling", None)
@@ -2097,8 +2106,8 @@ reveal("ceiling", 82 + sizes[0] / sum(sizes) * (100 - 82), "%", tolerance=0.5, u
 })
 
 # %% [markdown]
-# The bucket holds 32 % of the 18 missing points: 5.76 points. You know this bound before you
-# write a line of code for the cure.
+# The bucket holds 32 % of the 18 missing points: 5.76 points. You know this gain, if only this bucket is corrected,
+# before you write a line of code for the cure.
 #
 # A pipeline of several components has ceilings too. Replace the output of one component with the true output, and
 # measure the accuracy of the whole pipeline. In this example the pipeline has an accuracy of 82 %. It rises to 83 %,
@@ -2114,9 +2123,9 @@ for stage in ceiling_analysis(accuracy_with.__getitem__, ["detect", "align", "re
 
 
 # %% [markdown]
-# The second component has the largest possible gain: 9 points alone. A month of work on the first gains at most one point while
-# the others stay the same. The third shows why both columns matter: it has 1 point to give now, and 8 once the
-# components before it are perfect. Work on the second comes first. Then make the table again.
+# The second component has the largest possible gain: 9 points alone. A month of work on the first gains at most one
+# point while the others stay the same. The third shows why both columns matter: it has 1 point to give now, and 8 once
+# the components before it are perfect. Work on the second comes first. Then make the table again.
 #
 # ### Question 03b-buckets · 8 points
 #
@@ -2334,8 +2343,8 @@ probe("03b-ablate", ablate_one)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Recap.** One change, one split, the same seeds, an interval. Otherwise you know that the last run was different, but not
-# why.
+# **Recap.** One change, one split, the same seeds, an interval. Otherwise you know that the last run was different, but
+# not why.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "03b-p2-question", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## One change at a time: a GPU that waits
@@ -2366,15 +2375,16 @@ probe("03b-ablate", ablate_one)
 # training process, while the GPU waits. I raise `num_workers` to 2, then 4, and measure the whole loop again each time,
 # until it no longer gets faster. Only then do I try pinned memory, together with `non_blocking=True` for the copy: it
 # speeds up the transfer of a finished batch and lets it overlap with computing, which matters little while batches are
-# missing. I keep it if the measurement says so. If the loader alone was fast enough from the start, neither change helps.
+# missing. I keep it if the measurement says so. If the loader alone was fast enough from the start, neither change
+# helps.
 
 # %% [markdown]
 # ## The whole climb
 #
-# You have climbed the ladder by hand. `climb` does it in one call, and leaves the program unchanged. To locate a
-# fault it also runs the program with one part replaced by a part that is known to work. `budget=` limits the time for
-# these runs, in seconds. With a budget of 0 no part is replaced, so the report does not depend on how fast your computer
-# is. The first program is the digit classifier of the bug zoo without a fault. All seven rungs hold.
+# You have climbed the ladder by hand. `climb` does it in one call, and leaves the program unchanged. To locate a fault
+# it also runs the program with one part replaced by a part that is known to work. `budget=` limits the time for these
+# runs, in seconds. With a budget of 0 no part is replaced, so the report does not depend on how fast your computer is.
+# The first program is the digit classifier of the bug zoo without a fault. All seven rungs hold.
 
 # %% tags=["demo", "nbval-ignore-output"]
 print(climb(digits_program(), Spec(task="classification", classes=10, epochs=10), budget=0))
@@ -2401,11 +2411,10 @@ shapes_task = Spec(task="classification", classes=5, epochs=20)
 print(climb(shapes_program(), shapes_task, budget=0))
 
 # %% [markdown]
-# Read it from the top. Each rung begins with its verdict, which is one of four: the rung *holds*, *fails*, is *unsure* (a
-# number is outside its range, and no check finds the cause), or was *not asked* (nothing could be measured). The line
-# *demands* says when the
-# rung holds. Then come its most important numbers, some of which you have computed yourself. Five lines need an
-# explanation:
+# Read it from the top. Each rung begins with its verdict, which is one of four: the rung *holds*, *fails*, is *unsure*
+# (a number is outside its range, and no check finds the cause), or was *not asked* (nothing could be measured). The
+# line *demands* says when the rung holds. Then come its most important numbers, some of which you have computed
+# yourself. Five lines need an explanation:
 #
 # - *differs from the batch contract* compares the first batch with the contract of the task. What it lists is a hint, not
 #   yet a fault. For example, `climb` calls unscaled inputs a fault only if the same training ends clearly better with
@@ -2570,8 +2579,8 @@ print(f"constant answer: mean error ≈ {constant_error:.0f} points")
 
 # %% [markdown]
 # The network is no better than the constant answer. `lecture debug` cannot know that. It sees what happens inside a
-# training step, and what it checks there is right: gradients are cleared, every parameter gets a gradient, and the optimizer uses
-# it. It does not know which batches are for validation, or what the author means.
+# training step, and what it checks there is right: gradients are cleared, every parameter gets a gradient, and the
+# optimizer uses it. It does not know which batches are for validation, or what the author means.
 #
 # ### The script as a program
 #
@@ -2585,9 +2594,9 @@ print(f"constant answer: mean error ≈ {constant_error:.0f} points")
 # | one epoch of training | `train_epoch=`, a function of (program) | a `step` for each batch, then the schedule |
 # | your validation | `evaluate=`, a function of (program) that returns a number, or several by name | the mean loss of all examples |
 #
-# `climb` uses ordinary code for what you leave out, and then it cannot find a fault in yours. So pass your own functions.
-# They must take model, optimizer and loaders from the program that they are given. Do not use global variables for
-# these, because `climb` also calls the functions with another loader or another model.
+# `climb` uses ordinary code for what you leave out, and then it cannot find a fault in yours. So pass your own
+# functions. They must take model, optimizer and loaders from the program that they are given. Do not use global
+# variables for these, because `climb` also calls the functions with another loader or another model.
 
 # %% tags=["demo"]
 def squared_error(outputs, targets):
@@ -2618,9 +2627,9 @@ def mean_error(program):
 # by time, for example, need `train_groups` and `val_groups`, or `train_times` and `val_times`. `help(Spec)` lists
 # everything.
 #
-# Last comes a *factory*, a function that makes the whole program anew for a seed. With `make=` each run of `climb` gets a
-# new program. Programs need this if their functions remember something between calls, such as a gradient scaler or the
-# best weights so far.
+# Last comes a *factory*, a function that makes the whole program anew for a seed. With `make=` each run of `climb` gets
+# a new program. Programs need this if their functions remember something between calls, such as a gradient scaler or
+# the best weights so far.
 
 # %% tags=["demo"]
 def make(seed, change=lambda y: y):
@@ -2643,8 +2652,8 @@ def make(seed, change=lambda y: y):
 
 
 # %% [markdown]
-# If `make` is in the script itself, `lecture debug --climb make --budget 3 train.py` does the same as the next cell. Then
-# the part that trains must be below `if __name__ == "__main__":`, because the command only imports the script.
+# If `make` is in the script itself, `lecture debug --climb make --budget 3 train.py` does the same as the next cell.
+# Then the part that trains must be below `if __name__ == "__main__":`, because the command only imports the script.
 
 # %% tags=["demo", "nbval-ignore-output"]
 report = climb(*make(0), make=make, budget=3)
@@ -2660,8 +2669,8 @@ for finding in report.findings:
 #
 # - *Rung 1* holds. The counts of examples are right, and the targets are standardised. One line is a hint: the labels
 #   of a batch have the shape `[32]`, and for the network's outputs the contract wants `[32, 1]`.
-# - *Rung 2* holds, because both numbers were measured before training: the loss is near that of the best constant
-#   answer.
+# - *Rung 2* holds. Its two numbers are from before training, so they cannot show this fault: the loss is near that of the
+#   best constant answer.
 # - *Rung 3* fails. The batch is "learned", as far as this loss allows. But *attainable* is 0.95, and with a squared error
 #   the floor is 0: perfect predictions have no error. So look at the loss function and the targets.
 # - *The finding* says that the loss stays the same when the examples get each other's labels. Outputs of shape
@@ -2702,9 +2711,9 @@ for result in again.results:
 # something about validation. The programs that `climb` sees hold finished tensors, and nothing in them shows where
 # they came from.
 #
-# **Recap.** For a script of your own: run it with `lecture debug` first, since that costs nothing. Compare its score with
-# a constant answer. Then write the factory, with your own functions for the step, the epoch and the validation. Climb
-# with a small budget, repair what is found, and climb again until nothing is found. At the end climb once with
+# **Recap.** For a script of your own: run it with `lecture debug` first, since that costs nothing. Compare its score
+# with a constant answer. Then write the factory, with your own functions for the step, the epoch and the validation.
+# Climb with a small budget, repair what is found, and climb again until nothing is found. At the end climb once with
 # `budget=60`.
 
 # %% [markdown]
@@ -2714,9 +2723,9 @@ for result in again.results:
 # write down what you did.
 #
 # Before you repair anything, think about how you will know that a repair is right. Take a program that is trained on 60
-# digits and validated on 60, of which 45 are training images by mistake. The code below measures its accuracy before the repair,
-# and with a repaired validation part of 60 other images. Predict the repaired program's accuracy: `"lower"`, `"equal"`
-# or `"higher"`?
+# digits and validated on 60, of which 45 are training images by mistake. The code below measures its accuracy before
+# the repair, and with a repaired validation part of 60 other images. Predict the repaired program's accuracy:
+# `"lower"`, `"equal"` or `"higher"`?
 
 # %% tags=["demo"]
 predict("repaired", None)
@@ -2767,15 +2776,15 @@ reveal("repaired", "lower" if accuracy["after"] < accuracy["before"] else "highe
 # either is accepted. Until `diagnosis` is written, the whole question counts as not answered.
 #
 # You may know some faults from the bug zoo. That is how it is in practice, too: a few faults come up again and again.
-# One fault can cause two findings: repair the first, and climb again. Recognising a fault is the beginning. The debugging note
-# asks for the numbers that prove it.
+# One fault can cause two findings: repair the first, and climb again. Recognising a fault is the beginning. The
+# debugging note asks for the numbers that prove it.
 #
 # Of the two cells below the check, the first prints the log and the second climbs. `climb` stops at the first rung that
 # fails. So repair what it finds, run the script's cell again, and climb again. The check only compares the log with
 # that of a sound script, and looks only at the form of `diagnosis`. So a ✓ means that the log looks right. It does not
 # mean that every function is right, or that the diagnosis is. Points come from hidden data, on which each function is
-# tried by itself. Each repaired fault gives 2 points, and naming its function and rung gives 1. If you repaired at least two
-# faults and broke nothing else, you get 3 more points. Limit: 30 seconds.
+# tried by itself. Each repaired fault gives 2 points, and naming its function and rung gives 1. If you repaired at
+# least two faults and broke nothing else, you get 3 more points. Limit: 30 seconds.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -74,7 +74,7 @@ def slices(
         higher_is_better: False for losses.
 
     Raises:
-        ValueError: lengths differ, a value is not finite, or the level is none.
+        ValueError: lengths differ, a value is not finite, or the level is not between 0 and 1.
 
     """
     from scipy.stats import binomtest, sem, t
