@@ -1571,8 +1571,8 @@ axis.set(xlabel="epoch", ylabel="validation loss (nats)", ylim=(0.35, 0.8))
 axis.legend()
 show_figure(
     figure,
-    caption="The loss on the half that chooses the epoch; a dot marks the lowest point. (The numbers "
-    "above are from the other half.)",
+    caption="The half that chooses the epoch; dots mark the lowest loss. (The numbers above are "
+    "from the other half.)",
     alt="Four curves over 30 epochs, noisy. Each is lowest between epochs 9 and 15, just below "
     "0.4 nats, and ends higher, between 0.41 and 0.49.",
 )

@@ -50,7 +50,7 @@ def _(base: str, seed: int) -> tuple[Program, Spec]:
     return forecast(seed, day[day % 4 != 0], day[day % 4 == 0])
 
 
-@case("D20", "average around the day", "series")
+@case("D21", "average around the day", "series")
 def _(base: str, seed: int) -> tuple[Program, Spec]:
     return smoothed(seed, "around")
 

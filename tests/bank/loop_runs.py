@@ -134,15 +134,3 @@ def _(base: str, seed: int) -> tuple[Program, Spec]:
         restore_streams(p, found["streams"])
 
     return make(base, seed, save=save, load=load)
-
-
-@case("G32", "the order of the examples starts again", *BASES)
-def _(base: str, seed: int) -> tuple[Program, Spec]:
-    def save(p: Program) -> dict[str, Any]:
-        return deepcopy({"model": p.model.state_dict(), "optimizer": p.optimizer.state_dict()})
-
-    def load(p: Program, found: dict[str, Any]) -> None:
-        p.model.load_state_dict(found["model"])
-        p.optimizer.load_state_dict(found["optimizer"])
-
-    return make(base, seed, save=save, load=load)

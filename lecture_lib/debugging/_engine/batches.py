@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
-from ...training._run.structures import take_rows, tensors_of
+from ...training._run.structures import join, take_rows, tensors_of
 from ..program import Program
 from .assumptions import NotAskedError
 from .changes import Change
@@ -110,7 +110,21 @@ def alike(batches: Sequence[Any], reference: Sequence[Any], labels: Callable[[An
                 rows.append(row)
         if rows:
             matching.append(take(batch, torch.tensor(rows)))
-    return matching if sum(map(length, matching)) > ENOUGH * count else first_rows(batches, count)
+    return _mixed(matching) if sum(map(length, matching)) > ENOUGH * count else first_rows(batches, count)
+
+
+def _mixed(batches: Sequence[Any]) -> list[Any]:
+    """The rows of all batches in one, in an order by chance; as they are where they cannot be put together.
+
+    The last batches that were picked from held only a few rows of the classes that were still missing. A network with
+    batch normalisation learns less from such batches.
+    """
+    try:
+        whole = join(batches)
+    except (RuntimeError, TypeError, ValueError):
+        return list(batches)
+    order = torch.randperm(length(whole), generator=torch.Generator().manual_seed(0))
+    return [take(whole, order)]
 
 
 def cut(batches: Sequence[Any], size: int) -> list[Any]:

@@ -13,6 +13,7 @@ from ...training._run.structures import tensors_of
 from .batches import alike, cut, first_rows, halves, has_stored_examples, learning_from, length, read_batches
 from .inspection import fingerprints
 from .instrumentation import why_not
+from .read_examples import drawn_anew
 from .runs import Runs
 from .swap_results import VALIDATIONS, Trial
 from .windows import continued
@@ -42,7 +43,9 @@ class SplitTrials(Runs):
         if self.spec.shift_expected:
             return []  # each split is answered better by what learns from it, on purpose
         with self.fresh(0) as (program, _):
-            train = read_batches(program.train_loader)
+            # As they are stored: learning from images that are changed at random is harder, and no fault.
+            changed = program.plain_loader is None and drawn_anew(program.train_loader, program)
+            train = read_batches(program.plain_loader or program.train_loader)
             val = read_batches(program.val_loader)
             x, y = ([[program.parts(batch)[place] for batch in split] for split in (train, val)] for place in (0, 1))
             tables = [_flat(split) for split in x]
@@ -58,7 +61,7 @@ class SplitTrials(Runs):
         size = min(length(train[0]), max(counts[1] // 8, 1))
         trials = []
         # Copies of an example, members of a group or windows that overlap would be on both sides of what is held out.
-        sources = [(VALIDATIONS, val)] if not _overlap(x[1]) and self.spec.val_groups is None else []
+        sources = [(VALIDATIONS, val)] if not (changed or _overlap(x[1])) and self.spec.val_groups is None else []
         if tables[0] is None or len(set(fingerprints(tables[0]))) > MOSTLY_DIFFERENT * counts[0]:
             sources += [(OWN, train)] if not _overlap(x[0]) and self.spec.train_groups is None else []
         for description, source in sources:

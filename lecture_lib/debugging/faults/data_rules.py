@@ -15,6 +15,7 @@ from .._engine.assumptions import NO_PICTURES, NotAskedError, picture
 from .._engine.events import LossCall
 from .._engine.evidence import Evidence
 from .._engine.loss_calls import BINARY
+from .._engine.run_data import Examples
 from .._engine.windows import LONG
 from .finding import Finding
 from .id_rules import numbered_anew
@@ -123,12 +124,15 @@ def roughness(x: Tensor) -> Tensor:
 
 
 def ordered_by_class(evidence: Evidence) -> Finding | None:
-    """D15: in the order in which the loop meets them, labels change far less often than in a shuffled order."""
+    """D15: in the order in which the loop meets them, labels change far less often than in a shuffled order.
+
+    Where a label stands within its batch makes no difference, so each batch is shuffled first.
+    """
     if evidence.train is not None and evidence.spec.task == "regression" and evidence.train.y[0].numel() == 1:
-        return _ordered_by_value(evidence.train.y.flatten().double())
+        return _ordered_by_value(_mixed_within_batches(evidence.train).flatten().double())
     if evidence.train is None or evidence.spec.task not in ("classification", "multi-label"):
         return None
-    labels = evidence.train.y.reshape(len(evidence.train.y), -1)
+    labels = _mixed_within_batches(evidence.train)
     if labels.shape[1] != 1:
         return None
     y = labels[:, 0].long().numpy()
@@ -148,6 +152,13 @@ def ordered_by_class(evidence: Evidence) -> Finding | None:
         return None
     unit = "examples" if evidence.spec.accumulate == 1 else "micro-batches"
     return Finding("D15", f"the label changes {changes} times in {n} {unit}; shuffled: about {expected:.0f}", {"z": z})
+
+
+def _mixed_within_batches(train: Examples) -> Tensor:
+    """The labels [N, K], each batch in an order drawn for it."""
+    generator = torch.Generator().manual_seed(0)
+    batches = train.y.reshape(len(train.y), -1).split(max(train.batch_size, 1))
+    return torch.cat([batch[torch.randperm(len(batch), generator=generator)] for batch in batches])
 
 
 def _ordered_by_value(y: Tensor) -> Finding | None:

@@ -21,6 +21,7 @@ OFF = 0.1  # calibration error
 TELLING = 0.85  # score of a few pixels alone
 FALL = 0.5  # share of what the model knows that is lost with one small part of the inputs
 FALL_IF_NAMED = 0.3  # the same where that part alone names the class nearly as well as the model does
+LARGE = 1 / 3  # share of the entries
 AS_WELL = 0.9  # score of a part alone, relative to the model's accuracy
 MARK = 0.05  # of the examples have a value of their own in a column that is a mark and no measurement, at most
 
@@ -89,12 +90,18 @@ def leans_on_a_part(evidence: Evidence) -> Finding | None:
     with untouched(evidence.program, evidence.seed) as program:
         for _ in range(evidence.epochs):
             program.run_epoch()
-        for name, inside, fall in _suspected(evidence, val.x.shape[1:]):
+
+        def lost_without(inside: Tensor) -> float:
             outputs = outputs_of(evidence, torch.where(inside, exchanged, val.x))
             wrong = errors(evidence, outputs) if outputs is not None else None
-            lost = (float(wrong.mean()) - clean.mean()) / learnt if wrong is not None else 0.0
+            return (float(wrong.mean()) - float(clean.mean())) / learnt if wrong is not None else 0.0
+
+        for name, inside, fall in _suspected(evidence, val.x.shape[1:]):
+            lost = lost_without(inside)
             suffices = lost >= FALL_IF_NAMED and _accuracy_of_part(evidence, inside) >= AS_WELL * (1 - clean.mean())
-            if lost > worst and (suffices or lost >= fall):
+            # A large part may hold some of the matter, as the edge of a spectrogram does.
+            large = float(inside.float().mean()) > LARGE
+            if lost > worst and (suffices or lost >= fall) and not (large and lost_without(~inside) > lost):
                 worst, where = lost, name
     if not where:
         return None

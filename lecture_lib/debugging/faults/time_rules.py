@@ -14,7 +14,7 @@ LEFT = 0.1  # of what earlier targets leave unexplained: seasons let later ones 
 
 
 def knows_the_future(evidence: Evidence) -> Finding | None:
-    """D20: a column is a linear function of targets around its row, and not of those before it alone."""
+    """D21: a column is a linear function of targets around its row, and not of those before it alone."""
     for examples, times in ((evidence.val, evidence.spec.val_times), (evidence.train, evidence.spec.train_times)):
         if examples is None or times is None or len(times) != len(examples.y) or not _in_order(examples, times):
             continue
@@ -31,7 +31,7 @@ def knows_the_future(evidence: Evidence) -> Finding | None:
             alone = explained(later[:, :1], x[rows, number])
             if both > EXACT and alone < EXACT and 1 - both < LEFT * (1 - before):
                 return Finding(
-                    "D20",
+                    "D21",
                     f"column {number} is made of targets of its own and later rows (R² {both:.3f}; of earlier ones "
                     f"alone {before:.2f}): at that time they were not known",
                     {"column": int(number)},

@@ -248,6 +248,10 @@ class TestSplits:
         many, few = [(torch.arange(100), y)], [(torch.arange(12), torch.tensor([0, 1] * 6))]
         found = alike(many, few, lambda batch: batch[1])
         assert torch.bincount(torch.cat([batch[1] for batch in found])).tolist() == [6, 6]
+        small = [(x, labels) for x, labels in zip(torch.arange(100).split(10), y.split(10), strict=True)]
+        (whole,) = alike(small, few, lambda batch: batch[1])  # no batch with the last class alone
+        assert torch.bincount(whole[1]).tolist() == [6, 6]
+        assert len(set(whole[1][:6].tolist())) == 2
         numbers = [(torch.arange(100), y.float())]
         assert sum(len(batch[0]) for batch in alike(numbers, few, lambda batch: batch[1].float())) == 12
 

@@ -16,6 +16,8 @@ from lecture_lib.debugging._engine.assumptions import NotAskedError
 from lecture_lib.debugging._engine.events import LossCall
 from lecture_lib.debugging._engine.evidence import Evidence
 from lecture_lib.debugging._engine.run_data import Examples
+from lecture_lib.debugging.faults.data_rules import ordered_by_class
+from lecture_lib.debugging.faults.evaluation_rules import resumed_run_differs
 from lecture_lib.debugging.faults.input_rules import changes_with_its_batch
 from lecture_lib.debugging.faults.metric_rules import full_marks_for_anything
 from lecture_lib.debugging.faults.split_rules import shifts
@@ -241,3 +243,37 @@ def test_an_augmentation_in_the_loader_is_no_shift(kind: str, rows: int, told: s
         finding = shifts(evidence)
         assert finding is not None
         assert finding.fault == told
+
+
+@pytest.mark.parametrize(("batch_size", "sorted_by_class"), [(100, True), (200, False)])
+def test_where_a_label_stands_within_its_batch_is_no_order(batch_size: int, sorted_by_class: bool) -> None:
+    """A batch of positives followed by the negatives that were drawn for them."""
+    y = torch.cat([torch.ones(100), torch.zeros(100)]).repeat(5)
+    x = torch.randn(len(y), 4, generator=torch.Generator().manual_seed(0))
+    model = nn.Linear(4, 1)
+    loader, val = (DataLoader(TensorDataset(x, y[:, None]), batch_size) for _ in range(2))
+    program = Program(model, torch.optim.SGD(model.parameters(), 0.1), nn.BCEWithLogitsLoss(), loader, val)
+    finding = ordered_by_class(Evidence(program, Spec(task="multi-label", epochs=1)))
+    assert (finding is not None) == sorted_by_class
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_resumed_run_may_have_another_order_and_no_other_weights(whole: bool) -> None:
+    x = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.Adam(model.parameters(), 0.1)
+    generator = torch.Generator().manual_seed(0)
+    loader = DataLoader(TensorDataset(x, x[:, :1]), ROWS, shuffle=True, generator=generator)
+
+    def save(program: Program) -> dict[str, Any]:
+        return {"model": model.state_dict(), **({"optimizer": optimizer.state_dict()} if whole else {})}
+
+    def load(program: Program, state: dict[str, Any]) -> None:
+        model.load_state_dict(state["model"])
+        if whole:
+            optimizer.load_state_dict(state["optimizer"])
+
+    val = DataLoader(TensorDataset(x, x[:, :1]), ROWS)
+    program = Program(model, optimizer, nn.MSELoss(), loader, val, save=save, load=load)
+    finding = resumed_run_differs(Evidence(program, Spec(task="regression", epochs=1)))
+    assert (finding is None) == whole
