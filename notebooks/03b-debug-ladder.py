@@ -1463,7 +1463,7 @@ def images_in(rows):
 def train_shapes(rate, seed=0, rows=in_train, images=drawn.images, halves=False, **options):
     """Train our program: (network, history, loss on training, loss on validation).
 
-    With `halves`, one half of the validation images is watched in training, and the other half is measured.
+    With `halves`, training watches one half of the validation images; the other is measured.
     """
     options = {"epochs": 20, "schedule": one_cycle(rate)} | options
     decay, dropout = options.pop("decay", 0.0), options.pop("dropout", 0.0)
