@@ -221,7 +221,7 @@ def test_the_paired_interval_is_much_narrower() -> None:
 
 SHOWN = [
     'The answer is "overfit".',
-    "as it should be: healthy.",
+    "healthy: healthy.",
     "three hidden units: underfit.",
     "rate 0.000001: flat.",
     "during training: training ≈ 0.58, validation ≈ 0.25",
