@@ -94,7 +94,7 @@ def test_the_field_answers_to_numbers_and_to_other_text() -> None:
     field.value = "65520"
     assert "overflow" in table.value
     field.value = "<b>"
-    assert "no number" in table.value
+    assert "is not a number" in table.value
     assert "<b>" not in table.value
 
 
