@@ -1,4 +1,5 @@
-# Thin names for commands that autograders/guide/notebooks-and-questions.md spells out. `make run` and `make test` do all the set-up that they need.
+# Thin names for commands that autograders/guide/notebooks-and-questions.md spells out. `make run` and `make test` do all
+# the set-up that they need.
 PYTHON ?= python3
 BIN := .venv/bin
 DEMO := build/demo

@@ -265,8 +265,8 @@ def _execute(nb: NotebookNode, text: Path) -> None:
         use_private_sockets(client.km, Path(folder))
         try:
             # As on a student's computer. The tests run the notebooks again with one thread, so that sums in another
-            # order tell results that hold from those that happened.
-            # They wait passively: two that spin beside other processes take several times as long.
+            # order tell results that hold from those that happened. The threads wait passively: where they spin beside
+            # other processes, a notebook takes several times as long.
             client.execute(env={**os.environ, "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"})
         except CellExecutionError as error:
             raise NotebookError(f"{text.name}: a cell failed, nothing was written.\n{error}") from None

@@ -44,8 +44,9 @@ class SplitTrials(Runs):
             return []  # each split is answered better by what learns from it, on purpose
         with self.fresh(0) as (program, _):
             # As they are stored: learning from images that are changed at random is harder, and no fault.
-            changed = program.plain_loader is None and drawn_anew(program.train_loader, program)
-            train = read_batches(program.plain_loader or program.train_loader)
+            plain = program.plain_loader
+            changed = plain is None and drawn_anew(program.train_loader, program)
+            train = read_batches(program.train_loader if plain is None else plain)
             val = read_batches(program.val_loader)
             x, y = ([[program.parts(batch)[place] for batch in split] for split in (train, val)] for place in (0, 1))
             tables = [_flat(split) for split in x]

@@ -233,8 +233,8 @@ TRAINING = {
         6,
         ("step",),
         "a resumed run is another run",
-        "The checkpoint lacks the optimizer's, schedule's or random state.",
-        "Save and load the state_dict of model, optimizer and scheduler, and the random streams.",
+        "The checkpoint lacks the optimizer's or schedule's state, or a tensor that is not in a state_dict.",
+        "Save and load the state_dict of model, optimizer and scheduler. Make such a tensor a buffer.",
     ),
     "P01": Fault(
         3,
